@@ -1,0 +1,113 @@
+//! Report v1: the one published shape, for file, JSON, archive and API alike.
+//!
+//! Everything a measurement asked, saw and concluded, as plain data. Integers carry their unit in
+//! their name (`_bytes`, `_us`, `_bps` in bit/s); `_ratio` runs from 0 to 1; an absent field was
+//! not measured. What was observed ([`observation`]) stands apart from what was concluded
+//! ([`analysis`]), so that conclusions can be computed again from an old report.
+//!
+//! The shape only grows: fields are added as optional, none changes its meaning or goes.
+
+pub mod analysis;
+pub mod observation;
+pub mod plan;
+
+use serde::{Deserialize, Serialize};
+
+/// The value of [`Report::schema`] that this code writes and reads.
+pub const SCHEMA: &str = "longhaul.report/1";
+
+/// The envelope: the same for every kind of report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report<P = plan::Plan, O = observation::Observation, A = analysis::Analysis> {
+    pub schema: String,
+    pub kind: Kind,
+    pub run: Run,
+    pub plan: P,
+    pub observation: O,
+    pub analysis: A,
+    pub findings: Vec<Finding>,
+    pub caveats: Vec<Caveat>,
+}
+
+/// A report of one bulk throughput run.
+pub type Throughput = Report<plan::Plan, observation::Observation, analysis::Analysis>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Throughput,
+}
+
+/// One execution of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Unique for ever; sorts by start time.
+    pub id: String,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    /// Wall time of the whole run, set-up and tear-down included.
+    pub duration_us: u64,
+    /// Version of the program that made the report.
+    pub longhaul: String,
+    pub initiator: Party,
+    pub responder: Party,
+}
+
+/// One of the two peers of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Party {
+    /// What the user called it, or what it calls itself.
+    pub host: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longhaul: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+}
+
+/// The path or a host has this trouble; with the evidence on both sides and what to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A stable word: `receive_window`, `policer`, `deep_queue`, `short_run`, …
+    pub cause: String,
+    /// One sentence with the numbers in it.
+    pub summary: String,
+    pub confidence_ratio: f64,
+    pub supports: Vec<String>,
+    pub contradicts: Vec<String>,
+    pub advice: Vec<Advice>,
+}
+
+/// What to do, where, and what it would bring.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// `sender`, `receiver`, `initiator`, `path`.
+    pub place: String,
+    pub text: String,
+    /// A command that can be pasted, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Goodput to be expected after it, where that can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_bps: Option<u64>,
+}
+
+/// A limit of this very measurement: the result stands, within it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caveat {
+    /// A stable word: `buffer_clipped`, `busy_machine`, `not_archived`, …
+    pub code: String,
+    pub text: String,
+}
+
+impl Caveat {
+    pub fn new(code: &str, text: impl Into<String>) -> Self {
+        Caveat {
+            code: code.to_owned(),
+            text: text.into(),
+        }
+    }
+}

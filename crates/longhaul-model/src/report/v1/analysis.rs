@@ -1,0 +1,172 @@
+//! What was concluded from an observation. Carries the version of the reasoning, so that an old
+//! observation can be judged again.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Conclusions about one direction of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    pub version: u32,
+    /// Payload per time at the receiver over the steady part; the number to quote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<u64>,
+    /// 95 % interval of the steady goodput (low, high); absent when there is too little data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_interval_bps: Option<[u64; 2]>,
+    /// Payload per time at the receiver over the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_goodput_bps: Option<u64>,
+    /// The steady part; absent when the run never left its ramp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Span>,
+    /// From the first byte to the steady part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp_us: Option<u64>,
+    /// Round trips under load, over the steady part, streams weighted by bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_us: Option<Rtt>,
+    pub limited_by: Limiter,
+    /// How much of the byte-weighted time speaks for `limited_by`.
+    pub confidence_ratio: f64,
+    /// Byte-weighted share of time in each state; sums to 1.
+    pub shares: Vec<Share>,
+    /// What the goodput could be at most by each limit that can be computed, least first.
+    pub bounds: Vec<Bound>,
+    /// The limit that would hold next if the present one were lifted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_limit: Option<Bound>,
+    pub totals: Totals,
+    pub streams: Vec<StreamTotals>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Box<Analysis>>,
+}
+
+/// What held a transfer back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limiter {
+    ReceiveWindow,
+    SendBuffer,
+    Application,
+    CpuSender,
+    CpuReceiver,
+    Loss,
+    PathCapacity,
+    Shaper,
+    Policer,
+    Pacing,
+    Ramp,
+    Unknown,
+}
+
+impl Limiter {
+    /// The word used in JSON and in text.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Limiter::ReceiveWindow => "receive_window",
+            Limiter::SendBuffer => "send_buffer",
+            Limiter::Application => "application",
+            Limiter::CpuSender => "cpu_sender",
+            Limiter::CpuReceiver => "cpu_receiver",
+            Limiter::Loss => "loss",
+            Limiter::PathCapacity => "path_capacity",
+            Limiter::Shaper => "shaper",
+            Limiter::Policer => "policer",
+            Limiter::Pacing => "pacing",
+            Limiter::Ramp => "ramp",
+            Limiter::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    pub from_us: u64,
+    pub to_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rtt {
+    pub min: u64,
+    pub mean: u64,
+    pub max: u64,
+    pub stddev: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// A state of the attribution, finer than a limiter (`receiver_slow`, `slow_start`, …).
+    pub state: String,
+    pub limiter: Limiter,
+    pub share_ratio: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    pub limiter: Limiter,
+    pub rate_bps: u64,
+    /// How it was computed, with the numbers.
+    pub why: String,
+}
+
+/// Sums over the streams, and the two byte counts reconciled.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    pub sender_bytes: u64,
+    pub receiver_bytes: u64,
+    /// Accepted by the sender's kernel and not taken by the receiver when counting ended.
+    pub undelivered_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_segments_sent: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmitted_segments: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_segment_bytes: Option<u64>,
+    /// Packets of every kind, acknowledgements included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_sent: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_received: Option<u64>,
+    pub stream_errors: u64,
+    /// CPU microseconds per 10^9 payload bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_cpu_us_per_gb: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_cpu_us_per_gb: Option<u64>,
+    /// Cycles per payload byte, in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_millicycles_per_byte: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_millicycles_per_byte: Option<u64>,
+    /// UDP only: datagrams lost over datagrams sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_ratio: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_us: Option<u64>,
+}
+
+/// One line of the per-stream table.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StreamTotals {
+    pub index: u32,
+    pub bytes: u64,
+    pub duration_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<u64>,
+    /// Writes per second at the sender, in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes_per_1000s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmitted_segments: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_max_bytes: Option<u64>,
+}

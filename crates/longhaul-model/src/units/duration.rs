@@ -1,0 +1,39 @@
+//! Durations as people write them.
+
+use super::number::{self, ParseUnitError};
+use std::time::Duration;
+
+const EXPECTED: &str = "a duration: a number with ns, us, ms, s, min, h (a bare number is seconds)";
+
+/// Parses `86 ms`, `10s`, `1.5`, `2min`; a bare number is seconds, as in iperf.
+pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
+    let parse = || {
+        let (value, unit) = number::split(text)?;
+        let nanos_each = match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "" | "s" => 1e9,
+            "min" | "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        number::scale(value, nanos_each).map(Duration::from_nanos)
+    };
+    parse().ok_or_else(|| ParseUnitError {
+        text: text.to_owned(),
+        expected: EXPECTED,
+    })
+}
+
+/// `172 ms`, `2.5 s`, `31.2 us`: three significant digits, the unit that fits.
+pub fn format_duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos() as f64;
+    let (value, unit) = match nanos {
+        n if n >= 1e9 => (n / 1e9, "s"),
+        n if n >= 1e6 => (n / 1e6, "ms"),
+        n if n >= 1e3 => (n / 1e3, "us"),
+        n => (n, "ns"),
+    };
+    format!("{} {unit}", number::short(value))
+}

@@ -1,0 +1,10 @@
+//! The kernel edge: one function per call or option, typed to it.
+//!
+//! No decisions, no loops beyond EINTR, no logging, no policy: those stand in the crates above.
+//! No public item mentions a `libc` type. Errors are [`std::io::Error`] wrapped by the callers,
+//! who know what was being tried.
+
+#![expect(
+    unsafe_code,
+    reason = "this crate is where the unsafe code of longhaul lives"
+)]
