@@ -8,3 +8,6 @@
     unsafe_code,
     reason = "this crate is where the unsafe code of longhaul lives"
 )]
+
+pub mod sched;
+mod syscall;

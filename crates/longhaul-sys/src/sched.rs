@@ -1,0 +1,133 @@
+//! When and where the calling thread runs: core, class, timer slack.
+//!
+//! All calls act on the calling thread only. Real-time classes need `CAP_SYS_NICE`; the kernel's
+//! answer is returned as it is, so the caller can fall back and say what was lost.
+
+use crate::syscall::status;
+use std::io;
+use std::time::Duration;
+
+/// Lets the calling thread run on `core` only.
+///
+/// # Errors
+/// `InvalidInput` when there is no such core, or it is outside the process's cpuset.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    const CORES_MAX: usize = 8 * size_of::<libc::cpu_set_t>();
+    if core >= CORES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("core {core}: the kernel numbers them below {CORES_MAX}"),
+        ));
+    }
+    // SAFETY: an all-zero cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `core` was checked to be inside the set.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
+    let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    status(answer)
+}
+
+/// Cores that the calling thread may run on.
+pub fn allowed_cores() -> io::Result<Vec<usize>> {
+    // SAFETY: an all-zero cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
+    let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    status(answer)?;
+    let cores = 8 * size_of_val(&set);
+    // SAFETY: every index asked for is inside the set.
+    let inside = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
+    Ok((0..cores).filter(inside).collect())
+}
+
+/// Puts the calling thread in `SCHED_FIFO`; threads and processes it makes later do not inherit it.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_SYS_NICE`.
+pub fn set_fifo(priority: i32) -> io::Result<()> {
+    set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
+}
+
+/// Puts the calling thread in `SCHED_IDLE`: it runs only when nothing else wants the core.
+pub fn set_idle() -> io::Result<()> {
+    set_class(libc::SCHED_IDLE, 0)
+}
+
+fn set_class(class: i32, priority: i32) -> io::Result<()> {
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: `param` lives for the call; 0 is this thread.
+    status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
+}
+
+/// `struct sched_attr` of its first published size, `linux/sched/types.h`.
+#[repr(C)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+const _: () = assert!(size_of::<SchedAttr>() == 48);
+
+/// Asks the fair class for a shorter slice, so that the calling thread is scheduled sooner after a
+/// wake-up. Needs no privilege; kernels before 6.12 accept and ignore it.
+pub fn set_slice(slice: Duration) -> io::Result<()> {
+    let attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
+        deadline_ns: 0,
+        period_ns: 0,
+    };
+    // SAFETY: `attr` lives for the call and carries its own size; 0 is this thread.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    status(answer as i32)
+}
+
+/// How late the kernel may fire this thread's timers to batch wake-ups; the default is 50 us.
+pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
+    let nanos = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
+    // SAFETY: PR_SET_TIMERSLACK reads one integer argument and touches no memory.
+    status(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_be_kept_on_each_core_it_is_allowed_and_on_no_other() {
+        std::thread::spawn(|| {
+            let cores = allowed_cores().expect("own affinity");
+            for core in cores {
+                pin_to_core(core).expect("an allowed core");
+                assert_eq!(allowed_cores().expect("own affinity"), [core]);
+            }
+            let error = pin_to_core(1 << 20).expect_err("no such core");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        })
+        .join()
+        .expect("the pinned thread");
+    }
+
+    #[test]
+    fn slice_slack_and_idle_class_need_no_privilege() {
+        std::thread::spawn(|| {
+            set_slice(Duration::from_micros(100)).expect("a slice");
+            set_timer_slack(Duration::from_nanos(1)).expect("timer slack");
+            set_idle().expect("the idle class");
+        })
+        .join()
+        .expect("the thread");
+    }
+}
