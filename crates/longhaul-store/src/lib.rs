@@ -1,1 +1,17 @@
 #![forbid(unsafe_code)]
+//! The archive of finished runs: one SQLite file, one row for each report.
+//!
+//! A row is the report as JSON, untouched, plus a few columns derived from it for lists. Nobody
+//! else speaks SQL. A run is appended before it is shown, so that it is never lost to a closed
+//! terminal; an archive that fails costs the entry, never the result.
+//!
+//! - [`archive`]: open, append, list, read
+//! - [`schema`]: the steps that bring a file to the present shape
+//! - [`error`]: what the caller can act on
+
+pub mod archive;
+pub mod error;
+pub mod schema;
+
+pub use archive::{Appended, Archive, Entry};
+pub use error::StoreError;

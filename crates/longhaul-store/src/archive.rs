@@ -1,0 +1,267 @@
+//! One archive file: append a finished run, list runs, read one back.
+//!
+//! The file is in write-ahead-log mode: a reader never waits for a writer, and writers wait for
+//! each other up to [`LOCK_WAIT`].
+
+use crate::error::StoreError;
+use crate::schema;
+use longhaul_model::report::v1::{Kind, SCHEMA, Throughput};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long to wait for another process that writes.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// An open archive.
+#[derive(Debug)]
+pub struct Archive {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// What became of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    New,
+    /// The same report was there already.
+    Already,
+}
+
+/// One line of a list, from the derived columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub id: String,
+    pub started_at: String,
+    pub kind: String,
+    pub initiator_host: String,
+    pub responder_host: String,
+    pub responder_address: Option<String>,
+    pub streams: u32,
+    pub goodput_bps: Option<u64>,
+    pub limited_by: String,
+    pub analysis_version: u32,
+}
+
+impl Archive {
+    /// Opens the file for reading and writing; makes it, and its folder, where there is none.
+    pub fn open(path: &Path) -> Result<Archive, StoreError> {
+        make_folder_of(path)?;
+        Archive::with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        )
+    }
+
+    /// Opens a file that exists; `None` when there is none.
+    pub fn open_existing(path: &Path) -> Result<Option<Archive>, StoreError> {
+        let exists = path.try_exists().map_err(|e| StoreError::Open {
+            path: path.to_owned(),
+            source: Box::new(e),
+        })?;
+        if !exists {
+            return Ok(None);
+        }
+        Archive::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
+    }
+
+    fn with_flags(path: &Path, flags: OpenFlags) -> Result<Archive, StoreError> {
+        let sql = |e| StoreError::sql("open", path, e);
+        let mut connection =
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+                .map_err(sql)?;
+        connection.busy_timeout(LOCK_WAIT).map_err(sql)?;
+        // A file that may only be read serves `report list`; an append to it fails by itself.
+        if !connection.is_readonly("main").map_err(sql)? {
+            schema::level(&connection, path)?;
+            write_ahead(&connection).map_err(sql)?;
+            schema::bring_up_to_date(&mut connection, path)?;
+        }
+        Ok(Archive {
+            connection,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Stores a finished run. The same report twice is one entry; another report under an id
+    /// that is taken is refused.
+    pub fn append(&mut self, report: &Throughput) -> Result<Appended, StoreError> {
+        let id = &report.run.id;
+        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
+            id: id.clone(),
+            source,
+        })?;
+        if self.insert(report, &text)? > 0 {
+            return Ok(Appended::New);
+        }
+        if self.text(id)? == text {
+            Ok(Appended::Already)
+        } else {
+            Err(StoreError::IdTaken { id: id.clone() })
+        }
+    }
+
+    fn insert(&mut self, report: &Throughput, text: &str) -> Result<usize, StoreError> {
+        let run = &report.run;
+        let columns = params![
+            run.id,
+            run.started_at,
+            kind_word(report.kind),
+            run.initiator.host,
+            run.responder.host,
+            run.responder.address,
+            report.plan.streams,
+            report
+                .analysis
+                .goodput_bps
+                .and_then(|bps| i64::try_from(bps).ok()),
+            report.analysis.limited_by.word(),
+            report.analysis.version,
+            text,
+        ];
+        self.connection
+            .execute(
+                "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+                 ON CONFLICT (id) DO NOTHING",
+                columns,
+            )
+            .map_err(|e| StoreError::sql("store the run", &self.path, e))
+    }
+
+    /// The latest runs, newest first, at most `limit`.
+    pub fn list(&self, limit: u32) -> Result<Vec<Entry>, StoreError> {
+        let sql = |e| StoreError::sql("list the runs", &self.path, e);
+        let mut statement = self
+            .connection
+            .prepare(
+                "SELECT id, started_at, kind, initiator_host, responder_host, responder_address, \
+                 streams, goodput_bps, limited_by, analysis_version \
+                 FROM run ORDER BY started_at DESC, id DESC LIMIT ?1",
+            )
+            .map_err(sql)?;
+        let rows = statement.query_map([limit], entry).map_err(sql)?;
+        rows.collect::<Result<_, _>>().map_err(sql)
+    }
+
+    /// The one run that `wanted` names: an id, the first letters of one, or `last`.
+    pub fn find(&self, wanted: &str) -> Result<Throughput, StoreError> {
+        let id = if wanted == "last" {
+            self.list(1)?.pop().map(|entry| entry.id)
+        } else {
+            self.unique(wanted)?
+        };
+        let id = id.ok_or_else(|| StoreError::NoSuchRun {
+            wanted: wanted.to_owned(),
+        })?;
+        parse(&id, &self.text(&id)?)
+    }
+
+    fn unique(&self, prefix: &str) -> Result<Option<String>, StoreError> {
+        // Compared as text, not as a pattern, so that `%` in the argument means nothing.
+        let (count, exact, first): (u64, Option<String>, Option<String>) = self
+            .connection
+            .query_row(
+                "SELECT count(*), max(CASE WHEN id = ?1 THEN id END), min(id) FROM run \
+                 WHERE substr(id, 1, length(?1)) = ?1 AND ?1 <> ''",
+                [prefix],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .map_err(|e| StoreError::sql("look up the run", &self.path, e))?;
+        match (count, exact, first) {
+            (_, Some(id), _) | (1, None, Some(id)) => Ok(Some(id)),
+            (2.., None, Some(example)) => Err(StoreError::Ambiguous {
+                wanted: prefix.to_owned(),
+                count,
+                example,
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    /// The stored report of exactly this id, as it was written.
+    fn text(&self, id: &str) -> Result<String, StoreError> {
+        self.connection
+            .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| {
+                row.get(0)
+            })
+            .optional()
+            .map_err(|e| StoreError::sql("read the run", &self.path, e))?
+            .ok_or_else(|| StoreError::NoSuchRun {
+                wanted: id.to_owned(),
+            })
+    }
+}
+
+fn make_folder_of(path: &Path) -> Result<(), StoreError> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            std::fs::create_dir_all(folder).map_err(|e| StoreError::Open {
+                path: path.to_owned(),
+                source: Box::new(e),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Switches to the write-ahead log. SQLite does not wait for a lock in this one step, so two
+/// programs that meet on a new file are made to wait here.
+fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let deadline = Instant::now() + LOCK_WAIT;
+    loop {
+        let switched = connection
+            .query_row("PRAGMA journal_mode = WAL", [], |row| {
+                row.get::<_, String>(0)
+            })
+            .map(drop);
+        match switched {
+            Err(e)
+                if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
+    Ok(Entry {
+        id: row.get(0)?,
+        started_at: row.get(1)?,
+        kind: row.get(2)?,
+        initiator_host: row.get(3)?,
+        responder_host: row.get(4)?,
+        responder_address: row.get(5)?,
+        streams: row.get(6)?,
+        goodput_bps: row.get(7)?,
+        limited_by: row.get(8)?,
+        analysis_version: row.get(9)?,
+    })
+}
+
+/// The word of [`Kind`] in JSON, which is also what the column holds.
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Throughput => "throughput",
+    }
+}
+
+fn parse(id: &str, text: &str) -> Result<Throughput, StoreError> {
+    let fail = |source| StoreError::Report {
+        id: id.to_owned(),
+        source,
+    };
+    // The schema is looked at first: a later one may not fit our types at all.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(fail)?;
+    let found = value["schema"].as_str().unwrap_or_default();
+    if found != SCHEMA {
+        return Err(StoreError::UnknownReport {
+            id: id.to_owned(),
+            found: found.to_owned(),
+            known: SCHEMA,
+        });
+    }
+    serde_json::from_value(value).map_err(fail)
+}

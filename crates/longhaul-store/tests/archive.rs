@@ -1,0 +1,193 @@
+//! What an archive keeps, and what it says when it cannot.
+
+use longhaul_model::report::v1::Throughput;
+use longhaul_store::{Appended, Archive, StoreError};
+use std::fs;
+use std::path::PathBuf;
+
+/// A folder of this test's own, gone when it ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("the target folder can be written");
+        Folder(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("archive.sqlite3")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const GENEVA: &str = include_str!("../../../fixtures/reports/la-geneva-9-streams.json");
+const DARESBURY: &str = include_str!("../../../fixtures/reports/slac-daresbury-window.json");
+
+fn report(text: &str) -> Throughput {
+    serde_json::from_str(text).expect("the fixture is a report")
+}
+
+#[test]
+fn an_appended_run_reads_back_as_it_was() {
+    let folder = Folder::new("reads_back");
+    let run = report(GENEVA);
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    assert_eq!(archive.append(&run).unwrap(), Appended::New);
+    drop(archive);
+    let archive = Archive::open_existing(&folder.file()).unwrap().unwrap();
+    assert_eq!(archive.find(&run.run.id).unwrap(), run);
+    assert_eq!(archive.find("20261121T2156").unwrap(), run);
+    assert_eq!(archive.find("last").unwrap(), run);
+}
+
+#[test]
+fn the_same_run_twice_is_one_entry_and_another_under_its_id_is_refused() {
+    let folder = Folder::new("idempotent");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    let mut run = report(GENEVA);
+    archive.append(&run).unwrap();
+    assert_eq!(archive.append(&run).unwrap(), Appended::Already);
+    run.analysis.goodput_bps = Some(1);
+    assert!(matches!(
+        archive.append(&run),
+        Err(StoreError::IdTaken { .. })
+    ));
+    assert_eq!(archive.list(10).unwrap().len(), 1);
+}
+
+#[test]
+fn the_list_runs_from_the_newest_and_carries_the_derived_columns() {
+    let folder = Folder::new("list");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    archive.append(&report(GENEVA)).unwrap();
+    archive.append(&report(DARESBURY)).unwrap();
+    let entries = archive.list(10).unwrap();
+    assert_eq!(entries[0].limited_by, "receive_window");
+    assert_eq!(entries[1].streams, 9);
+    assert_eq!(entries[1].goodput_bps, Some(6_178_000_000));
+    assert_eq!(entries[1].responder_address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(archive.list(1).unwrap().len(), 1);
+}
+
+#[test]
+fn a_name_that_fits_no_run_or_several_is_said_so() {
+    let folder = Folder::new("names");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    assert!(matches!(
+        archive.find("last"),
+        Err(StoreError::NoSuchRun { .. })
+    ));
+    archive.append(&report(GENEVA)).unwrap();
+    archive.append(&report(DARESBURY)).unwrap();
+    assert!(matches!(
+        archive.find("2026"),
+        Err(StoreError::Ambiguous { count: 2, .. })
+    ));
+    for nobody in ["%", "", "2027"] {
+        assert!(
+            matches!(archive.find(nobody), Err(StoreError::NoSuchRun { .. })),
+            "{nobody}"
+        );
+    }
+}
+
+#[test]
+fn no_file_is_no_archive_and_is_not_made_by_looking() {
+    let folder = Folder::new("absent");
+    assert!(Archive::open_existing(&folder.file()).unwrap().is_none());
+    assert!(!folder.file().exists());
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_left_alone() {
+    let folder = Folder::new("damaged");
+    fs::write(folder.file(), vec![b'x'; 8192]).unwrap();
+    let error = Archive::open(&folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    assert!(error.hint().unwrap().contains("archive.sqlite3"));
+    assert_eq!(fs::read(folder.file()).unwrap(), vec![b'x'; 8192]);
+}
+
+#[test]
+fn a_file_with_its_middle_overwritten_is_named_damaged() {
+    let folder = Folder::new("torn");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    archive.append(&report(GENEVA)).unwrap();
+    drop(archive);
+    let mut bytes = fs::read(folder.file()).unwrap();
+    let end = bytes.len();
+    bytes[4096..end].fill(0xA5);
+    fs::write(folder.file(), bytes).unwrap();
+    let error = Archive::open(&folder.file())
+        .and_then(|mut archive| archive.append(&report(DARESBURY)))
+        .unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+}
+
+#[test]
+fn the_database_of_another_program_is_refused() {
+    let folder = Folder::new("foreign");
+    let other = rusqlite::Connection::open(folder.file()).unwrap();
+    other.execute_batch("CREATE TABLE cookies (a)").unwrap();
+    let error = Archive::open(&folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Foreign { .. }), "{error:?}");
+}
+
+#[test]
+fn an_archive_from_the_future_is_refused() {
+    let folder = Folder::new("newer");
+    drop(Archive::open(&folder.file()).unwrap());
+    let other = rusqlite::Connection::open(folder.file()).unwrap();
+    other.pragma_update(None, "user_version", 99).unwrap();
+    let error = Archive::open(&folder.file()).unwrap_err();
+    assert!(
+        error.to_string().contains("schema 99, this longhaul knows"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_report_of_a_later_schema_is_named_as_such() {
+    let folder = Folder::new("later_report");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    let mut run = report(GENEVA);
+    run.schema = "longhaul.report/2".to_owned();
+    archive.append(&run).unwrap();
+    assert!(matches!(
+        archive.find("last"),
+        Err(StoreError::UnknownReport { .. })
+    ));
+}
+
+#[test]
+fn a_folder_that_cannot_hold_the_file_is_named() {
+    let folder = Folder::new("no_folder");
+    fs::write(folder.0.join("file"), "not a folder").unwrap();
+    let error = Archive::open(&folder.0.join("file/archive.sqlite3")).unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
+    // A folder in the place of the file fails for root as well, whom permissions do not stop.
+    let error = Archive::open(&folder.0).unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
+}
+
+#[test]
+fn every_fixture_of_an_earlier_day_still_reads() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/reports");
+    let mut seen = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "json") {
+            let text = fs::read_to_string(&path).unwrap();
+            serde_json::from_str::<Throughput>(&text).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "only {seen} fixtures");
+}
