@@ -1,0 +1,116 @@
+//! Everything that must hold before a change lands, cheapest first.
+//!
+//! Each step stands alone; the first that fails ends the run with its name. What a step could not
+//! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
+
+use crate::process::{self, cargo, show_and_run};
+use crate::{Outcome, boundaries, needs, tidy};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+type Step = (&'static str, fn() -> Outcome);
+
+const STEPS: &[Step] = &[
+    ("what the tests need", needs::ensure),
+    ("tidy", tidy::run),
+    ("formatting", formatting),
+    ("lints", lints),
+    ("boundaries", boundaries::run),
+    ("unit tests", unit_tests),
+    ("tests between namespaces", privileged_tests),
+    ("documentation", documentation),
+    ("fuzzing", fuzzing),
+];
+
+/// Runs every step in order.
+pub fn run() -> Outcome {
+    let started = Instant::now();
+    for (name, step) in STEPS {
+        println!("\n=== {name}");
+        let began = Instant::now();
+        step().map_err(|e| format!("ci stops at \"{name}\": {e}"))?;
+        println!("=== {name}: passed in {} s", began.elapsed().as_secs());
+    }
+    println!(
+        "\nci: everything passed in {} s",
+        started.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+fn formatting() -> Outcome {
+    show_and_run(cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn lints() -> Outcome {
+    show_and_run(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// Everything that needs no privilege: the tests inside the crates.
+fn unit_tests() -> Outcome {
+    show_and_run(cargo().args(["test", "--workspace", "--locked", "--lib", "--bins"]))?;
+    show_and_run(cargo().args(["test", "--workspace", "--locked", "--doc"]))
+}
+
+/// The tests in files of their own: they make namespaces, and time things, so one at a time.
+fn privileged_tests() -> Outcome {
+    needs::namespaces()?;
+    let one_at_a_time = ["--", "--test-threads=1"];
+    show_and_run(
+        cargo()
+            .args(["test", "--workspace", "--locked", "--test", "*"])
+            .args(one_at_a_time),
+    )
+}
+
+fn documentation() -> Outcome {
+    let mut doc = cargo();
+    doc.args([
+        "doc",
+        "--workspace",
+        "--locked",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    show_and_run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// How long each target is fuzzed here; a night of it is for another place.
+const FUZZ_SECONDS: u32 = 30;
+
+/// The wire decoder under arbitrary bytes. Without cargo-fuzz its property tests, which ran
+/// above, stand in.
+fn fuzzing() -> Outcome {
+    let Some(targets) = fuzz_targets() else {
+        println!(
+            "cargo-fuzz or the nightly tool chain is not here: not fuzzed; the property tests of the wire ran"
+        );
+        return Ok(());
+    };
+    for target in targets {
+        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        show_and_run(fuzz().args(["run", &target, "--", &limit]))?;
+    }
+    Ok(())
+}
+
+fn fuzz() -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(crate::tree::root())
+        .args(["+nightly", "fuzz"]);
+    command
+}
+
+fn fuzz_targets() -> Option<Vec<String>> {
+    let listed = process::stdout_of(fuzz().arg("list"), Duration::from_secs(60)).ok()?;
+    Some(listed.lines().map(str::to_owned).collect())
+}

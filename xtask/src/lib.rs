@@ -1,0 +1,61 @@
+//! The chores of the house: what CI runs, the checks of form, the demonstration and the benches.
+//!
+//! - [`ci`]: everything that must hold before a change lands, in order
+//! - [`tidy`]: the checks of form that no compiler makes
+//! - [`boundaries`]: which crate may depend on what
+//! - [`needs`]: the programs and kernel features that the tests use, and how to get them
+//! - [`demo`]: the README's two commands on the record's own path
+//! - [`bench`]: the tables of docs/benchmarks.md
+//! - [`tree`], [`process`]: the checkout, and running programs in it
+
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod boundaries;
+pub mod ci;
+pub mod demo;
+pub mod needs;
+pub mod process;
+pub mod tidy;
+pub mod tree;
+
+/// What a chore ends in: nothing, or the sentence that says what went wrong.
+pub type Outcome = Result<(), String>;
+
+/// The chores and their names, as `cargo xtask` shows them; docs are checked against this list.
+pub const CHORES: &[(&str, &str)] = &[
+    ("ci", "everything that must hold before a change lands"),
+    ("tidy", "the checks of form"),
+    ("boundaries", "which crate may depend on what"),
+    (
+        "needs",
+        "what the tests need; installs it as root with apt-get",
+    ),
+    ("demo", "two measurements over the la-geneva path"),
+    (
+        "bench",
+        "throughput | lab | verdicts | accuracy [--out FILE]",
+    ),
+];
+
+/// Runs the chore that `words` name.
+pub fn dispatch(words: &[String]) -> Outcome {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["boundaries"] => boundaries::run(),
+        ["needs"] => needs::ensure(),
+        ["demo"] => demo::run(),
+        ["bench", name, rest @ ..] => bench::run(name, rest),
+        _ => Err(usage()),
+    }
+}
+
+fn usage() -> String {
+    let lines: Vec<String> = CHORES
+        .iter()
+        .map(|(name, what)| format!("  cargo xtask {name:<11} {what}"))
+        .collect();
+    format!("name a chore\n{}", lines.join("\n"))
+}

@@ -1,0 +1,142 @@
+//! Running programs in the checkout: shown before they run, ended when their time is up.
+
+use crate::{Outcome, tree};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// `cargo` as the caller runs it.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(tree::root());
+    cargo
+}
+
+/// Shows the command, runs it with the caller's terminal, and fails unless it succeeds.
+pub fn show_and_run(command: &mut Command) -> Outcome {
+    println!("$ {}", words(command));
+    let status = command
+        .status()
+        .map_err(|e| format!("cannot start `{}`: {e}", words(command)))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("`{}` ended with {status}", words(command)))
+}
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a program to its end and takes what it prints; ends it when `limit` has passed.
+pub fn capture(command: &mut Command, limit: Duration) -> Result<Output, String> {
+    let shown = words(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cannot start `{shown}`: {e}"))?;
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let status = wait(&mut child, limit).map_err(|e| format!("`{shown}`: {e}"))?;
+    Ok(Output {
+        status,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+    })
+}
+
+/// Like [`capture`], and fails with the program's own words unless it succeeds.
+pub fn stdout_of(command: &mut Command, limit: Duration) -> Result<String, String> {
+    let output = capture(command, limit)?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = output.stderr.trim();
+    Err(format!(
+        "`{}` ended with {}: {said}",
+        words(command),
+        output.status
+    ))
+}
+
+/// Waits for a child and ends it when `limit` has passed.
+pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            Ok(None) => {
+                end(child);
+                return Err(format!("not done after {} s, ended", limit.as_secs()));
+            }
+            Err(e) => return Err(format!("cannot wait: {e}")),
+        }
+    }
+}
+
+/// Ends a child that may have ended already.
+pub fn end(child: &mut Child) {
+    // Both fail only when the child is gone, which is what is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks ends the text; the exit status tells the rest.
+            let _ = pipe.read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// The command as one would type it.
+pub fn words(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Where `name` stands in PATH or in the folders where Debian keeps administrators' programs.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// Builds the program once and says where it is; `LONGHAUL_BIN` names one that is built already.
+pub fn longhaul() -> Result<PathBuf, String> {
+    if let Some(built) = std::env::var_os("LONGHAUL_BIN") {
+        return Ok(PathBuf::from(built));
+    }
+    show_and_run(cargo().args(["build", "--release", "--package", "longhaul"]))?;
+    Ok(target_folder()?.join("release/longhaul"))
+}
+
+fn target_folder() -> Result<PathBuf, String> {
+    let text = stdout_of(
+        cargo().args(["metadata", "--format-version", "1", "--no-deps"]),
+        Duration::from_secs(60),
+    )?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| format!("cannot read cargo metadata: {e}"))?;
+    let folder = metadata["target_directory"].as_str();
+    folder
+        .map(PathBuf::from)
+        .ok_or_else(|| "cargo metadata names no target folder".to_owned())
+}

@@ -1,0 +1,209 @@
+//! Where things may stand, and what every file must say.
+
+use super::Breach;
+use super::source::{Source, identifiers};
+use crate::tree::File;
+
+const SYS: &str = "crates/longhaul-sys/";
+/// The published shape, the wire between peers: a derive is a promise to strangers.
+const FORMATS: &[&str] = &[
+    "crates/longhaul-model/src/report/",
+    "crates/longhaul-probe/src/wire",
+];
+/// How far above an `unsafe` block its reason may start.
+const SAFETY_LINES_ABOVE: usize = 8;
+
+fn breach_at_word(
+    file: &File,
+    source: &Source,
+    word: &str,
+    breach: (&'static str, &str),
+) -> Vec<Breach> {
+    let (rule, why) = breach;
+    source
+        .numbered()
+        .filter(|(_, line)| identifiers(line).any(|(_, found)| found == word))
+        .map(|(line, _)| Breach::error(&file.path, line, rule, why))
+        .collect()
+}
+
+/// Memory safety is judged in one crate.
+pub fn unsafe_stays_in_sys(file: &File, source: &Source) -> Vec<Breach> {
+    if file.path.starts_with(SYS) {
+        return vec![];
+    }
+    let breach = (
+        "unsafe",
+        "unsafe code stands in longhaul-sys only; add the call there",
+    );
+    breach_at_word(file, source, "unsafe", breach)
+}
+
+/// Every unsafe block names the invariant that makes it sound.
+pub fn unsafe_says_why_it_is_safe(file: &File, source: &Source) -> Vec<Breach> {
+    let blocks = source
+        .numbered()
+        .filter(|(_, line)| line.contains("unsafe {"));
+    blocks
+        .filter(|&(line, _)| {
+            let from = line.saturating_sub(SAFETY_LINES_ABOVE + 1);
+            !source.lines[from..line]
+                .iter()
+                .any(|text| text.contains("SAFETY:"))
+        })
+        .map(|(line, _)| {
+            Breach::error(
+                &file.path,
+                line,
+                "safety",
+                "say `// SAFETY:` and why it holds",
+            )
+        })
+        .collect()
+}
+
+/// Only one crate speaks the kernel's C names.
+pub fn libc_stays_in_sys(file: &File, source: &Source) -> Vec<Breach> {
+    if file.path.starts_with(SYS) {
+        return vec![];
+    }
+    let breach = (
+        "libc",
+        "libc is known to longhaul-sys only; give the call a typed function there",
+    );
+    breach_at_word(file, source, "libc", breach)
+}
+
+/// Inner types change freely because nobody outside reads them.
+pub fn serde_stays_in_the_formats(file: &File, source: &Source) -> Vec<Breach> {
+    if FORMATS.iter().any(|folder| file.path.starts_with(folder)) || file.path.starts_with("fuzz/")
+    {
+        return vec![];
+    }
+    let why = "serde derives stand in report v1 and the wire only; convert there";
+    ["Serialize", "Deserialize"]
+        .iter()
+        .flat_map(|word| breach_at_word(file, source, word, ("serde", why)))
+        .collect()
+}
+
+/// The compiler holds what the first rule looks for.
+pub fn crate_roots_forbid_unsafe(file: &File, source: &Source) -> Vec<Breach> {
+    let is_root = file.path.starts_with("crates/") && file.path.ends_with("/src/lib.rs");
+    if !is_root || file.path.starts_with(SYS) {
+        return vec![];
+    }
+    let forbids = source
+        .code
+        .iter()
+        .any(|line| line.trim() == "#![forbid(unsafe_code)]");
+    if forbids {
+        return vec![];
+    }
+    vec![Breach::error(
+        &file.path,
+        1,
+        "unsafe",
+        "a crate root says `#![forbid(unsafe_code)]`",
+    )]
+}
+
+/// A file starts with the question that it answers.
+pub fn modules_say_what_they_answer(file: &File, source: &Source) -> Vec<Breach> {
+    let excused = file.is_test() || file.path.ends_with("build.rs");
+    let first = source
+        .lines
+        .iter()
+        .find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
+    if excused || first.is_some_and(|line| line.starts_with("//!")) {
+        return vec![];
+    }
+    vec![Breach::error(
+        &file.path,
+        1,
+        "module-header",
+        "start with `//!`: what this file answers",
+    )]
+}
+
+/// A method says where it comes from and when it is wrong.
+pub fn analysis_names_source_and_error(file: &File, source: &Source) -> Vec<Breach> {
+    let is_method = file.path.starts_with("crates/longhaul-analysis/src/")
+        && !file.path.ends_with("/lib.rs")
+        && !file.is_test();
+    if !is_method {
+        return vec![];
+    }
+    let header: Vec<&str> = source
+        .lines
+        .iter()
+        .map(String::as_str)
+        .take_while(|line| line.starts_with("//!"))
+        .collect();
+    ["Source:", "Units:", "Error:", "Wrong when:"]
+        .iter()
+        .filter(|label| {
+            !header
+                .iter()
+                .any(|line| line.starts_with(&format!("//! {label}")))
+        })
+        .map(|label| {
+            let why = format!(
+                "the header lacks `//! {label}`; a method says source, units, error, when wrong"
+            );
+            Breach::error(&file.path, 1, "method-header", why)
+        })
+        .collect()
+}
+
+/// What is not done is an issue, not a comment; a lint that is wrong here says why.
+pub fn nothing_is_left_for_later(file: &File, source: &Source) -> Vec<Breach> {
+    let in_code = [
+        ("#[allow(", "use `#[expect(…, reason = \"…\")]`"),
+        ("#![allow(", "use `#![expect(…, reason = \"…\")]`"),
+        ("#[ignore", "no test passes by not running"),
+        ("todo!(", "finish it or leave it out"),
+        ("unimplemented!(", "finish it or leave it out"),
+        ("dbg!(", "leave no traces of debugging"),
+    ];
+    let in_prose = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X"),
+    ];
+    let code = source.numbered().flat_map(|(line, text)| {
+        let hits = in_code.iter().filter(move |(mark, _)| text.contains(mark));
+        hits.map(move |(_, why)| (line, (*why).to_owned()))
+    });
+    let prose = source.lines.iter().enumerate().flat_map(|(index, text)| {
+        let hits = in_prose
+            .iter()
+            .filter(move |mark| identifiers(text).any(|(_, w)| w == **mark));
+        hits.map(move |mark| (index + 1, format!("`{mark}`: finish it, or write an issue")))
+    });
+    code.chain(prose)
+        .map(|(line, why)| Breach::error(&file.path, line, "left-for-later", why))
+        .collect()
+}
+
+/// The checkout works wherever it lies.
+pub fn no_path_of_one_machine(file: &File) -> Vec<Breach> {
+    let paths = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/tmp/", "target"),
+        concat!("/ho", "me/"),
+    ];
+    let lines = file.text.lines().enumerate();
+    lines
+        .filter(|(_, text)| paths.iter().any(|path| text.contains(path)))
+        .map(|(index, _)| {
+            Breach::error(
+                &file.path,
+                index + 1,
+                "machine-path",
+                "a path of one machine",
+            )
+        })
+        .collect()
+}

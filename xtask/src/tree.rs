@@ -1,0 +1,79 @@
+//! The checkout: where it is and which of its files are ours.
+
+use std::path::{Path, PathBuf};
+
+/// The folder that holds the workspace manifest.
+pub fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// One text file of the checkout.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Relative to the root, with forward slashes.
+    pub path: String,
+    pub text: String,
+}
+
+impl File {
+    pub fn is_rust(&self) -> bool {
+        self.extension() == Some("rs")
+    }
+
+    pub fn is_markdown(&self) -> bool {
+        self.extension() == Some("md")
+    }
+
+    /// Test code: its own file, its own folder.
+    pub fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("tests.rs")
+    }
+
+    fn extension(&self) -> Option<&str> {
+        Path::new(&self.path).extension()?.to_str()
+    }
+}
+
+/// Every text file below `root` that belongs to the project: build output, the version store and
+/// what a fuzzer left are not ours.
+pub fn files(root: &Path) -> Result<Vec<File>, String> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder)
+            .map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
+        for entry in entries {
+            let path = entry
+                .map_err(|e| format!("cannot list {}: {e}", folder.display()))?
+                .path();
+            let relative = relative(root, &path);
+            if path.is_dir() {
+                if !is_foreign(&relative) {
+                    folders.push(path);
+                }
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                found.push(File {
+                    path: relative,
+                    text,
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path);
+    path.to_string_lossy().replace('\\', "/")
+}
+
+fn is_foreign(folder: &str) -> bool {
+    matches!(
+        folder,
+        ".git" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage"
+    ) || folder
+        .split('/')
+        .any(|part| part == "target" || part == "node_modules")
+}
