@@ -63,8 +63,11 @@ impl fmt::Display for Breach {
     }
 }
 
+type RustRule = fn(&File, &Source) -> Vec<Breach>;
+type TreeRule = fn(&[File]) -> Vec<Breach>;
+
 /// Rules on one Rust file, with comments and strings set aside.
-const RUST_RULES: &[fn(&File, &Source) -> Vec<Breach>] = &[
+const RUST_RULES: &[RustRule] = &[
     size::functions,
     size::files,
     form::unsafe_stays_in_sys,
@@ -84,7 +87,7 @@ const RUST_RULES: &[fn(&File, &Source) -> Vec<Breach>] = &[
 const TEXT_RULES: &[fn(&File) -> Vec<Breach>] = &[form::no_path_of_one_machine];
 
 /// Rules on the checkout as a whole.
-const TREE_RULES: &[fn(&[File]) -> Vec<Breach>] = &[
+const TREE_RULES: &[TreeRule] = &[
     docs::links_lead_somewhere,
     docs::named_commands_exist,
     docs::the_house_is_complete,

@@ -59,9 +59,11 @@ pub fn files(file: &File, source: &Source) -> Vec<Breach> {
     let why = format!(
         "{length} lines; split it by subject (aim {FILE_LINES_WARNED}, at most {FILE_LINES_MAX})"
     );
-    match length {
-        0..=FILE_LINES_WARNED => vec![],
-        ..=FILE_LINES_MAX => vec![Breach::warning(&file.path, length, "file-length", why)],
-        _ => vec![Breach::error(&file.path, length, "file-length", why)],
+    if length > FILE_LINES_MAX {
+        vec![Breach::error(&file.path, length, "file-length", why)]
+    } else if length > FILE_LINES_WARNED {
+        vec![Breach::warning(&file.path, length, "file-length", why)]
+    } else {
+        vec![]
     }
 }

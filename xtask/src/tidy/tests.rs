@@ -30,7 +30,7 @@ fn comments_and_strings_are_not_code() {
         ("a // unsafe", "a          "),
         ("a /* x /* y */ z */ b", "a                   b"),
         (r#"f("un\"safe", c)"#, r#"f("        ", c)"#),
-        (r###"r#"libc "x" "# + 1"###, r###"r#"         "# + 1"###),
+        (r##"r#"libc "x" "# + 1"##, r##"r#"         "# + 1"##),
         ("'\\'' + 'x'", "'  ' + ' '"),
         ("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)"),
     ];

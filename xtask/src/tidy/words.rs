@@ -147,7 +147,8 @@ pub fn report_integers_name_their_unit(file: &File, source: &Source) -> Vec<Brea
         };
         let is_integer = ["u64", "u32", "u16", "u8", "i64", "i32"]
             .iter()
-            .any(|int| kind.contains(int));
+            .any(|int| kind.contains(int))
+            && !kind.contains("Map<");
         let has_unit = name.split('_').any(|part| UNITS.contains(&part));
         if is_integer && !has_unit && !UNIT_IN_PARENT.contains(&item.as_str()) {
             let why = format!("`{name}` is an integer without a unit in its name");
