@@ -9,5 +9,14 @@
     reason = "this crate is where the unsafe code of longhaul lives"
 )]
 
+pub mod cycles;
+pub mod host;
+pub mod region;
 pub mod sched;
+pub mod sockopt;
+pub mod splice;
 mod syscall;
+pub mod tcp;
+pub mod tcp_info;
+pub mod thread;
+pub mod udp;

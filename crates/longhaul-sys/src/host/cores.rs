@@ -1,0 +1,69 @@
+//! How has each core spent its time? From `/proc/stat`, which ticks in hundredths of a second.
+
+use std::io;
+use std::time::Duration;
+
+/// Time of one core since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CoreTimes {
+    pub index: u32,
+    /// User, system and interrupt work.
+    pub busy: Duration,
+    /// Of this, software interrupts.
+    pub softirq: Duration,
+    /// Time that the hypervisor gave to others.
+    pub steal: Duration,
+}
+
+/// The times of every online core.
+pub fn read() -> io::Result<Vec<CoreTimes>> {
+    Ok(parse(&std::fs::read_to_string("/proc/stat")?))
+}
+
+/// Every line of `/proc/stat` that speaks of one core; others are passed over.
+pub fn parse(stat: &str) -> Vec<CoreTimes> {
+    stat.lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<CoreTimes> {
+    let mut words = line.split_ascii_whitespace();
+    let index = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = *ticks.first_chunk::<8>()?;
+    let busy = [user, nice, system, irq, softirq]
+        .into_iter()
+        .fold(0_u64, u64::saturating_add);
+    Some(CoreTimes {
+        index,
+        busy: time(busy),
+        softirq: time(softirq),
+        steal: time(steal),
+    })
+}
+
+/// USER_HZ is 100 on every architecture that Linux still serves.
+fn time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_line_and_the_rest_are_passed_over() {
+        let text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu3 1 2 3 100 5 6 7 8 0 0\nintr 1 2 3\n";
+        let expect = CoreTimes {
+            index: 3,
+            busy: Duration::from_millis(190),
+            softirq: Duration::from_millis(70),
+            steal: Duration::from_millis(80),
+        };
+        assert_eq!(parse(text), [expect]);
+    }
+
+    #[test]
+    fn this_machine_has_a_core() {
+        assert!(!read().expect("/proc/stat").is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! The kernel's protocol counters, by its own names: `TcpExt.TCPTimeouts`, `Udp.RcvbufErrors`.
+//!
+//! Source: `/proc/net/snmp` and `/proc/net/netstat`, of the calling thread's network namespace.
+//! Wrong when: others on the host use the network too; the counters know no process.
+
+use std::collections::BTreeMap;
+use std::io;
+
+/// Counters by name.
+pub type Counters = BTreeMap<String, u64>;
+
+/// All counters of both files.
+pub fn read() -> io::Result<Counters> {
+    let mut counters = parse(&std::fs::read_to_string("/proc/thread-self/net/snmp")?);
+    counters.extend(parse(&std::fs::read_to_string(
+        "/proc/thread-self/net/netstat",
+    )?));
+    Ok(counters)
+}
+
+/// Pairs of lines, names over values, both beginning with the group's name. Values that are no
+/// counters (`Tcp.MaxConn` is -1) and lines without a partner are passed over.
+pub fn parse(text: &str) -> Counters {
+    let mut counters = Counters::new();
+    let mut lines = text.lines().peekable();
+    while let Some(names) = lines.next() {
+        let Some(values) = lines.peek() else { break };
+        let (Some((group, names)), Some((other, values))) =
+            (names.split_once(':'), values.split_once(':'))
+        else {
+            continue;
+        };
+        if group != other {
+            continue;
+        }
+        let values = values.split_ascii_whitespace();
+        for (name, value) in names.split_ascii_whitespace().zip(values) {
+            if let Ok(value) = value.parse() {
+                counters.insert(format!("{group}.{name}"), value);
+            }
+        }
+        lines.next();
+    }
+    counters
+}
+
+/// What grew from `before` to `after`, and by how much.
+pub fn growth(before: &Counters, after: &Counters) -> Counters {
+    after
+        .iter()
+        .filter_map(|(name, now)| {
+            let then = before.get(name).copied().unwrap_or(0);
+            let grown = now.checked_sub(then).filter(|&grown| grown > 0)?;
+            Some((name.clone(), grown))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_over_their_values() {
+        let text = "Ip: A B\nIp: 1 2\nTcp: C D\nTcp: -1 4\n";
+        let expect = [("Ip.A", 1), ("Ip.B", 2), ("Tcp.D", 4)];
+        let expect: Counters = expect.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(parse(text), expect);
+    }
+
+    #[test]
+    fn only_what_grew_is_told() {
+        let before = parse("T: a b c\nT: 5 5 5\n");
+        let after = parse("T: a b c d\nT: 5 9 1 2\n");
+        let expect: Counters = [("T.b".to_owned(), 4), ("T.d".to_owned(), 2)].into();
+        assert_eq!(growth(&before, &after), expect);
+    }
+
+    #[test]
+    fn this_kernel_counts_tcp() {
+        let counters = read().expect("/proc");
+        assert!(counters.contains_key("Tcp.RetransSegs"));
+        assert!(counters.contains_key("TcpExt.TCPTimeouts"));
+    }
+}

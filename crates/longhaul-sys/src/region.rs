@@ -1,0 +1,245 @@
+//! Page-aligned memory that is shared with the kernel by address: payload to send, and a place
+//! where received bytes may land.
+//!
+//! [`Region`] is filled once and then only read, by write, vmsplice and the network card.
+//! [`Gather`] sends it repeated: byte k of a stream is byte k modulo the region's length.
+//! [`Sink`] is only ever written by the kernel and never read, so any thread may receive into it.
+
+use crate::syscall::status;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// `UIO_MAXIOV`, linux/uio.h.
+const PIECES_MAX: usize = 1024;
+
+/// Anonymous memory, zero at first.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+    mapping: NonNull<u8>,
+    mapping_bytes: usize,
+}
+
+// SAFETY: the memory belongs to the value alone; shared references only read it.
+unsafe impl Send for Region {}
+// SAFETY: as above; writing needs `&mut`.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Memory of ordinary pages.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or `InvalidInput` for no bytes at all.
+    pub fn new(bytes: usize) -> io::Result<Region> {
+        let mapping = map(bytes)?;
+        Ok(Region {
+            base: mapping,
+            bytes,
+            mapping,
+            mapping_bytes: bytes,
+        })
+    }
+
+    /// Memory on a huge page where the system gives one: consecutive pages then travel as one
+    /// fragment. Where it does not, the memory is ordinary; nothing else changes.
+    pub fn huge(bytes: usize) -> io::Result<Region> {
+        let whole = bytes.next_multiple_of(HUGE_PAGE_BYTES);
+        let mapping_bytes = whole + HUGE_PAGE_BYTES;
+        let mapping = map(mapping_bytes)?;
+        let skip = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `skip` is below HUGE_PAGE_BYTES, so the sum stays inside the mapping.
+        let base = unsafe { mapping.add(skip) };
+        // SAFETY: the range is inside the mapping; the advice changes no contents. Failure only
+        // means ordinary pages.
+        unsafe { libc::madvise(base.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
+        Ok(Region {
+            base,
+            bytes,
+            mapping,
+            mapping_bytes,
+        })
+    }
+
+    /// The memory, to be filled before it is shared.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `base` is valid for `bytes`, initialised (zero pages), and borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `base` is valid for `bytes`, initialised, and nobody writes while borrowed.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length and is used by nobody else.
+        unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
+    }
+}
+
+fn map(bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh anonymous mapping touches no existing memory.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Where received bytes land and are never looked at.
+#[derive(Debug, Clone)]
+pub struct Sink(Arc<Region>);
+
+impl Sink {
+    pub fn new(bytes: usize) -> io::Result<Sink> {
+        Ok(Sink(Arc::new(Region::new(bytes)?)))
+    }
+
+    /// How much one receive can take.
+    pub fn len(&self) -> usize {
+        self.0.bytes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.bytes == 0
+    }
+
+    /// Address for the kernel to write to. No Rust reference to the contents is ever made, so
+    /// that several threads may let the kernel write here at once.
+    pub(crate) fn address(&self) -> *mut libc::c_void {
+        self.0.base.as_ptr().cast()
+    }
+}
+
+/// An endless repetition of a region, cut into I/O vectors without copying.
+#[derive(Debug)]
+pub struct Gather {
+    region: Arc<Region>,
+    pieces: Vec<libc::iovec>,
+    /// Offset in the region and length that `pieces` now describes.
+    aimed: Option<(usize, usize)>,
+    count: usize,
+}
+
+// SAFETY: the pointers in `pieces` are into `region`, which the value keeps alive.
+unsafe impl Send for Gather {}
+
+impl Gather {
+    /// Room for calls of up to `most_bytes`; nothing is allocated afterwards. Longer calls, and
+    /// calls of more than 1024 repetitions, move less than they were asked.
+    pub fn new(region: Arc<Region>, most_bytes: usize) -> Gather {
+        let length = region.bytes.max(1);
+        let room = (most_bytes.div_ceil(length) + 1).min(PIECES_MAX);
+        let none = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        Gather {
+            region,
+            pieces: vec![none; room],
+            aimed: None,
+            count: 0,
+        }
+    }
+
+    /// The I/O vector for `bytes` from byte `position` of the endless repetition.
+    pub(crate) fn aim(&mut self, position: u64, bytes: usize) -> (*mut libc::iovec, usize) {
+        let offset = (position % self.region.bytes as u64) as usize;
+        if self.aimed != Some((offset, bytes)) {
+            self.cut(offset, bytes);
+        }
+        (self.pieces.as_mut_ptr(), self.count)
+    }
+
+    fn cut(&mut self, offset: usize, bytes: usize) {
+        let (mut from, mut left) = (offset, bytes);
+        self.count = 0;
+        for piece in &mut self.pieces {
+            let length = left.min(self.region.bytes - from);
+            if length == 0 {
+                break;
+            }
+            // SAFETY: `from` is below the region's length.
+            piece.iov_base = unsafe { self.region.base.as_ptr().add(from) }.cast();
+            piece.iov_len = length;
+            self.count += 1;
+            left -= length;
+            from = 0;
+        }
+        self.aimed = Some((offset, bytes));
+    }
+}
+
+/// Room in a pipe of the calling user is counted in pages of this size.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: sysconf reads no memory of ours.
+    let answer = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(answer).unwrap_or(4096)
+}
+
+/// A file in memory with the contents of `region`, repeated until it is `bytes` long.
+pub fn memory_file(region: &Region, bytes: usize) -> io::Result<std::fs::File> {
+    use std::io::Write;
+    use std::os::fd::FromRawFd;
+    // SAFETY: the name is a C string; the flags ask for nothing shared.
+    let fd = unsafe { libc::memfd_create(c"longhaul-payload".as_ptr(), libc::MFD_CLOEXEC) };
+    status(fd)?;
+    // SAFETY: `fd` was just made and belongs to nobody else.
+    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    let mut left = bytes;
+    while left > 0 {
+        let piece = left.min(region.bytes);
+        file.write_all(&region.bytes()[..piece])?;
+        left -= piece;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_region_is_aligned_and_as_long_as_asked() {
+        let mut region = Region::huge(100_000).expect("memory");
+        region.bytes_mut().fill(9);
+        assert_eq!(region.bytes().len(), 100_000);
+        assert_eq!(region.bytes().as_ptr().align_offset(HUGE_PAGE_BYTES), 0);
+    }
+
+    #[test]
+    fn a_gather_describes_the_repetition_from_any_position() {
+        let region = Arc::new(Region::new(1000).expect("memory"));
+        let base = region.bytes().as_ptr() as usize;
+        let mut gather = Gather::new(Arc::clone(&region), 5000);
+        for (position, bytes, expect) in [
+            (0, 1000, vec![(0, 1000)]),
+            (0, 2500, vec![(0, 1000), (0, 1000), (0, 500)]),
+            (999, 3, vec![(999, 1), (0, 2)]),
+            (12_345_678_900, 200, vec![(900, 100), (0, 100)]),
+            (5, 0, vec![]),
+        ] {
+            let (pieces, count) = gather.aim(position, bytes);
+            let seen: Vec<_> = (0..count)
+                // SAFETY: `aim` says that `count` pieces are set.
+                .map(|index| unsafe { *pieces.add(index) })
+                .map(|piece| (piece.iov_base as usize - base, piece.iov_len))
+                .collect();
+            assert_eq!(seen, expect, "{bytes} from {position}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Socket options that bear on throughput: one function per option, typed to it.
+//!
+//! Sizes are bytes as the kernel takes and gives them: Linux stores twice what was asked for a
+//! buffer, and reads the stored value back (socket(7)). Rates are bit/s here and bytes/s there.
+
+use crate::syscall::status;
+use longhaul_model::units::Rate;
+use socket2::SockRef;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// Plain integers that the kernel may read or write whole.
+trait Integer: Copy + Default {}
+impl Integer for i32 {}
+impl Integer for u64 {}
+
+fn set<T: Integer>(socket: impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` lives for the call and its own size is passed with it.
+    let answer = unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as u32,
+        )
+    };
+    status(answer)
+}
+
+fn get<T: Integer>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = size_of::<T>() as u32;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` and `length` live for the call; any bits make a valid integer.
+    let answer =
+        unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
+    status(answer)?;
+    Ok(value)
+}
+
+/// Asks for a send buffer (SO_SNDBUF); the kernel then no longer sizes it.
+pub fn set_send_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
+    SockRef::from(socket).set_send_buffer_size(asked_bytes)
+}
+
+/// Asks for a receive buffer (SO_RCVBUF); the kernel then no longer sizes it.
+pub fn set_receive_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
+    SockRef::from(socket).set_recv_buffer_size(asked_bytes)
+}
+
+/// The send buffer as stored: twice what was granted.
+pub fn stored_send_buffer(socket: &impl AsFd) -> io::Result<usize> {
+    SockRef::from(socket).send_buffer_size()
+}
+
+/// The receive buffer as stored: twice what was granted.
+pub fn stored_receive_buffer(socket: &impl AsFd) -> io::Result<usize> {
+    SockRef::from(socket).recv_buffer_size()
+}
+
+/// Ceiling of the window that this end will advertise (TCP_WINDOW_CLAMP).
+pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let clamp = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)
+}
+
+/// Chooses the congestion control of this socket.
+///
+/// # Errors
+/// `NotFound` when the kernel lacks it, `PermissionDenied` when it is not among
+/// `net.ipv4.tcp_allowed_congestion_control`.
+pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes())
+}
+
+/// Name of the congestion control in force.
+pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
+    let name = SockRef::from(socket).tcp_congestion()?;
+    Ok(String::from_utf8_lossy(&name)
+        .trim_end_matches('\0')
+        .to_owned())
+}
+
+/// The kernel sends no faster than `ceiling` on this socket (SO_MAX_PACING_RATE).
+pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
+    let bytes_per_second = ceiling.as_bps() / 8;
+    set(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        bytes_per_second,
+    )
+}
+
+/// Largest segment this end will send and announce; acts on the announcement before connect only.
+pub fn set_mss(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_mss(bytes)
+}
+
+/// Sets the DSCP field of what this socket sends, for the family of `peer`.
+pub fn set_dscp(socket: &impl AsFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
+    let class = u32::from(dscp) << 2;
+    match peer {
+        SocketAddr::V4(_) => SockRef::from(socket).set_tos_v4(class),
+        SocketAddr::V6(_) => SockRef::from(socket).set_tclass_v6(class),
+    }
+}
+
+/// Sends small segments at once (TCP_NODELAY).
+pub fn set_no_delay(socket: &impl AsFd, on: bool) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_nodelay(on)
+}
+
+/// Keeps the socket on one interface (SO_BINDTODEVICE).
+pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    SockRef::from(socket).bind_device(Some(name.as_bytes()))
+}
+
+/// A blocking read waits until this much has come (SO_RCVLOWAT), or the end of the stream.
+pub fn set_receive_low_water(socket: impl AsFd, bytes: i32) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// Blocking reads give up after `after` (SO_RCVTIMEO).
+pub fn set_receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
+    SockRef::from(socket).set_read_timeout(Some(after))
+}
+
+/// Blocking writes give up after `after` (SO_SNDTIMEO), with what they have written until then.
+pub fn set_send_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
+    SockRef::from(socket).set_write_timeout(Some(after))
+}
+
+/// Closing throws away what is unsent and resets the connection (SO_LINGER with zero).
+pub fn set_abort_on_close(socket: &impl AsFd) -> io::Result<()> {
+    SockRef::from(socket).set_linger(Some(Duration::ZERO))
+}
+
+/// Kernel receive timestamps (nanoseconds of the wall clock) with each datagram.
+pub fn set_receive_timestamps(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)
+}
+
+/// The path MTU that the kernel holds for a connected socket (IP_MTU, IPV6_MTU).
+pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
+    let mtu: i32 = match peer {
+        SocketAddr::V4(_) => get(socket, libc::IPPROTO_IP, libc::IP_MTU)?,
+        SocketAddr::V6(_) => get(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?,
+    };
+    Ok(mtu.unsigned_abs())
+}
+
+/// Bytes sent or still to be sent, and not acknowledged (SIOCOUTQ).
+pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
+    queue(socket, libc::TIOCOUTQ)
+}
+
+/// Bytes received and not read by the application (SIOCINQ).
+pub fn receive_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
+    queue(socket, libc::FIONREAD)
+}
+
+fn queue(socket: impl AsFd, request: libc::Ioctl) -> io::Result<u64> {
+    let mut bytes: i32 = 0;
+    // SAFETY: both requests write one int, which lives for the call.
+    let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request, &raw mut bytes) };
+    status(answer)?;
+    Ok(u64::from(bytes.max(0).unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn linux_stores_twice_the_buffer_that_was_asked() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        set_send_buffer(&stream, 100_000).expect("send buffer");
+        set_receive_buffer(&stream, 100_000).expect("receive buffer");
+        assert_eq!(stored_send_buffer(&stream).expect("read back"), 200_000);
+        assert_eq!(stored_receive_buffer(&stream).expect("read back"), 200_000);
+    }
+
+    #[test]
+    fn bytes_that_nobody_reads_stand_in_the_receive_queue() {
+        use std::io::Write;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut near =
+            TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (far, _) = listener.accept().expect("accept");
+        near.write_all(&[7; 1000]).expect("write");
+        let mut byte = [0];
+        far.peek(&mut byte).expect("something arrives");
+        assert_eq!(receive_queue_bytes(&far).expect("queue"), 1000);
+    }
+}

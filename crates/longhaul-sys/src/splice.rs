@@ -1,0 +1,110 @@
+//! Sending pages without copying them: vmsplice into a pipe, splice from there to the socket.
+//!
+//! The pages of the payload must not change while anything is in flight; payload regions are
+//! therefore only read once they are shared.
+//!
+//! Source: vmsplice(2), splice(2), fcntl(2) on F_SETPIPE_SZ. An unprivileged user has 64 MiB of
+//! pipe pages (`fs.pipe-user-pages-soft`); a pipe beyond that gets two pages.
+
+use crate::region::{Gather, page_bytes};
+use crate::syscall::status;
+use crate::tcp::uninterrupted;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// A pipe that carries references to payload pages to a socket.
+#[derive(Debug)]
+pub struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    capacity_bytes: usize,
+}
+
+impl Pipe {
+    /// A pipe of up to `ask_bytes`, or of the half, the quarter … that the kernel allows, but of
+    /// 64 KiB at least.
+    ///
+    /// # Errors
+    /// Out of descriptors, or the user's pipe pages are used up.
+    pub fn new(ask_bytes: usize) -> io::Result<Pipe> {
+        const LEAST_BYTES: usize = 64 << 10;
+        let mut ends = [0_i32; 2];
+        // SAFETY: `ends` has room for the two descriptors.
+        status(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+        // SAFETY: both descriptors were just made and belong to nobody else.
+        let (read, write) =
+            unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+        let mut ask = ask_bytes;
+        loop {
+            let capacity = set_capacity(&write, ask);
+            match capacity {
+                Ok(capacity_bytes) => {
+                    return Ok(Pipe {
+                        read,
+                        write,
+                        capacity_bytes,
+                    });
+                }
+                Err(error) if ask <= LEAST_BYTES => return Err(error),
+                Err(_) => ask /= 2,
+            }
+        }
+    }
+
+    /// How much it holds when every page is full.
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+
+    /// Puts up to `bytes` of the repeated payload into the pipe, by reference.
+    pub fn fill(&self, payload: &mut Gather, position: u64, bytes: usize) -> io::Result<usize> {
+        let (pieces, count) = payload.aim(position, bytes);
+        let fd = self.write.as_raw_fd();
+        // SAFETY: the pieces are inside the payload, which outlives them and does not change.
+        uninterrupted(|| unsafe { libc::vmsplice(fd, pieces, count, 0) })
+    }
+
+    /// Moves up to `bytes` from the pipe into the socket; `more` says that more follows at once.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing moved before the socket's send timeout.
+    pub fn drain(&self, socket: impl AsFd, bytes: usize, more: bool) -> io::Result<usize> {
+        let (from, to) = (self.read.as_raw_fd(), socket.as_fd().as_raw_fd());
+        let hint = if more { libc::SPLICE_F_MORE } else { 0 };
+        let flags = libc::SPLICE_F_MOVE | hint;
+        let none = std::ptr::null_mut();
+        // SAFETY: both descriptors are open for the call; no offsets are passed.
+        uninterrupted(|| unsafe { libc::splice(from, none, to, none, bytes, flags) })
+    }
+}
+
+fn set_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
+    let ask = bytes.max(page_bytes()) as i32;
+    // SAFETY: the request takes and returns integers.
+    let answer = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ask) };
+    status(answer)?;
+    Ok(answer.unsigned_abs() as usize)
+}
+
+/// Sends up to `bytes` of `file` from byte `offset`.
+///
+/// # Errors
+/// `WouldBlock` when nothing moved before the socket's send timeout.
+pub fn send_file(socket: impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
+    let (to, from) = (socket.as_fd().as_raw_fd(), file.as_raw_fd());
+    let mut at = offset as i64;
+    // SAFETY: `at` lives for the call; both descriptors are open.
+    uninterrupted(|| unsafe { libc::sendfile(to, from, &raw mut at, bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_larger_than_the_system_allows_becomes_a_smaller_one() {
+        let pipe = Pipe::new(1 << 30).expect("some pipe");
+        assert!(pipe.capacity_bytes() >= 64 << 10);
+    }
+}
