@@ -1,7 +1,17 @@
 //! Emulated long paths between network namespaces on this machine, with ground truth.
 //!
 //! - [`spec`]: what a path is
+//! - [`path_file`]: reads one from TOML
+//! - [`catalogue`]: the shipped ones
+//! - [`figures`]: what a path can carry at best
+//! - [`describe`]: the same in words, for `lab show`
+//! - [`error`]: why a lab could not be laid
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
+pub mod describe;
+pub mod error;
+pub mod figures;
+pub mod path_file;
 pub mod spec;

@@ -1,0 +1,74 @@
+//! The paths that ship with longhaul, and how a path is found by name or file.
+
+use crate::path_file::{self, PathFileError, Place};
+use crate::spec::PathSpec;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+const SHIPPED: &[(&str, &str)] = &[
+    ("la-geneva", include_str!("../paths/la-geneva.toml")),
+    ("sanjose-lulea", include_str!("../paths/sanjose-lulea.toml")),
+    ("slac-sdsc", include_str!("../paths/slac-sdsc.toml")),
+    (
+        "slac-daresbury",
+        include_str!("../paths/slac-daresbury.toml"),
+    ),
+];
+
+/// Key and name of every shipped path, in the order of `lab list`.
+pub fn shipped() -> impl Iterator<Item = (&'static str, String)> {
+    SHIPPED.iter().map(|(key, text)| {
+        // A shipped file that does not load fails the tests of this crate.
+        let name = path_file::parse(key, key, text, &[]).map_or_else(|_| String::new(), |p| p.name);
+        (*key, name)
+    })
+}
+
+/// Reads a shipped path by its key, or else a file; `sets` are `key=value` edits, in order.
+///
+/// # Errors
+/// No such path, an unreadable file, or a wrong value: where, and what is allowed there.
+pub fn load(name_or_file: &str, sets: &[String]) -> Result<PathSpec, PathFileError> {
+    if let Some((key, text)) = SHIPPED.iter().find(|(key, _)| *key == name_or_file) {
+        return path_file::parse(key, key, text, sets);
+    }
+    let path = Path::new(name_or_file);
+    let is_toml = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("toml"));
+    if !is_toml && !name_or_file.contains('/') && !path.is_file() {
+        return Err(unknown(name_or_file));
+    }
+    let text = read(path).map_err(|problem| {
+        PathFileError::new(Place::File, "", format!("cannot read it: {problem}"))
+            .in_file(name_or_file)
+    })?;
+    let key = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    path_file::parse(name_or_file, &key.unwrap_or_default(), &text, sets)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    file.take(path_file::FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    if text.len() as u64 > path_file::FILE_BYTES_MAX {
+        return Err("larger than the 1 MiB a path file may have".to_owned());
+    }
+    Ok(text)
+}
+
+fn unknown(name: &str) -> PathFileError {
+    let keys: Vec<&str> = SHIPPED.iter().map(|(key, _)| *key).collect();
+    let problem = match path_file::nearest(name, &keys) {
+        Some(meant) => format!("no such path; did you mean `{meant}`?"),
+        None => "no such path".to_owned(),
+    };
+    PathFileError::new(Place::File, "", problem)
+        .in_file(name)
+        .allowing(format!("{}, or a TOML file", keys.join(", ")))
+}

@@ -1,0 +1,72 @@
+//! What a path can carry at best: figures that follow from its description alone.
+//!
+//! Source: the route `main` as it is before the first event. Wrong when events change the route,
+//! when cross traffic takes capacity, or when random loss or a policer keeps TCP below the rate.
+
+use crate::spec::{HopSpec, LinkSpec, PathSpec};
+use longhaul_model::units::Rate;
+use std::time::Duration;
+
+/// IPv4 and TCP header with timestamps, bytes.
+const HEADERS: u32 = 52;
+
+/// The link of one direction that carries least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NarrowLink {
+    /// Index into the hops of the route.
+    pub hop: usize,
+    /// What it sustains, wire bytes included.
+    pub rate: Rate,
+}
+
+/// Sum of the delays of both directions, without jitter, queues and serialisation.
+pub fn rtt(path: &PathSpec) -> Duration {
+    let both = |hop: &HopSpec| hop.forward.delay + hop.reverse.delay;
+    path.hops.iter().map(both).sum()
+}
+
+/// Bits per second that a link sustains: the least of its rate, shaper and policer.
+pub fn capacity(link: &LinkSpec) -> Option<Rate> {
+    let shaped = link.shaper.map(|shaper| shaper.sustained);
+    let policed = link.policer.map(|policer| policer.rate);
+    [link.rate, shaped, policed].into_iter().flatten().min()
+}
+
+/// The first link with the least capacity; `None` when no link has a limit.
+pub fn narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLink> {
+    let links = path.hops.iter().enumerate();
+    links
+        .filter_map(|(hop, spec)| Some((hop, capacity(direction(spec, forward))?)))
+        .min_by_key(|(hop, rate)| (*rate, *hop))
+        .map(|(hop, rate)| NarrowLink { hop, rate })
+}
+
+/// Bytes in flight that fill the path: rate of the forward narrow link times the round trip.
+pub fn bdp_bytes(path: &PathSpec) -> Option<u64> {
+    Some(narrow_link(path, true)?.rate.bytes_in(rtt(path)))
+}
+
+/// The least MTU of the links of one direction.
+pub fn path_mtu(path: &PathSpec, forward: bool) -> u32 {
+    let links = path.hops.iter().map(|hop| direction(hop, forward).mtu);
+    links.flatten().fold(path.mtu, u32::min)
+}
+
+/// Payload that one direction carries at best: capacity × (MTU − 52) / (MTU + overhead), the least
+/// of all links, for TCP over IPv4 with timestamps.
+pub fn goodput_limit(path: &PathSpec, forward: bool) -> Option<Rate> {
+    let mtu = path_mtu(path, forward);
+    let links = path.hops.iter().map(|hop| direction(hop, forward));
+    let limits = links.filter_map(|link| {
+        let wire = u128::from(mtu + link.overhead);
+        let payload = u128::from(mtu.saturating_sub(HEADERS));
+        let bits = u128::from(capacity(link)?.as_bps()) * payload / wire;
+        u64::try_from(bits).ok().map(Rate::bits_per_second)
+    });
+    limits.min()
+}
+
+/// One direction of a hop's link.
+pub fn direction(hop: &HopSpec, forward: bool) -> &LinkSpec {
+    if forward { &hop.forward } else { &hop.reverse }
+}

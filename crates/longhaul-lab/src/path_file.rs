@@ -1,0 +1,102 @@
+//! Reads a path file: TOML in, a checked [`PathSpec`] out, or an error that names line and key.
+//!
+//! Source: the text of the file and the `--set key=value` edits of the command line. An edit
+//! changes the tree before it is read, so it passes the same checks as the file. Quantities carry
+//! their units in the file (`"86 ms"`, `"6.25 Gbit/s"`, `"128 MB"`).
+
+mod edit;
+mod error;
+mod events;
+mod hops;
+mod read;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub(crate) use error::nearest;
+pub use error::{PathFileError, Place};
+
+use crate::spec::{HostSpec, MachineSpec, PathSpec};
+use read::Table;
+use tree::Node;
+
+/// Largest path file read, bytes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Packets with the usual TTL of 64 die in longer chains.
+const HOPS_MAX: usize = 63;
+/// The least that IPv4 must carry, RFC 791.
+const MTU_MIN: u64 = 68;
+const MTU_MAX: u64 = 65_535;
+
+const KEYS: &[&str] = &[
+    "name", "mtu", "seed", "near", "far", "hops", "routes", "events", "machine",
+];
+const HOST_KEYS: &[&str] = &["city", "sysctl"];
+const MACHINE_KEYS: &[&str] = &["required", "sysctl"];
+
+/// Reads the text of a path file. `file` is what errors call it, `key` the short name of the path.
+///
+/// # Errors
+/// What is wrong, in which line (or which `--set`), at which key, and what is allowed there.
+pub fn parse(
+    file: &str,
+    key: &str,
+    text: &str,
+    sets: &[String],
+) -> Result<PathSpec, PathFileError> {
+    let at_file = |error: PathFileError| error.in_file(file);
+    let mut root = tree::parse(text).map_err(at_file)?;
+    for set in sets {
+        edit::apply(&mut root, set).map_err(at_file)?;
+    }
+    read_path(key, &root).map_err(at_file)
+}
+
+fn read_path(key: &str, root: &Node) -> Result<PathSpec, PathFileError> {
+    let table = Table::new(root, "", KEYS)?;
+    let mtu = table.integer("mtu", MTU_MIN..=MTU_MAX)?.unwrap_or(1500) as u32;
+    let hops = hops::read_list(table.required("hops")?, "hops")?;
+    let mut routes = std::collections::BTreeMap::new();
+    if let Some(listed) = table.table("routes", None)? {
+        for (name, node) in listed.entries() {
+            let at = format!("routes.{name}");
+            if name == "main" {
+                return Err(node.wrong(&at, "`main` is the route of `hops`; choose another name"));
+            }
+            routes.insert(name.to_owned(), hops::read_list(node, &at)?);
+        }
+    }
+    let layers = events::Routes::new(root);
+    Ok(PathSpec {
+        key: key.to_owned(),
+        name: table.text("name")?.unwrap_or_else(|| key.to_owned()),
+        mtu,
+        seed: table.integer("seed", 0..=u64::MAX)?.unwrap_or(1),
+        near: read_host(&table, "near")?,
+        far: read_host(&table, "far")?,
+        hops,
+        routes,
+        events: events::read(table.get("events"), layers)?,
+        machine: read_machine(&table)?,
+    })
+}
+
+fn read_host(path: &Table<'_>, host: &str) -> Result<HostSpec, PathFileError> {
+    let Some(table) = path.table(host, Some(HOST_KEYS))? else {
+        return Ok(HostSpec::default());
+    };
+    Ok(HostSpec {
+        city: table.text("city")?,
+        sysctl: table.sysctls("sysctl")?,
+    })
+}
+
+fn read_machine(path: &Table<'_>) -> Result<MachineSpec, PathFileError> {
+    let Some(table) = path.table("machine", Some(MACHINE_KEYS))? else {
+        return Ok(MachineSpec::default());
+    };
+    Ok(MachineSpec {
+        sysctl: table.sysctls("sysctl")?,
+        required: table.boolean("required")?.unwrap_or(false),
+    })
+}

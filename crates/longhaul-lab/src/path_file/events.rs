@@ -1,0 +1,193 @@
+//! What happens at a time: a change of route, or of one link.
+//!
+//! A change of a link says only what changes. The rest stays as the file and the events before it
+//! left it, so every event is read on top of all earlier ones at the same link.
+
+use super::error::PathFileError;
+use super::hops::{LINK_KEYS, layers, read_link};
+use super::read::{Table, check_keys, not_a};
+use super::tree::{Node, Value};
+use crate::spec::{Change, EventSpec};
+use longhaul_model::units::parse_duration;
+use std::collections::HashMap;
+use std::time::Duration;
+
+const KEYS: &[&str] = &["at", "route", "hop", "direction", "set"];
+const EVENTS_MAX: usize = 10_000;
+const AT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The tree of every route, by name.
+pub(super) struct Routes<'a> {
+    lists: Vec<(&'a str, &'a [Node])>,
+}
+
+impl<'a> Routes<'a> {
+    pub(super) fn new(root: &'a Node) -> Self {
+        let main = root.get("hops").map(|node| ("main", node));
+        let others = root.get("routes").and_then(Node::entries).unwrap_or(&[]);
+        let others = others.iter().map(|(name, node)| (name.as_str(), node));
+        let lists = main.into_iter().chain(others);
+        Routes {
+            lists: lists
+                .filter_map(|(name, node)| match &node.value {
+                    Value::List(list) => Some((name, list.as_slice())),
+                    _ => None,
+                })
+                .collect(),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a [Node]> {
+        let (_, list) = self.lists.iter().find(|(known, _)| *known == name)?;
+        Some(list)
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.lists.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+}
+
+/// An event whose time is known, not yet what it does.
+struct Timed<'a> {
+    at: Duration,
+    node: &'a Node,
+    key: String,
+}
+
+pub(super) fn read(
+    node: Option<&Node>,
+    routes: Routes<'_>,
+) -> Result<Vec<EventSpec>, PathFileError> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let list = match &node.value {
+        Value::List(list) if list.len() <= EVENTS_MAX => list,
+        _ => return Err(not_a(node, "events", "a list of at most 10000 events")),
+    };
+    let mut timed = Vec::with_capacity(list.len());
+    for (index, node) in list.iter().enumerate() {
+        let key = format!("events.{}", index + 1);
+        let table = Table::new(node, &key, KEYS)?;
+        let at = table
+            .quantity("at", parse_duration)?
+            .ok_or_else(|| table.missing("at"))?;
+        if at > AT_MAX {
+            return Err(table.refuse("at", "later than the week allowed"));
+        }
+        timed.push(Timed { at, node, key });
+    }
+    timed.sort_by_key(|event| event.at);
+    let mut reader = Reader {
+        routes,
+        changed: HashMap::new(),
+    };
+    let mut events = Vec::with_capacity(timed.len());
+    for event in &timed {
+        reader.read(event, &mut events)?;
+    }
+    Ok(events)
+}
+
+struct Reader<'a> {
+    routes: Routes<'a>,
+    /// Settings of earlier events at a link (route, hop, forward), the latest first.
+    changed: HashMap<(String, usize, bool), Vec<&'a Node>>,
+}
+
+impl<'a> Reader<'a> {
+    fn read(&mut self, event: &Timed<'a>, into: &mut Vec<EventSpec>) -> Result<(), PathFileError> {
+        let table = Table::new(event.node, &event.key, KEYS)?;
+        let route = table.text("route")?;
+        let hops = self.routes.get(route.as_deref().unwrap_or("main"));
+        let hops = hops.ok_or_else(|| {
+            table
+                .refuse("route", "no route")
+                .allowing(self.routes.names())
+        })?;
+        match (table.get("hop"), table.get("set"), route) {
+            (None, None, Some(route)) => {
+                into.push(EventSpec {
+                    at: event.at,
+                    change: Change::Route(route),
+                });
+                Ok(())
+            }
+            (Some(hop), Some(set), route) => {
+                let hop = find_hop(hop, hops, &table)?;
+                check_keys(set, &table.key("set"), LINK_KEYS)?;
+                let route = route.unwrap_or_else(|| "main".to_owned());
+                for forward in directions(&table)? {
+                    let change = self.change(&route, (hop, &hops[hop], *forward), set, &table)?;
+                    into.push(EventSpec {
+                        at: event.at,
+                        change,
+                    });
+                }
+                Ok(())
+            }
+            _ => Err(event.node.wrong(&event.key, "not an event").allowing(
+                "`route` alone (change to it), or `hop` with `set` (and `direction`; \
+                 `route` then says whose hop)",
+            )),
+        }
+    }
+
+    fn change(
+        &mut self,
+        route: &str,
+        (hop, node, forward): (usize, &'a Node, bool),
+        set: &'a Node,
+        table: &Table<'_>,
+    ) -> Result<Change, PathFileError> {
+        let earlier = self
+            .changed
+            .entry((route.to_owned(), hop, forward))
+            .or_default();
+        earlier.insert(0, set);
+        let layers = earlier
+            .iter()
+            .copied()
+            .chain(layers(node, forward))
+            .collect();
+        let to = read_link(&Table::layered(layers, &table.key("set")))?;
+        Ok(Change::Link {
+            route: route.to_owned(),
+            hop,
+            forward,
+            to: Box::new(to),
+        })
+    }
+}
+
+/// Index of the hop that the event names by number (from 1) or by name.
+fn find_hop(node: &Node, hops: &[Node], table: &Table<'_>) -> Result<usize, PathFileError> {
+    let text = node.scalar().unwrap_or_default();
+    let by_number = match text.parse::<usize>() {
+        Ok(number) => number.checked_sub(1).filter(|index| *index < hops.len()),
+        Err(_) if text == "last" => hops.len().checked_sub(1),
+        Err(_) => None,
+    };
+    let named = |hop: &Node| hop.get("name").and_then(Node::scalar) == Some(text);
+    by_number
+        .or_else(|| hops.iter().position(named))
+        .ok_or_else(|| {
+            let allowed = format!("1 to {}, `last`, or the name of a hop", hops.len());
+            table
+                .refuse("hop", "no hop of this route")
+                .allowing(allowed)
+        })
+}
+
+/// Which directions the event means: true is forward.
+fn directions(table: &Table<'_>) -> Result<&'static [bool], PathFileError> {
+    match table.text("direction")?.as_deref() {
+        None | Some("both") => Ok(&[true, false]),
+        Some("forward") => Ok(&[true]),
+        Some("reverse") => Ok(&[false]),
+        Some(_) => Err(table
+            .refuse("direction", "no direction")
+            .allowing("forward, reverse, both")),
+    }
+}

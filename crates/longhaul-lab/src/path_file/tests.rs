@@ -1,0 +1,268 @@
+use super::parse;
+use crate::catalogue;
+use crate::spec::{Change, CrossPattern, PathSpec};
+use longhaul_model::units::{Bytes, Rate};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SMALL: &str = r#"
+name = "a small path"
+[[hops]]
+name = "r1.example.net"
+delay = "5 ms"
+rate = "100 Mbit/s"
+queue = "50 ms"
+[[hops]]
+name = "far"
+delay = "5 ms"
+loss = "0.1 %"
+forward = { cross = { rate = "1M", pattern = "tcp" }, rate = "10 Mbit/s" }
+reverse = { delay = "15 ms" }
+[routes]
+alt = [{ delay = "1 ms" }, { name = "far", delay = "2 ms" }]
+[[events]]
+at = "3 s"
+hop = "far"
+set = { loss = 0.5 }
+[[events]]
+at = "2 s"
+hop = 2
+direction = "forward"
+set = { rate = "none", cross = "none", policer = { rate = "5M", burst = "64 KiB" } }
+[[events]]
+at = "1 s"
+route = "alt"
+"#;
+
+fn read(text: &str, sets: &[&str]) -> Result<PathSpec, String> {
+    let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+    parse("a.toml", "a", text, &sets).map_err(|error| error.to_string())
+}
+
+fn small(sets: &[&str]) -> PathSpec {
+    read(SMALL, sets).expect("the small path")
+}
+
+#[test]
+fn a_direction_overrides_its_hop_and_a_queue_in_time_takes_the_rate_of_its_link() {
+    let path = small(&[]);
+    assert_eq!(path.hops[0].forward.queue, Some(Bytes(625_000)));
+    let far = &path.hops[1];
+    assert_eq!(far.forward.rate, Some(Rate::bits_per_second(10_000_000)));
+    assert_eq!(far.reverse.rate, None);
+    assert_eq!(far.reverse.delay, Duration::from_millis(15));
+    assert!((far.reverse.loss - 0.001).abs() < 1e-12);
+    let cross = far.forward.cross.expect("cross traffic");
+    assert_eq!(cross.pattern, CrossPattern::Tcp);
+}
+
+#[test]
+fn events_come_in_order_of_time_and_each_stands_on_those_before_it() {
+    let path = small(&[]);
+    let at: Vec<u64> = path.events.iter().map(|event| event.at.as_secs()).collect();
+    assert_eq!(at, [1, 2, 3, 3]);
+    assert_eq!(path.events[0].change, Change::Route("alt".to_owned()));
+    let Change::Link {
+        forward: true, to, ..
+    } = &path.events[2].change
+    else {
+        panic!("the forward half of the third event");
+    };
+    assert_eq!(to.rate, None, "as the second event left it");
+    assert!(to.policer.is_some(), "as the second event left it");
+    assert!((to.loss - 0.5).abs() < 1e-12);
+}
+
+#[test]
+fn a_set_reaches_every_kind_of_value_by_number_name_or_beginning_of_a_name() {
+    let path = small(&[
+        "mtu=9000",
+        "hops.1.rate=1G",
+        "hops.r1.example.net.delay=7 ms",
+        "hops.r1.jitter=1ms",
+        "hops.last.reverse.policer.rate=2 Mbit/s",
+        "hops.last.reverse.policer.burst=64K",
+        "hops.all.overhead=20",
+        "far.sysctl.net.ipv4.tcp_rmem=4096 131072 6291456",
+        "machine.sysctl.net.core.rmem_max=65536",
+        "machine.required=true",
+        "routes.alt.1.delay=3 ms",
+        "events.1.at=4 s",
+    ]);
+    assert_eq!(path.mtu, 9000);
+    let first = &path.hops[0].forward;
+    assert_eq!(first.rate, Some(Rate::bits_per_second(1_000_000_000)));
+    assert_eq!(first.delay, Duration::from_millis(7));
+    assert_eq!(first.jitter, Duration::from_millis(1));
+    let policer = path.hops[1].reverse.policer.expect("the new policer");
+    assert_eq!(policer.burst, Bytes(65_536));
+    assert!(path.hops.iter().all(|hop| hop.forward.overhead == 20));
+    assert_eq!(path.far.sysctl["net.ipv4.tcp_rmem"], "4096 131072 6291456");
+    assert_eq!(path.machine.sysctl["net.core.rmem_max"], "65536");
+    assert!(path.machine.required);
+    assert_eq!(
+        path.routes["alt"][0].forward.delay,
+        Duration::from_millis(3)
+    );
+    assert_eq!(path.events[3].at, Duration::from_secs(4));
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
+    let hop = |line: &str| format!("[[hops]]\ndelay = \"5 ms\"\n{line}\n");
+    let cases = [
+        (
+            hop("rte = 1"),
+            "a.toml:3: hops.1.rte: unknown key; did you mean `rate`?; allowed: name,",
+        ),
+        (
+            hop("rate = \"fast\""),
+            "a.toml:3: hops.1.rate: `fast` is not a rate",
+        ),
+        (
+            hop("rate = 0"),
+            "a.toml:3: hops.1.rate: `0` is out of range; allowed: 1 bit/s",
+        ),
+        (
+            hop("loss = 1.5"),
+            "a.toml:3: hops.1.loss: `1.5` does not fit here; allowed: a share",
+        ),
+        (hop("delay = 1"), "a.toml:3: duplicate key"),
+        (
+            hop("queue = \"50 ms\""),
+            "a.toml:3: hops.1.queue: `50 ms` is a time, which needs a `rate`",
+        ),
+        (
+            hop("jitter = \"6 ms\""),
+            "a.toml:3: hops.1.jitter: `6 ms` is more than the delay",
+        ),
+        (
+            hop("silent = 1"),
+            "a.toml:3: hops.1.silent: `1` does not fit here; allowed: true or false",
+        ),
+        (
+            hop("policer = { rate = \"1M\" }"),
+            "a.toml:3: hops.1.policer.burst: missing",
+        ),
+        (
+            hop("rate = \"1M\"\ncross = { rate = \"1M\", pattern = \"udp\" }"),
+            "a.toml:4: hops.1.cross.pattern: `udp` is no pattern; allowed: cbr, poisson, onoff, tcp",
+        ),
+        (hop("forward = { delya = 1 }"), "did you mean `delay`?"),
+        (
+            hop("[near.sysctl]\n\"kernel.panic\" = 1"),
+            "near.sysctl.kernel.panic: not the name of a network sysctl",
+        ),
+        (
+            hop("[[events]]\nat = 1"),
+            "events.1: not an event; allowed: `route` alone",
+        ),
+        (
+            hop("[[events]]\nat = 1\nroute = \"b\""),
+            "events.1.route: `b` is no route; allowed: main",
+        ),
+        (
+            hop("[[events]]\nat = 1\nhop = 2\nset = {}"),
+            "events.1.hop: `2` is no hop of this route; allowed: 1 to 1",
+        ),
+        (
+            "hops = []".to_owned(),
+            "a.toml:1: hops: 0 hops; allowed: 1 to 63",
+        ),
+        (
+            "mtu = 10".to_owned(),
+            "a.toml:1: mtu: `10` does not fit here; allowed: a whole number from 68",
+        ),
+        (String::new(), "a.toml: hops: missing"),
+        ("x".to_owned(), "a.toml:1: "),
+    ];
+    for (text, expected) in cases {
+        let error = read(&text, &[]).expect_err(&text);
+        assert!(
+            error.contains(expected),
+            "{text:?}\n  gave     {error}\n  expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_set_is_refused_as_it_was_typed() {
+    let cases = [
+        ("mtu", "--set mtu: no `=` in it"),
+        (
+            "mut=1500",
+            "--set mut=1500: mut: unknown key; did you mean `mtu`?",
+        ),
+        (
+            "hops.9.rate=1G",
+            "--set hops.9.rate=1G: hops.9.rate: there is no `9`; allowed: 1 to 2, `last`, `all`, or a name: r1.example.net, far",
+        ),
+        (
+            "hops.1.rate=fast",
+            "--set hops.1.rate=fast: hops.1.rate: `fast` is not a rate",
+        ),
+        ("hops.1.rate.x=1", "hops.1.rate: a table"),
+    ];
+    for (set, expected) in cases {
+        let error = read(SMALL, &[set]).expect_err(set);
+        assert!(
+            error.starts_with(expected) || error.contains(expected),
+            "{set}\n  gave     {error}\n  expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn every_shipped_path_loads_and_is_the_path_of_its_record() {
+    use crate::figures::{goodput_limit, narrow_link, rtt};
+    let cases = [
+        ("la-geneva", 9, 172_000, 6_250_000_000, 6_187_762_779),
+        ("sanjose-lulea", 43, 436_600, 4_222_000_000, 4_137_709_849),
+        ("slac-sdsc", 6, 29_000, 130_000_000, 122_392_717),
+        ("slac-daresbury", 7, 160_000, 10_000_000, 9_414_824),
+    ];
+    assert_eq!(catalogue::shipped().count(), cases.len());
+    for (key, hops, rtt_us, rate_bps, goodput_bps) in cases {
+        let path = catalogue::load(key, &[]).expect(key);
+        assert_eq!(path.hops.len(), hops, "{key}");
+        assert_eq!(rtt(&path), Duration::from_micros(rtt_us), "{key}");
+        let narrow = narrow_link(&path, true).expect(key);
+        assert_eq!(narrow.rate.as_bps(), rate_bps, "{key}");
+        let limit = goodput_limit(&path, true).expect(key).as_bps();
+        assert_eq!(limit, goodput_bps, "{key}");
+        assert!(path.machine.required == (key == "slac-daresbury"), "{key}");
+    }
+}
+
+#[test]
+fn an_unknown_path_is_told_from_the_shipped_ones() {
+    let error = catalogue::load("la-genva", &[])
+        .expect_err("no such path")
+        .to_string();
+    assert!(
+        error.starts_with("la-genva: no such path; did you mean `la-geneva`?"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,400}") {
+        let _ = read(&text, &[]);
+    }
+
+    #[test]
+    fn no_value_in_the_place_of_another_makes_the_reader_panic(
+        cut in 0..SMALL.len(), piece in "[\\[\\]{}=\"a-z0-9.% \n-]{0,40}"
+    ) {
+        let text = format!("{}{piece}{}", &SMALL[..cut], &SMALL[cut..]);
+        let _ = read(&text, &[]);
+    }
+
+    #[test]
+    fn no_set_makes_the_reader_panic(key in "[a-z0-9.]{0,30}", value in ".{0,30}") {
+        let _ = read(SMALL, &[&format!("{key}={value}")]);
+        let _ = read(SMALL, &[&format!("hops.1.{key}={value}")]);
+    }
+}
