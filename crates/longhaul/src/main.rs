@@ -1,1 +1,49 @@
-fn main() {}
+#![forbid(unsafe_code)]
+//! longhaul: measure a long fat path, and say what limited it.
+//!
+//! - [`cli`]: the command line, one file for each command
+//! - [`render`]: reports as text
+//! - [`fail`]: exit codes, errors, hints
+
+mod cli;
+mod fail;
+mod render;
+
+use clap::Parser;
+use cli::args::{Cli, Color, Command};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fail::install_panic_hook();
+    let outcome = std::panic::catch_unwind(|| {
+        let cli = Cli::parse();
+        choose_colour(cli.color);
+        run(cli.command)
+    });
+    match outcome {
+        Ok(Ok(code)) => code,
+        Ok(Err(fail)) => {
+            if !fail.silent {
+                // Nobody is left to be told when stderr is closed as well.
+                let _ = write!(anstream::stderr(), "{}", fail.text());
+            }
+            ExitCode::from(fail.code)
+        }
+        Err(_told_by_the_hook) => ExitCode::from(fail::BUG),
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, fail::Fail> {
+    match command {
+        Command::Report(args) => cli::report::run(args.command),
+    }
+}
+
+fn choose_colour(color: Color) {
+    match color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}

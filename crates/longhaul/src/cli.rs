@@ -1,0 +1,12 @@
+//! The command line: arguments → what is asked → one function for each command.
+//!
+//! - [`args`]: the commands and their options, as typed
+//! - [`parse`]: the texts of option values, pure
+//! - [`expect`]: `--expect`, parsed and judged
+//! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
+//! - [`test`], [`serve`], [`lab`], [`report`]: the commands
+//! - [`output`]: how results reach stdout, and the archive
+
+pub mod args;
+pub mod output;
+pub mod report;

@@ -1,0 +1,36 @@
+//! Options of `longhaul report`.
+
+use super::ArchiveArgs;
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    #[command(subcommand)]
+    pub command: ReportCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReportCommand {
+    /// The latest runs, newest first
+    List {
+        /// At most this many
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+        limit: u32,
+        /// As JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
+    /// One run, as it was shown
+    Show {
+        /// Id of the run, its first letters, or `last`
+        #[arg(value_name = "ID")]
+        id: String,
+        /// As JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
+}

@@ -1,0 +1,53 @@
+//! Options of `longhaul serve`.
+
+use super::TokenArgs;
+use crate::cli::parse;
+use clap::Args;
+use std::net::IpAddr;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul serve                        make a token, print it, answer those who have it
+  longhaul serve --token-file /etc/longhaul/token
+  longhaul serve --anonymous            answer strangers too, within limits";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Port to listen on
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse::any_port)]
+    pub port: u16,
+    /// Local address to listen on [default: all]
+    #[arg(short = 'B', long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
+    /// Local device to listen on
+    #[arg(long, value_name = "DEV", value_parser = parse::device)]
+    pub bind_dev: Option<String>,
+    /// End after one run
+    #[arg(short = '1', long)]
+    pub one_off: bool,
+    /// Streams in each direction that one run may have
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = parse::streams)]
+    pub max_streams: u32,
+    /// The log as one JSON object for each line
+    #[arg(short = 'J', long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub token: TokenArgs,
+    /// Make no token: answer everybody, within the anonymous limits
+    #[arg(long, help_heading = "Access", conflicts_with_all = ["token", "token_file"])]
+    pub anonymous: bool,
+    /// Most streams of a run without a token
+    #[arg(long, value_name = "N", value_parser = parse::streams, help_heading = "Access")]
+    pub anonymous_streams: Option<u32>,
+    /// Longest run without a token
+    #[arg(long, value_name = "TIME", value_parser = parse::run_time, help_heading = "Access")]
+    pub anonymous_time: Option<u64>,
+    /// Highest rate of a run without a token
+    #[arg(long, value_name = "RATE", value_parser = parse::rate, help_heading = "Access")]
+    pub anonymous_rate: Option<u64>,
+    /// Most bytes of a run without a token
+    #[arg(long, value_name = "SIZE", value_parser = parse::run_bytes, help_heading = "Access")]
+    pub anonymous_bytes: Option<u64>,
+}

@@ -1,0 +1,189 @@
+//! Options of `longhaul test`; iperf3's letters where the meaning is the same.
+
+use super::{ArchiveArgs, TokenArgs};
+use crate::cli::expect::Expectation;
+use crate::cli::parse::{self, StartAt};
+use clap::Args;
+use longhaul_model::report::v1::plan::Affinity;
+use std::net::IpAddr;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul test far                     one stream, ten seconds, kernel's buffers
+  longhaul test far -P 9 -w 64M -t 30   nine streams, 64 MiB buffers, 30 seconds
+  longhaul test far -R                  the far end sends
+  longhaul test far --bidir --json      both directions at once, as JSON
+  longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
+  longhaul test far --expect 'goodput >= 9 Gbit/s'
+                                        exit code 1 when that is missed";
+
+const DETAILS: &str = "\
+Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of 1000).
+Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
+Durations take ns, us, ms, s, min, h; a bare number is seconds.
+
+Buffers are asked and granted: Linux clips them at net.core.rmem_max and
+net.core.wmem_max, and the report always says what was granted. Without
+--window the kernel sizes them, which is best on most hosts.
+
+Goodput is payload that reached the receiver's memory (`delivered`). With --wire
+the receiver discards it in its kernel, which shows what path and stack can do;
+the result is labelled `wire`.
+
+Every finished run goes into the archive before it is shown. An archive that
+fails costs the entry, not the result: the report then carries the caveat
+`not_archived`, and the exit code is that of the measurement.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
+)]
+pub struct TestArgs {
+    /// Name or address of the far end, where `longhaul serve` runs
+    #[arg(value_name = "HOST", value_parser = parse::host)]
+    pub host: String,
+    /// Port of the far end
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse::port)]
+    pub port: u16,
+
+    /// Streams in each direction [default: 1]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse::streams, help_heading = "Load")]
+    pub streams: Option<u32>,
+    /// Send for this long [default: 10 s]
+    #[arg(
+        short, long, value_name = "TIME", value_parser = parse::run_time, help_heading = "Load",
+        conflicts_with_all = ["bytes", "blocks"],
+    )]
+    pub time: Option<u64>,
+    /// Send this many bytes, all streams together
+    #[arg(
+        short = 'n', long, value_name = "SIZE", value_parser = parse::run_bytes,
+        help_heading = "Load", conflicts_with = "blocks",
+    )]
+    pub bytes: Option<u64>,
+    /// Send this many writes, all streams together
+    #[arg(short = 'k', long, value_name = "N", value_parser = parse::blocks, help_heading = "Load")]
+    pub blocks: Option<u64>,
+    /// The far end sends
+    #[arg(short = 'R', long, help_heading = "Load", conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Both ends send at once, on streams of their own
+    #[arg(long, visible_alias = "both", help_heading = "Load")]
+    pub bidir: bool,
+    /// Datagrams instead of TCP: counts loss and jitter
+    #[arg(short, long, help_heading = "Load")]
+    pub udp: bool,
+    /// Total rate of the sender: how fast the application writes (TCP), or the datagrams go
+    /// (UDP, default 1 Mbit/s)
+    #[arg(short, long, value_name = "RATE", value_parser = parse::rate, help_heading = "Load")]
+    pub bitrate: Option<u64>,
+    /// Total rate at which the receiver's application reads
+    #[arg(long, value_name = "RATE", value_parser = parse::rate, help_heading = "Load")]
+    pub read_rate: Option<u64>,
+    /// Begin at this time: HH:MM[:SS] or RFC 3339, UTC
+    #[arg(long, value_name = "WHEN", value_parser = parse::start_at, help_heading = "Load")]
+    pub start_at: Option<StartAt>,
+
+    /// Ask for this send and receive buffer at both ends
+    #[arg(short, long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "TCP and sockets")]
+    pub window: Option<u64>,
+    /// Ask for this send buffer; goes before --window
+    #[arg(long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "TCP and sockets")]
+    pub send_buffer: Option<u64>,
+    /// Ask for this receive buffer; goes before --window
+    #[arg(long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "TCP and sockets")]
+    pub receive_buffer: Option<u64>,
+    /// Bytes of one write, or payload of one datagram [default: chosen by the engine]
+    #[arg(short, long, value_name = "SIZE", value_parser = parse::call, help_heading = "TCP and sockets")]
+    pub length: Option<u64>,
+    /// Bytes of one read [default: chosen by the engine]
+    #[arg(long, value_name = "SIZE", value_parser = parse::call, help_heading = "TCP and sockets")]
+    pub read_length: Option<u64>,
+    /// Congestion control of the sender, such as cubic or bbr
+    #[arg(
+        short = 'C', long, value_name = "NAME", visible_alias = "congestion",
+        value_parser = parse::congestion_control, help_heading = "TCP and sockets",
+    )]
+    pub congestion_control: Option<String>,
+    /// Let the kernel pace each stream at this rate at most
+    #[arg(
+        long, value_name = "RATE", visible_alias = "fq-rate", value_parser = parse::rate,
+        help_heading = "TCP and sockets",
+    )]
+    pub pacing: Option<u64>,
+    /// Maximum segment size in bytes
+    #[arg(
+        short = 'M', long, value_name = "BYTES", visible_alias = "set-mss",
+        value_parser = parse::mss, help_heading = "TCP and sockets",
+    )]
+    pub mss: Option<u32>,
+    /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
+    #[arg(long, value_name = "DSCP", value_parser = parse::dscp, help_heading = "TCP and sockets")]
+    pub dscp: Option<u8>,
+    /// Send small writes at once (TCP_NODELAY)
+    #[arg(short = 'N', long, help_heading = "TCP and sockets")]
+    pub no_delay: bool,
+
+    /// Only IPv4
+    #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long, help_heading = "Host")]
+    pub ipv6: bool,
+    /// Local address to send from
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
+    pub bind: Option<IpAddr>,
+    /// Local device to send through
+    #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
+    pub bind_dev: Option<String>,
+    /// Cores of the stream threads: auto, off, or a list for this end and, after a slash, one
+    /// for the far end, such as 0-3/4,6
+    #[arg(
+        short = 'A', long, value_name = "CORES", default_value = "auto",
+        value_parser = parse::affinity, help_heading = "Host",
+    )]
+    pub affinity: Affinity,
+    /// Zero-copy writes
+    #[arg(short = 'Z', long, help_heading = "Host")]
+    pub zerocopy: bool,
+    /// The receiver discards the payload in its kernel
+    #[arg(long, help_heading = "Host")]
+    pub wire: bool,
+
+    /// Spacing of samples [default: 100 ms, at least one round trip]
+    #[arg(short, long, value_name = "TIME", value_parser = parse::interval, help_heading = "Measurement")]
+    pub interval: Option<u64>,
+    /// Leave out this much of the beginning [default: found from the data]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = parse::warm_up, help_heading = "Measurement")]
+    pub omit: Option<u64>,
+    /// Exit with 1 unless this holds; may be repeated. Of goodput, mean_goodput, rtt, rtt_max,
+    /// retransmits, loss, jitter, limited_by
+    #[arg(long, value_name = "CONDITION", value_parser = parse::expectation, help_heading = "Measurement")]
+    pub expect: Vec<Expectation>,
+    /// Give up when no connection is made in this time
+    #[arg(
+        long, value_name = "TIME", default_value = "10 s", value_parser = parse::connect_timeout,
+        help_heading = "Measurement",
+    )]
+    pub connect_timeout: Duration,
+
+    #[command(flatten)]
+    pub token: TokenArgs,
+
+    /// The report as JSON on stdout
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    /// No lines while the run is going on
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+    /// Keep the run in the archive (the default)
+    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
+    pub save: bool,
+    /// Do not keep the run
+    #[arg(long, help_heading = "Output")]
+    pub no_save: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}

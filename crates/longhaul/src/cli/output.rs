@@ -1,0 +1,58 @@
+//! How results reach stdout, and the archive.
+
+use super::args::ArchiveArgs;
+use crate::fail::{ARCHIVE, Fail};
+use etcetera::BaseStrategy;
+use longhaul_model::report::v1::Throughput;
+use serde_json::Value;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Text on stdout, without colour where that is not wanted.
+pub fn text(text: &str) -> Result<(), Fail> {
+    let mut out = anstream::stdout();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// A JSON document on stdout: indented for a person, on one line for a program.
+pub fn json(value: &Value) -> Result<(), Fail> {
+    let mut out = std::io::stdout().lock();
+    let document = if out.is_terminal() {
+        format!("{value:#}\n")
+    } else {
+        format!("{value}\n")
+    };
+    out.write_all(document.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// A report on stdout, as text or JSON.
+pub fn report(report: &Throughput, as_json: bool) -> Result<(), Fail> {
+    if as_json {
+        let pretty = std::io::stdout().is_terminal();
+        let written = if pretty {
+            serde_json::to_string_pretty(report)
+        } else {
+            serde_json::to_string(report)
+        };
+        let document = written.map_err(|e| Fail::from_error(crate::fail::BUG, &e))? + "\n";
+        let mut out = std::io::stdout().lock();
+        out.write_all(document.as_bytes())?;
+        Ok(out.flush()?)
+    } else {
+        text(&crate::render::text::report(report))
+    }
+}
+
+/// The archive asked for, or the user's own.
+pub fn archive_path(args: &ArchiveArgs) -> Result<PathBuf, Fail> {
+    if let Some(path) = &args.archive {
+        return Ok(path.clone());
+    }
+    let folders = etcetera::base_strategy::Xdg::new().map_err(|e| {
+        Fail::from_error(ARCHIVE, &e)
+            .hint(Some("set HOME, or name the archive with `--archive FILE`"))
+    })?;
+    Ok(folders.data_dir().join("longhaul").join("archive.sqlite3"))
+}

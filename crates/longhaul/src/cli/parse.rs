@@ -1,0 +1,245 @@
+//! Texts of option values, checked against what any run can do. Pure: no host is asked.
+//!
+//! The program that parses (clap) names the option and the value in front of each message, so a
+//! message says only what would have been right.
+
+use super::expect::Expectation;
+use longhaul_model::report::v1::plan::Affinity;
+use longhaul_model::units::{Bytes, Rate, format_duration, parse_duration};
+use longhaul_probe::limits;
+use std::time::Duration;
+
+mod dscp;
+mod start_at;
+
+pub use dscp::dscp;
+pub use start_at::{StartAt, start_at};
+
+/// The most runs that `report list` shows.
+const LIST_MOST: u64 = 100_000;
+/// The longest wait for a connection.
+const CONNECT_MOST: Duration = Duration::from_secs(600);
+
+fn within<T: PartialOrd>(
+    value: T,
+    least: T,
+    most: T,
+    show: impl Fn(&T) -> String,
+) -> Result<T, String> {
+    if value < least || value > most {
+        return Err(format!("allowed are {} to {}", show(&least), show(&most)));
+    }
+    Ok(value)
+}
+
+fn count(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let value: u64 = text
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("not a whole number; allowed are {least} to {most}"))?;
+    within(value, least, most, u64::to_string)
+}
+
+fn size(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let Bytes(value) = text.parse().map_err(expected)?;
+    within(value, least, most, |n| Bytes(*n).to_string())
+}
+
+fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
+    let value = parse_duration(text).map_err(expected)?;
+    let us = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
+    within(us, least_us, most_us, |us| {
+        format_duration(Duration::from_micros(*us))
+    })
+}
+
+/// Only what would have been understood, for the value is named already.
+fn expected(error: longhaul_model::units::ParseUnitError) -> String {
+    format!("expected {}", error.expected)
+}
+
+pub fn port(text: &str) -> Result<u16, String> {
+    count(text, 1, 65_535).map(|n| n as u16)
+}
+
+/// Port 0 lets the kernel choose one.
+pub fn any_port(text: &str) -> Result<u16, String> {
+    count(text, 0, 65_535).map(|n| n as u16)
+}
+
+pub fn streams(text: &str) -> Result<u32, String> {
+    count(text, 1, u64::from(limits::MOST_STREAMS)).map(|n| n as u32)
+}
+
+pub fn blocks(text: &str) -> Result<u64, String> {
+    count(text, 1, 1 << 50)
+}
+
+pub fn list_limit(text: &str) -> Result<u32, String> {
+    count(text, 1, LIST_MOST).map(|n| n as u32)
+}
+
+pub fn run_time(text: &str) -> Result<u64, String> {
+    micros(text, 100_000, limits::LONGEST_US)
+}
+
+pub fn run_bytes(text: &str) -> Result<u64, String> {
+    size(text, 1, 1 << 60)
+}
+
+pub fn warm_up(text: &str) -> Result<u64, String> {
+    micros(text, 0, limits::LONGEST_US)
+}
+
+pub fn interval(text: &str) -> Result<u64, String> {
+    micros(text, limits::INTERVAL_US.0, limits::INTERVAL_US.1)
+}
+
+pub fn connect_timeout(text: &str) -> Result<Duration, String> {
+    let most_us = CONNECT_MOST.as_micros() as u64;
+    micros(text, 1_000, most_us).map(Duration::from_micros)
+}
+
+pub fn buffer(text: &str) -> Result<u64, String> {
+    size(text, 1, limits::MOST_BUFFER_BYTES)
+}
+
+pub fn call(text: &str) -> Result<u64, String> {
+    size(text, 1, limits::MOST_CALL_BYTES)
+}
+
+pub fn mss(text: &str) -> Result<u32, String> {
+    count(text, limits::MSS_BYTES.0, limits::MSS_BYTES.1).map(|n| n as u32)
+}
+
+pub fn rate(text: &str) -> Result<u64, String> {
+    let value: Rate = text.parse().map_err(expected)?;
+    within(value.as_bps(), 1_000, limits::MOST_RATE_BPS, |bps| {
+        Rate::bits_per_second(*bps).to_string()
+    })
+}
+
+/// A host name or address, as far as its letters can tell; brackets round an IPv6 address go.
+pub fn host(text: &str) -> Result<String, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(text);
+    let fine = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+    if bare.is_empty() || bare.len() > 253 || bare.starts_with('-') || !bare.chars().all(fine) {
+        return Err("not a host name or address".to_owned());
+    }
+    Ok(bare.to_owned())
+}
+
+/// A network device: at most 15 bytes, no slash or space (`dev_valid_name` of Linux).
+pub fn device(text: &str) -> Result<String, String> {
+    let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+    if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
+        return Err("not a device name: 1 to 15 letters, without / and spaces".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// A congestion control as the kernel names them (TCP_CA_NAME_MAX is 16 with the final NUL).
+pub fn congestion_control(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
+        return Err("not a name of a congestion control: 1 to 15 letters, digits, _ or -".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// `auto`, `off`, `0-3`, `0,2/1,3`, `/5`.
+pub fn affinity(text: &str) -> Result<Affinity, String> {
+    match text {
+        "auto" => return Ok(Affinity::Auto),
+        "off" => return Ok(Affinity::Off),
+        _ => {}
+    }
+    let (here, there) = text.split_once('/').unwrap_or((text, ""));
+    let (initiator, responder) = (cores(here)?, cores(there)?);
+    if initiator.is_empty() && responder.is_empty() {
+        return Err(CORES.to_owned());
+    }
+    Ok(Affinity::Cores {
+        initiator,
+        responder,
+    })
+}
+
+const CORES: &str = "expected auto, off, or cores such as 0-3 or 0,2/1,3";
+
+fn cores(text: &str) -> Result<Vec<u16>, String> {
+    let mut list = Vec::new();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |t: &str| t.parse::<u16>().map_err(|_| CORES.to_owned());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || u64::from(last) >= limits::MOST_CORES {
+            return Err(format!("{CORES}, each below {}", limits::MOST_CORES));
+        }
+        list.extend(first..=last);
+    }
+    Ok(list)
+}
+
+pub fn expectation(text: &str) -> Result<Expectation, String> {
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_lists_and_ranges_for_each_end() {
+        let at = |initiator: &[u16], responder: &[u16]| Affinity::Cores {
+            initiator: initiator.to_vec(),
+            responder: responder.to_vec(),
+        };
+        for (text, want) in [
+            ("auto", Affinity::Auto),
+            ("off", Affinity::Off),
+            ("3", at(&[3], &[])),
+            ("0-2,7/4", at(&[0, 1, 2, 7], &[4])),
+            ("/5", at(&[], &[5])),
+        ] {
+            assert_eq!(affinity(text), Ok(want), "{text}");
+        }
+        for text in ["", "/", "a", "3-1", "0-70000", "1,,2", "2000"] {
+            assert!(affinity(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address() {
+        for (text, want) in [
+            ("far", "far"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(want));
+        }
+        for text in ["", "-x", "a b", "a/b", "[]"] {
+            assert!(host(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_name_the_range() {
+        assert_eq!(streams("0"), Err("allowed are 1 to 128".to_owned()));
+        assert_eq!(
+            mss("90000"),
+            Err(format!(
+                "allowed are {} to {}",
+                limits::MSS_BYTES.0,
+                limits::MSS_BYTES.1
+            ))
+        );
+        assert_eq!(
+            run_time("1ms"),
+            Err("allowed are 100 ms to 86400 s".to_owned())
+        );
+    }
+}

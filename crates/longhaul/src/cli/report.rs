@@ -1,0 +1,64 @@
+//! `longhaul report`: what was measured before.
+
+use super::args::{ArchiveArgs, ReportCommand};
+use super::output;
+use crate::fail::{ARCHIVE, Fail};
+use crate::render;
+use longhaul_store::{Archive, Entry};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
+    match command {
+        ReportCommand::List {
+            limit,
+            json,
+            archive,
+        } => list(limit, json, &archive),
+        ReportCommand::Show { id, json, archive } => show(&id, json, &archive),
+    }
+}
+
+fn list(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+    let path = output::archive_path(args)?;
+    // No file yet is no run yet: a fact, not a failure.
+    let entries = match Archive::open_existing(&path)? {
+        Some(archive) => archive.list(limit)?,
+        None => Vec::new(),
+    };
+    if as_json {
+        output::json(&Value::Array(entries.iter().map(entry_json).collect()))?;
+    } else if entries.is_empty() {
+        output::text(&format!("no run is archived in {} yet\n", path.display()))?;
+    } else {
+        output::text(&render::runs::list(&entries))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+    let path = output::archive_path(args)?;
+    let archive = Archive::open_existing(&path)?.ok_or_else(|| {
+        Fail::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
+            "`longhaul test HOST` makes one; `--archive FILE` names another",
+        ))
+    })?;
+    output::report(&archive.find(id)?, as_json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The derived columns under the names that the report has for them.
+fn entry_json(entry: &Entry) -> Value {
+    json!({
+        "id": entry.id,
+        "started_at": entry.started_at,
+        "kind": entry.kind,
+        "initiator": entry.initiator_host,
+        "responder": entry.responder_host,
+        "responder_address": entry.responder_address,
+        "streams": entry.streams,
+        "goodput_bps": entry.goodput_bps,
+        "limited_by": entry.limited_by,
+        "analysis_version": entry.analysis_version,
+    })
+}

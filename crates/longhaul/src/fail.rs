@@ -1,0 +1,117 @@
+//! How a command ends when it does not end well: exit code, chain of causes, hint.
+//!
+//! Libraries say what failed; only here is it printed, in one form:
+//!
+//! ```text
+//! error: cannot connect to far (192.0.2.7:5201)
+//!   caused by: connection refused
+//! hint: nothing listens there; start the far end with `longhaul serve`
+//! ```
+
+use crate::render::style::{ERROR, FAINT, HINT, paint};
+use longhaul_store::StoreError;
+use std::error::Error;
+use std::io;
+
+/// Measured (or done).
+pub const DONE: u8 = 0;
+/// Measured, but a stated expectation was missed.
+pub const EXPECTATION_MISSED: u8 = 1;
+/// The command line or an input file cannot be understood.
+pub const USAGE: u8 = 2;
+/// No peer, or the peer failed.
+pub const PEER: u8 = 3;
+/// The two ends speak no common version.
+pub const VERSION: u8 = 4;
+/// A privilege or a kernel feature is missing, or this host failed.
+pub const HOST: u8 = 5;
+/// The archive (only of commands that are about the archive).
+pub const ARCHIVE: u8 = 6;
+/// A defect of longhaul.
+pub const BUG: u8 = 70;
+
+/// A command that gave no result.
+#[derive(Debug)]
+pub struct Fail {
+    pub code: u8,
+    pub message: String,
+    pub causes: Vec<String>,
+    pub hint: Option<String>,
+    /// Nothing is to be said: the reader of our output has gone.
+    pub silent: bool,
+}
+
+impl Fail {
+    /// A failure without a cause behind it.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Fail {
+            code,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+            silent: false,
+        }
+    }
+
+    /// Takes the message and the whole chain of sources of `error`.
+    pub fn from_error(code: u8, error: &(dyn Error + 'static)) -> Self {
+        let mut fail = Fail::new(code, error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            fail.causes.push(cause.to_string());
+            source = cause.source();
+        }
+        fail
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: Option<impl Into<String>>) -> Self {
+        self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// The text for stderr.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} {}\n", paint(ERROR, "error:"), self.message);
+        for cause in &self.causes {
+            text += &format!("  {} {cause}\n", paint(FAINT, "caused by:"));
+        }
+        if let Some(hint) = &self.hint {
+            text += &format!("{} {hint}\n", paint(HINT, "hint:"));
+        }
+        text
+    }
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Self {
+        let hint = error.hint();
+        Fail::from_error(ARCHIVE, &error).hint(hint)
+    }
+}
+
+/// Writing to stdout failed. A reader that has seen enough (`| head`) is not an error.
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        let mut fail = Fail::new(HOST, "cannot write the output");
+        fail.causes.push(error.to_string());
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            fail.code = DONE;
+            fail.silent = true;
+        }
+        fail
+    }
+}
+
+/// A panic is a defect: say so, with what is needed to report it, and end with [`BUG`].
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        anstream::eprintln!(
+            "{} longhaul {} has a defect: {panic}\n{} please report this text, with the command \
+             that led to it",
+            paint(ERROR, "error:"),
+            env!("CARGO_PKG_VERSION"),
+            paint(HINT, "hint:"),
+        );
+    }));
+}

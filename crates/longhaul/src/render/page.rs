@@ -1,0 +1,99 @@
+//! A page of text, 80 columns wide: labelled lines, wrapped sentences, commands left whole.
+
+use super::style::{COMMAND, FAINT, STRONG, paint};
+use anstyle::Style;
+
+/// Columns that fit every terminal and every mail.
+pub const WIDTH: usize = 80;
+/// Columns of the label at the left of a labelled line.
+pub const LABEL: usize = 16;
+
+/// Lines in the making.
+#[derive(Debug, Default)]
+pub struct Page {
+    text: String,
+}
+
+impl Page {
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A line that is already as it shall be.
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A heading over a block.
+    pub fn heading(&mut self, text: &str) {
+        self.line(&paint(STRONG, text));
+    }
+
+    /// `label           value`, the value wrapped under itself.
+    pub fn labelled(&mut self, label: &str, value: &str) {
+        self.labelled_in(label, value, Style::new());
+    }
+
+    /// The same, with the value emphasised.
+    pub fn labelled_in(&mut self, label: &str, value: &str, style: Style) {
+        for (number, part) in wrap(value, WIDTH - LABEL).iter().enumerate() {
+            let head = if number == 0 { label } else { "" };
+            let head = paint(FAINT, format!("{head:<LABEL$}"));
+            self.line(&format!("{head}{}", paint(style, part)));
+        }
+    }
+
+    /// A wrapped paragraph behind `first`, its later lines indented as far as `first` is wide.
+    pub fn hanging(&mut self, first: &str, text: &str) {
+        self.hanging_in(first, text, Style::new());
+    }
+
+    /// The same, wholly in `style`.
+    pub fn hanging_in(&mut self, first: &str, text: &str, style: Style) {
+        let indent = first.chars().count();
+        for (number, part) in wrap(text, WIDTH - indent).iter().enumerate() {
+            let head = if number == 0 { first } else { "" };
+            self.line(&paint(style, format!("{head:<indent$}{part}")));
+        }
+    }
+
+    /// A command to paste: never wrapped, however long.
+    pub fn command(&mut self, indent: usize, command: &str) {
+        self.line(&format!("{:indent$}{}", "", paint(COMMAND, command)));
+    }
+}
+
+/// Breaks at spaces into lines of at most `width` columns; a longer word stands alone.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a last line");
+        let used = line.chars().count();
+        if used > 0 && used + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if used > 0 {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_breaks_at_spaces_and_long_words_stand_alone() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("a sysctl-is-long b", 5), ["a", "sysctl-is-long", "b"]);
+        assert_eq!(wrap("", 5), [""]);
+    }
+}

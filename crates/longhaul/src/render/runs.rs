@@ -1,0 +1,26 @@
+//! The list of archived runs.
+
+use super::figures::{ABSENT, rate};
+use super::page::Page;
+use super::style::{STRONG, paint};
+use longhaul_store::Entry;
+
+/// One line for each run, newest first.
+pub fn list(entries: &[Entry]) -> String {
+    let mut page = Page::default();
+    let heads = ["run", "to", "streams", "goodput"];
+    let [id, to, streams, goodput] = heads;
+    page.line(&paint(
+        STRONG,
+        format!("{id:<24}{to:<20}{streams:>7}{goodput:>14}  limited by"),
+    ));
+    for entry in entries {
+        let to: String = entry.responder_host.chars().take(19).collect();
+        let goodput = entry.goodput_bps.map_or_else(|| ABSENT.to_owned(), rate);
+        page.line(&format!(
+            "{:<24}{to:<20}{:>7}{goodput:>14}  {}",
+            entry.id, entry.streams, entry.limited_by
+        ));
+    }
+    page.finish()
+}

@@ -1,0 +1,127 @@
+//! The per-stream table: at least what NTttcp's log of the 2004 record gave for each thread.
+
+use super::figures::{ABSENT, RateUnit, grouped, millis, or_absent, seconds};
+use super::page::Page;
+use super::style::{FAINT, STRONG, paint};
+use longhaul_model::report::v1::analysis::{Analysis, StreamTotals};
+use longhaul_model::report::v1::observation::{Observation, Stream};
+use longhaul_model::units::Bytes;
+
+/// Rows shown before the table is shortened; JSON always holds all.
+const ROWS_MAX: usize = 16;
+
+/// The table of one direction, with its sum.
+pub fn table(page: &mut Page, observation: &Observation, analysis: &Analysis) {
+    let rows = &analysis.streams;
+    let datagrams = observation.streams.iter().any(|s| s.receiver.udp.is_some());
+    let unit = RateUnit::for_greatest(rows.iter().filter_map(|r| r.goodput_bps).max().unwrap_or(0));
+    let (names, units) = if datagrams {
+        (["datagrams", "lost", "late", "jitter"], ["", "", "", "ms"])
+    } else {
+        (
+            ["writes", "resent", "RTT min", "cwnd max"],
+            ["per s", "segments", "ms", ""],
+        )
+    };
+    page.line(&paint(
+        STRONG,
+        header(["stream", "time", "bytes", "goodput"], names),
+    ));
+    page.line(&paint(FAINT, header(["", "s", "", unit.name], units)));
+    let shown = if rows.len() > ROWS_MAX {
+        ROWS_MAX - 1
+    } else {
+        rows.len()
+    };
+    for row in &rows[..shown] {
+        let stream = observation.streams.iter().find(|s| s.index == row.index);
+        let tail = if datagrams {
+            datagram_cells(stream)
+        } else {
+            segment_cells(row)
+        };
+        page.line(&line(&row.index.to_string(), row, unit, &tail));
+    }
+    if shown < rows.len() {
+        let more = rows.len() - shown;
+        page.line(&paint(
+            FAINT,
+            format!("     …   {more} more streams; --json has every one"),
+        ));
+    }
+    if rows.len() > 1 {
+        let sum = sum(observation, analysis);
+        let tail = sum_cells(&sum, analysis, datagrams.then_some(observation));
+        page.line(&line("all", &sum, unit, &tail));
+    }
+}
+
+fn header(head: [&str; 4], tail: [&str; 4]) -> String {
+    let [name, time, bytes, rate] = head;
+    let [a, b, c, d] = tail;
+    format!("{name:>6}{time:>9}{bytes:>17}{rate:>9}{a:>9}{b:>9}{c:>9}{d:>12}")
+}
+
+fn line(name: &str, row: &StreamTotals, unit: RateUnit, tail: &[String; 4]) -> String {
+    let [a, b, c, d] = tail;
+    let time = seconds(row.duration_us);
+    let rate = or_absent(row.goodput_bps, |bps| unit.number(bps));
+    let bytes = grouped(row.bytes);
+    format!("{name:>6}{time:>9}{bytes:>17}{rate:>9}{a:>9}{b:>9}{c:>9}{d:>12}")
+}
+
+fn segment_cells(row: &StreamTotals) -> [String; 4] {
+    [
+        or_absent(row.writes_per_1000s, |n| format!("{:.1}", n as f64 / 1e3)),
+        or_absent(row.retransmitted_segments, grouped),
+        or_absent(row.rtt_min_us, millis),
+        or_absent(row.cwnd_max_bytes, |n| Bytes(n).to_string()),
+    ]
+}
+
+fn datagram_cells(stream: Option<&Stream>) -> [String; 4] {
+    let Some(udp) = stream.and_then(|s| s.receiver.udp) else {
+        return std::array::from_fn(|_| ABSENT.to_owned());
+    };
+    [
+        grouped(udp.datagrams),
+        grouped(udp.lost),
+        grouped(udp.out_of_order),
+        or_absent(udp.jitter_ns, |ns| millis(ns / 1000)),
+    ]
+}
+
+/// The streams together; each figure that any stream lacks is absent.
+fn sum(observation: &Observation, analysis: &Analysis) -> StreamTotals {
+    let rows = &analysis.streams;
+    StreamTotals {
+        index: 0,
+        bytes: analysis.totals.receiver_bytes,
+        duration_us: observation.elapsed_us,
+        goodput_bps: analysis.mean_goodput_bps,
+        writes_per_1000s: rows.iter().map(|r| r.writes_per_1000s).sum(),
+        retransmitted_segments: rows.iter().map(|r| r.retransmitted_segments).sum(),
+        rtt_min_us: rows.iter().filter_map(|r| r.rtt_min_us).min(),
+        cwnd_max_bytes: rows.iter().map(|r| r.cwnd_max_bytes).sum(),
+    }
+}
+
+fn sum_cells(
+    sum: &StreamTotals,
+    analysis: &Analysis,
+    datagrams: Option<&Observation>,
+) -> [String; 4] {
+    let Some(observation) = datagrams else {
+        return segment_cells(sum);
+    };
+    let udp = |field: fn(&longhaul_model::report::v1::observation::Udp) -> u64| {
+        let counts = observation.streams.iter().filter_map(|s| s.receiver.udp);
+        grouped(counts.map(|udp| field(&udp)).sum())
+    };
+    [
+        udp(|u| u.datagrams),
+        udp(|u| u.lost),
+        udp(|u| u.out_of_order),
+        or_absent(analysis.totals.jitter_us, millis),
+    ]
+}

@@ -1,0 +1,169 @@
+//! A whole report as text.
+
+use super::figures::{count_of, duration, rate};
+use super::page::{Page, WIDTH};
+use super::style::{CAVEAT, FAINT, STRONG, paint};
+use super::{ends, streams, verdict};
+use longhaul_model::report::v1::analysis::Analysis;
+use longhaul_model::report::v1::observation::{Buffer, Observation, Stream};
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
+use longhaul_model::report::v1::{Party, Throughput};
+use longhaul_model::units::Bytes;
+
+/// The report, from who measured what to the caveats.
+pub fn report(report: &Throughput) -> String {
+    let mut page = Page::default();
+    title(&mut page, report);
+    page.labelled("asked", &asked(&report.plan));
+    direction(&mut page, report, &report.observation, &report.analysis);
+    if let (Some(observation), Some(analysis)) =
+        (&report.observation.reverse, &report.analysis.reverse)
+    {
+        direction(&mut page, report, observation, analysis);
+    }
+    caveats(&mut page, report);
+    page.blank();
+    page.line(&paint(
+        FAINT,
+        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
+    ));
+    page.finish()
+}
+
+fn title(page: &mut Page, report: &Throughput) {
+    let who = format!(
+        "{} -> {}",
+        party(&report.run.initiator),
+        party(&report.run.responder)
+    );
+    let when = report.run.started_at.replace('T', " ").replace('Z', " UTC");
+    let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
+    let who = paint(STRONG, &who);
+    if gap >= 2 {
+        page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
+    } else {
+        page.line(&who);
+        page.line(&paint(FAINT, &when));
+    }
+}
+
+/// The name, with the address where it says more.
+fn party(party: &Party) -> String {
+    match &party.address {
+        Some(address) if *address != party.host => format!("{} ({address})", party.host),
+        _ => party.host.clone(),
+    }
+}
+
+/// The plan in one sentence; what was left to the kernel is not mentioned.
+pub fn asked(plan: &Plan) -> String {
+    let mut parts = vec![match plan.transport {
+        Transport::Tcp => count_of(u64::from(plan.streams), "TCP stream"),
+        Transport::Udp { rate_bps } => format!(
+            "{} at {}",
+            count_of(u64::from(plan.streams), "UDP stream"),
+            rate(rate_bps)
+        ),
+    }];
+    parts.push(
+        match plan.direction {
+            Direction::Forward => "forward (this end sends)",
+            Direction::Reverse => "reverse (the far end sends)",
+            Direction::Both => "both directions at once",
+        }
+        .to_owned(),
+    );
+    parts.push(match plan.stop {
+        Stop::TimeUs(us) => duration(us),
+        Stop::Bytes(bytes) => Bytes(bytes).to_string(),
+        Stop::Blocks(blocks) => count_of(blocks, "write"),
+    });
+    let size = |name: &str, bytes: Option<u64>| bytes.map(|n| format!("{name} {}", Bytes(n)));
+    let speed = |name: &str, bps: Option<u64>| bps.map(|n| format!("{name} {}", rate(n)));
+    parts.extend(
+        [
+            plan.congestion_control.clone(),
+            plan.write_bytes.map(|n| match plan.transport {
+                Transport::Tcp => format!("writes of {}", Bytes(n)),
+                Transport::Udp { .. } => format!("datagrams of {n} B"),
+            }),
+            size("reads of", plan.read_bytes),
+            speed("paced at", plan.pacing_bps),
+            speed("writing at", plan.write_rate_bps),
+            speed("reading at", plan.read_rate_bps),
+            plan.mss_bytes.map(|n| format!("MSS {n} B")),
+            plan.dscp.map(|n| format!("DSCP {n}")),
+            plan.no_delay.then(|| "no delay".to_owned()),
+            plan.zero_copy.then(|| "zero-copy writes".to_owned()),
+            plan.warm_up_us
+                .map(|us| format!("first {} left out", duration(us))),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    parts.join(", ")
+}
+
+fn direction(page: &mut Page, report: &Throughput, observation: &Observation, analysis: &Analysis) {
+    let both = report.observation.reverse.is_some();
+    if both {
+        page.blank();
+        page.heading(if observation.forward {
+            "FORWARD: this end sends"
+        } else {
+            "REVERSE: the far end sends"
+        });
+    }
+    buffers(page, observation);
+    page.blank();
+    streams::table(page, observation, analysis);
+    page.blank();
+    ends::block(page, observation, analysis);
+    page.blank();
+    verdict::result(page, observation, analysis, report.plan.mode);
+    page.blank();
+    verdict::verdict(page, analysis, &report.findings);
+}
+
+/// Buffers as asked and as granted, where the streams are TCP.
+fn buffers(page: &mut Page, observation: &Observation) {
+    let one = |pick: fn(&Stream) -> Option<Buffer>| -> Option<String> {
+        let all: Vec<Buffer> = observation.streams.iter().filter_map(pick).collect();
+        let least = all.iter().map(|b| b.granted_bytes).min()?;
+        let most = all.iter().map(|b| b.granted_bytes).max()?;
+        let granted = if least == most {
+            Bytes(most).to_string()
+        } else {
+            format!("{} to {}", Bytes(least), Bytes(most))
+        };
+        Some(match all[0].asked_bytes {
+            Some(asked) if most < asked => {
+                format!("{} asked, only {granted} granted", Bytes(asked))
+            }
+            Some(asked) => format!("{} asked, {granted} granted", Bytes(asked)),
+            None => format!("left to the kernel, {granted} at the end"),
+        })
+    };
+    if let Some(text) = one(|s| s.sender.send_buffer) {
+        page.labelled("send buffer", &text);
+    }
+    if let Some(text) = one(|s| s.receiver.receive_buffer) {
+        page.labelled("receive buffer", &text);
+    }
+    let first = observation.streams.first();
+    if let Some(name) = first.and_then(|s| s.sender.congestion_control.as_ref()) {
+        let mss = first.and_then(|s| s.sender.mss_bytes);
+        let mss = mss.map_or_else(String::new, |mss| format!(", MSS {mss} B"));
+        page.labelled("TCP", &format!("{name}{mss}"));
+    }
+}
+
+fn caveats(page: &mut Page, report: &Throughput) {
+    if !report.caveats.is_empty() {
+        page.blank();
+    }
+    for caveat in &report.caveats {
+        let text = format!("{} [{}]", caveat.text, caveat.code);
+        page.hanging_in("caveat: ", &text, CAVEAT);
+    }
+}

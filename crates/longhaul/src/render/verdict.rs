@@ -1,0 +1,145 @@
+//! What the run came to: goodput with its interval, round trips, the limit, and what to do.
+
+use super::figures::{RateUnit, duration, limiter_phrase, millis, percent, rate};
+use super::page::Page;
+use super::style::{STRONG, paint};
+use longhaul_model::report::v1::analysis::{Analysis, Limiter, Rtt};
+use longhaul_model::report::v1::observation::Observation;
+use longhaul_model::report::v1::plan::Mode;
+use longhaul_model::report::v1::{Advice, Finding};
+
+/// The word that goes with every quoted rate.
+pub fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Delivered => "delivered",
+        Mode::Wire => "wire (discarded in the receiver's kernel)",
+    }
+}
+
+/// Ramp, goodput and round trips of one direction.
+pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, mode: Mode) {
+    page.labelled("ramp", &ramp(analysis));
+    if let Some(goodput) = analysis.goodput_bps {
+        let mut text = format!("{} {}", rate(goodput), mode_word(mode));
+        if let Some([low, high]) = analysis.goodput_interval_bps {
+            let unit = RateUnit::for_greatest(high);
+            let (low, high) = (unit.number(low), unit.number(high));
+            text += &format!(", 95 % interval {low} to {high} {}", unit.name);
+        }
+        page.labelled_in("goodput", &text, STRONG);
+    }
+    if let Some(mean) = analysis.mean_goodput_bps {
+        page.labelled("whole run", &format!("{}, ramp included", rate(mean)));
+    }
+    if analysis.rtt_us.is_some() || observation.idle_rtt_us.is_some() {
+        page.labelled(
+            "RTT",
+            &round_trips(observation.idle_rtt_us, analysis.rtt_us),
+        );
+    }
+}
+
+fn ramp(analysis: &Analysis) -> String {
+    match (analysis.ramp_us, analysis.steady) {
+        (Some(ramp), Some(steady)) => format!(
+            "{} until steady; steady for {}",
+            duration(ramp),
+            duration(steady.to_us.saturating_sub(steady.from_us))
+        ),
+        (None, Some(steady)) => format!(
+            "none seen; steady for {}",
+            duration(steady.to_us.saturating_sub(steady.from_us))
+        ),
+        _ => "the run ended before it was steady".to_owned(),
+    }
+}
+
+fn round_trips(idle_us: Option<u64>, loaded: Option<Rtt>) -> String {
+    let idle = idle_us.map(|us| format!("{} ms idle", millis(us)));
+    let loaded = loaded.map(|rtt| {
+        // One precision for all four, that of the mean.
+        let decimals = if rtt.mean >= 10_000 { 1 } else { 3 };
+        let ms = |us: u64| format!("{:.decimals$}", us as f64 / 1e3);
+        format!(
+            "under load min {}, mean {}, max {}, stddev {} ms",
+            ms(rtt.min),
+            ms(rtt.mean),
+            ms(rtt.max),
+            ms(rtt.stddev)
+        )
+    });
+    [idle, loaded]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// The limit of one direction with its proof, the next limit, and the commands that lift it.
+pub fn verdict(page: &mut Page, analysis: &Analysis, findings: &[Finding]) {
+    let limiter = analysis.limited_by;
+    let phrase = limiter_phrase(limiter);
+    let sure = percent(analysis.confidence_ratio);
+    let line = format!("limited by {phrase}");
+    page.line(&format!(
+        "{}  [{limiter}, confidence {sure}]",
+        paint(STRONG, line)
+    ));
+    let (proof, others): (Vec<_>, Vec<_>) = findings
+        .iter()
+        .partition(|finding| speaks_of(finding, limiter));
+    for finding in &proof {
+        evidence(page, finding);
+    }
+    if let Some(next) = &analysis.next_limit {
+        let next_phrase = limiter_phrase(next.limiter);
+        let text = format!(
+            "about {}, by {next_phrase}: {}",
+            rate(next.rate_bps),
+            next.why
+        );
+        page.hanging("  next limit: ", &text);
+    }
+    for finding in &proof {
+        advise(page, finding);
+    }
+    for finding in others {
+        page.blank();
+        page.line(&paint(STRONG, format!("also: {}", finding.cause)));
+        evidence(page, finding);
+        advise(page, finding);
+    }
+}
+
+fn speaks_of(finding: &Finding, limiter: Limiter) -> bool {
+    finding.cause == limiter.word()
+}
+
+fn evidence(page: &mut Page, finding: &Finding) {
+    page.hanging("  ", &finding.summary);
+    for support in &finding.supports {
+        page.hanging("    for      ", support);
+    }
+    for contradiction in &finding.contradicts {
+        page.hanging("    against  ", contradiction);
+    }
+}
+
+fn advise(page: &mut Page, finding: &Finding) {
+    for advice in &finding.advice {
+        page.hanging("  -> ", &advice_sentence(advice));
+        if let Some(command) = &advice.command {
+            page.command(7, command);
+        }
+    }
+}
+
+fn advice_sentence(advice: &Advice) -> String {
+    let mut text = format!("{}: {}", advice.place, advice.text);
+    if let Some(expected) = advice.expected_bps {
+        let text_end = text.trim_end_matches('.').len();
+        text.truncate(text_end);
+        text += &format!(" (then about {}).", rate(expected));
+    }
+    text
+}
