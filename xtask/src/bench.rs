@@ -6,10 +6,14 @@
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
 //! - [`beds`], [`meter`], [`table`]: where they run, what is read there, how it is shown
 
+pub mod beds;
+pub mod meter;
 pub mod table;
+pub mod throughput;
 
 use crate::Outcome;
 use std::path::Path;
+use table::Table;
 
 /// The benches by name; docs are checked against this list.
 pub const NAMES: &[&str] = &["throughput", "lab", "verdicts", "accuracy"];
@@ -25,9 +29,18 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
             ));
         }
     };
-    let _ = out;
-    Err(format!(
-        "there is no bench `{name}`; there are: {}",
-        NAMES.join(", ")
-    ))
+    let tables = match name {
+        "throughput" => throughput::tables()?,
+        _ => {
+            return Err(format!(
+                "there is no bench `{name}`; there are: {}",
+                NAMES.join(", ")
+            ));
+        }
+    };
+    let text: String = tables.iter().map(Table::markdown).collect();
+    print!("{text}");
+    out.map_or(Ok(()), |file| {
+        std::fs::write(file, &text).map_err(|e| format!("cannot write {}: {e}", file.display()))
+    })
 }

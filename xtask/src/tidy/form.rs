@@ -143,14 +143,10 @@ pub fn analysis_names_source_and_error(file: &File, source: &Source) -> Vec<Brea
         .collect();
     ["Source:", "Units:", "Error:", "Wrong when:"]
         .iter()
-        .filter(|label| {
-            !header
-                .iter()
-                .any(|line| line.starts_with(&format!("//! {label}")))
-        })
+        .filter(|label| !header.iter().any(|line| line.contains(**label)))
         .map(|label| {
             let why = format!(
-                "the header lacks `//! {label}`; a method says source, units, error, when wrong"
+                "the header lacks `{label}`; a method says source, units, error, when wrong"
             );
             Breach::error(&file.path, 1, "method-header", why)
         })

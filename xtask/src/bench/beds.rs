@@ -1,0 +1,195 @@
+//! Where throughput is compared: a loopback or a veth pair in namespaces without names.
+//!
+//! A namespace lives as long as the process that holds it: a `cat` whose input is a pipe from
+//! here, so that it ends with this program whatever ends that. A veth pair goes with its
+//! namespaces. Nothing is left to clean up.
+
+use crate::Outcome;
+use crate::process;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(10);
+/// Every contender uses it; the machine's default may pace, which costs half on a veth.
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// A network namespace and the process that keeps it alive.
+#[derive(Debug)]
+pub struct Namespace {
+    holder: Child,
+}
+
+impl Namespace {
+    pub fn new() -> Result<Self, String> {
+        let holder = Command::new("unshare")
+            .args(["--net", "--", "cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("cannot start `unshare --net`: {e}"))?;
+        let namespace = Namespace { holder };
+        namespace.wait_until_apart()?;
+        namespace.run(&["ip", "link", "set", "lo", "up"])?;
+        let control = format!("net.ipv4.tcp_congestion_control={CONGESTION_CONTROL}");
+        namespace.run(&["sysctl", "--quiet", "--write", &control])?;
+        Ok(namespace)
+    }
+
+    /// The holder enters its namespace some time after it was started.
+    fn wait_until_apart(&self) -> Outcome {
+        let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let ours = link("self");
+        let tries = 500;
+        for _ in 0..tries {
+            let theirs = link(&self.pid());
+            if theirs.is_some() && theirs != ours {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err("`unshare --net` made no namespace; run as root".to_owned())
+    }
+
+    pub fn pid(&self) -> String {
+        self.holder.id().to_string()
+    }
+
+    /// The words that run a command inside.
+    pub fn enter(&self) -> Vec<String> {
+        [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "nsenter",
+            "--net",
+            "--target",
+            &self.pid(),
+            "--",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome {
+        let enter = self.enter();
+        let mut command = Command::new(&enter[0]);
+        command.args(&enter[1..]).args(words);
+        process::stdout_of(&mut command, LIMIT).map(drop)
+    }
+
+    /// Bytes and packets that `device` has received.
+    pub fn received(&self, device: &str) -> Option<(u64, u64)> {
+        let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        process::end(&mut self.holder);
+    }
+}
+
+/// Two ends and the device between them.
+#[derive(Debug)]
+pub struct Bed {
+    pub name: String,
+    near: Namespace,
+    /// `None`: both ends are one namespace.
+    far: Option<Namespace>,
+    /// Address of the far end.
+    pub address: &'static str,
+    device: &'static str,
+    /// Bytes per packet that are no payload, as the device counts: IP, TCP with time stamps, and
+    /// Ethernet where there is one.
+    header_bytes: u64,
+}
+
+impl Bed {
+    pub fn loopback() -> Result<Self, String> {
+        Ok(Bed {
+            name: "loopback, MTU 65536".to_owned(),
+            near: Namespace::new()?,
+            far: None,
+            address: "127.0.0.1",
+            device: "lo",
+            header_bytes: 52,
+        })
+    }
+
+    pub fn veth(mtu: u32) -> Result<Self, String> {
+        let (near, far) = (Namespace::new()?, Namespace::new()?);
+        let (mtu_text, near_pid, far_pid) = (mtu.to_string(), near.pid(), far.pid());
+        let mut add = Command::new("ip");
+        add.args([
+            "link", "add", "lh0", "mtu", &mtu_text, "netns", &near_pid, "type", "veth",
+        ]);
+        add.args(["peer", "name", "lh0", "mtu", &mtu_text, "netns", &far_pid]);
+        process::stdout_of(&mut add, LIMIT)?;
+        for (namespace, address) in [(&near, "10.77.1.1/24"), (&far, "10.77.1.2/24")] {
+            namespace.run(&["ip", "address", "add", address, "dev", "lh0"])?;
+            namespace.run(&["ip", "link", "set", "lh0", "up"])?;
+        }
+        Ok(Bed {
+            name: format!("veth, MTU {mtu}"),
+            near,
+            far: Some(far),
+            address: "10.77.1.2",
+            device: "lh0",
+            header_bytes: 66,
+        })
+    }
+
+    pub fn near(&self) -> &Namespace {
+        &self.near
+    }
+
+    pub fn far(&self) -> &Namespace {
+        self.far.as_ref().unwrap_or(&self.near)
+    }
+
+    /// Payload bytes that have arrived at the far end so far.
+    pub fn payload_bytes(&self) -> Option<u64> {
+        let (bytes, packets) = self.far().received(self.device)?;
+        Some(bytes.saturating_sub(packets * self.header_bytes))
+    }
+}
+
+/// Lets namespaces use [`CONGESTION_CONTROL`], and takes that back at the end.
+#[derive(Debug)]
+pub struct AllowedControl {
+    file: PathBuf,
+    before: String,
+}
+
+impl AllowedControl {
+    pub fn new() -> Result<Self, String> {
+        let file = Path::new("/proc/sys/net/ipv4/tcp_allowed_congestion_control").to_owned();
+        let before = std::fs::read_to_string(&file)
+            .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+        let before = before.trim().to_owned();
+        if !before.split(' ').any(|name| name == CONGESTION_CONTROL) {
+            let with = format!("{before} {CONGESTION_CONTROL}");
+            std::fs::write(&file, with)
+                .map_err(|e| format!("cannot allow {CONGESTION_CONTROL} in namespaces: {e}"))?;
+        }
+        Ok(AllowedControl { file, before })
+    }
+}
+
+impl Drop for AllowedControl {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::write(&self.file, &self.before) {
+            eprintln!(
+                "cannot write `{}` back to {}: {e}",
+                self.before,
+                self.file.display()
+            );
+        }
+    }
+}

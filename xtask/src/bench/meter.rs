@@ -1,0 +1,154 @@
+//! What a run costs and whether the machine was itself.
+//!
+//! CPU time is that of an accounting group which holds every process of both ends, those that
+//! fork away included; kernel work done in their context counts. The machine's total is read
+//! beside it, so that a foreign load is seen.
+
+use crate::process::{self, words};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An accounting group of the kernel; goes with everything in it when dropped.
+#[derive(Debug)]
+pub struct Group {
+    folder: PathBuf,
+    usage: Usage,
+}
+
+#[derive(Debug)]
+enum Usage {
+    /// cgroup v1: `cpuacct.usage`, nanoseconds.
+    First,
+    /// cgroup v2: `usage_usec` of `cpu.stat`.
+    Second,
+}
+
+impl Group {
+    pub fn new() -> Result<Self, String> {
+        let name = format!("longhaul-bench-{}", std::process::id());
+        let (base, usage) = if Path::new("/sys/fs/cgroup/cpuacct").is_dir() {
+            ("/sys/fs/cgroup/cpuacct", Usage::First)
+        } else {
+            ("/sys/fs/cgroup", Usage::Second)
+        };
+        let folder = Path::new(base).join(name);
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make the accounting group {}: {e}", folder.display()))?;
+        Ok(Group { folder, usage })
+    }
+
+    /// Starts a program inside the group.
+    pub fn spawn(
+        &self,
+        enter: &[String],
+        program: &[String],
+        env: &[(&str, &str)],
+    ) -> Result<Child, String> {
+        let join = "echo $$ > \"$0\" && exec \"$@\"";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", join])
+            .arg(self.folder.join("cgroup.procs"))
+            .args(enter)
+            .args(program);
+        command.envs(env.iter().copied());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+            .spawn()
+            .map_err(|e| format!("cannot start `{}`: {e}", words(&command)))
+    }
+
+    /// CPU time used by everything that was ever in the group.
+    pub fn cpu(&self) -> Option<Duration> {
+        match self.usage {
+            Usage::First => {
+                let text = std::fs::read_to_string(self.folder.join("cpuacct.usage")).ok()?;
+                text.trim().parse().ok().map(Duration::from_nanos)
+            }
+            Usage::Second => {
+                let text = std::fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
+                let line = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix("usage_usec "))?;
+                line.trim().parse().ok().map(Duration::from_micros)
+            }
+        }
+    }
+
+    /// Ends whatever still runs in the group.
+    pub fn clear(&self) {
+        let members = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        let pids: Vec<&str> = members.split_whitespace().collect();
+        if !pids.is_empty() {
+            // A process that is gone already is what is wanted.
+            let _ = process::capture(
+                Command::new("kill").arg("-9").args(pids),
+                Duration::from_secs(5),
+            );
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.clear();
+        // The kernel removes the last members a moment after their end.
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!(
+            "the accounting group {} could not be removed",
+            self.folder.display()
+        );
+    }
+}
+
+/// CPU time that the whole machine has spent on anything, all cores together.
+pub fn machine_cpu() -> Option<Duration> {
+    /// Kernels report in hundredths of a second to user space, whatever their own tick is.
+    const TICK: Duration = Duration::from_millis(10);
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<u32> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .map(|ticks| u32::try_from(ticks).unwrap_or(u32::MAX))
+        .collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy = [0, 1, 2, 5, 6, 7].iter().filter_map(|&at| fields.get(at));
+    Some(busy.map(|&ticks| TICK * ticks).sum())
+}
+
+/// Bytes per second that the slowest core copies within its first-level cache, all cores at once.
+pub fn core_speed() -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let copies: Vec<_> = (0..cores).map(|_| std::thread::spawn(copy_rate)).collect();
+    copies
+        .into_iter()
+        .filter_map(|copy| copy.join().ok())
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn copy_rate() -> f64 {
+    let from = vec![1_u8; 16 << 10];
+    let mut to = vec![0_u8; 16 << 10];
+    let started = Instant::now();
+    let mut bytes = 0_usize;
+    while started.elapsed() < Duration::from_millis(25) {
+        for _ in 0..64 {
+            to.copy_from_slice(std::hint::black_box(&from));
+            std::hint::black_box(&mut to);
+        }
+        bytes += 64 * from.len();
+    }
+    bytes as f64 / started.elapsed().as_secs_f64()
+}
