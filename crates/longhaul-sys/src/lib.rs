@@ -11,12 +11,20 @@
 
 pub mod cycles;
 pub mod host;
+pub mod mount;
+pub mod netlink;
+pub mod netns;
+pub mod packet_socket;
+pub mod poll;
+pub mod process;
 pub mod region;
 pub mod sched;
+pub mod signal;
 pub mod sockopt;
 pub mod splice;
 mod syscall;
 pub mod tcp;
 pub mod tcp_info;
 pub mod thread;
+pub mod tun;
 pub mod udp;

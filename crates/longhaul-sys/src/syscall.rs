@@ -1,6 +1,7 @@
 //! What a system call answered, as a [`std::io::Result`].
 
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// `Ok` unless the call answered below zero; then the thread's errno.
 pub(crate) fn status(answer: i32) -> io::Result<()> {
@@ -8,4 +9,16 @@ pub(crate) fn status(answer: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// A count that the call answered, or the thread's errno.
+pub(crate) fn count(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// A new descriptor that the call answered, or the thread's errno.
+pub(crate) fn descriptor(answer: i32) -> io::Result<OwnedFd> {
+    status(answer)?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }

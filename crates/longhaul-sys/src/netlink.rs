@@ -1,0 +1,231 @@
+//! Devices, addresses and routes of the calling thread's network namespace, over rtnetlink.
+//!
+//! One request, one acknowledgement. Source: rtnetlink(7), `linux/if_link.h`, `linux/veth.h`.
+
+use crate::syscall::{count, descriptor};
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const VETH_INFO_PEER: u16 = 1;
+const NLM_F_REQUEST_ACK: u16 = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+const NLM_F_CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+/// struct nlmsghdr: length, type, flags, sequence, port.
+const HEADER_BYTES: usize = 16;
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What a device is made or set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    pub mtu: u32,
+    /// Packets that may wait in front of the device.
+    pub queue_packets: u32,
+    /// No neighbour resolution, for a device with one other end.
+    pub no_arp: bool,
+}
+
+/// A pair of Ethernet devices, each the other's cable.
+#[derive(Debug, Clone, Copy)]
+pub struct VethPair<'a> {
+    pub name: &'a str,
+    pub address: [u8; 6],
+    pub peer_name: &'a str,
+    pub peer_address: [u8; 6],
+    pub mtu: u32,
+}
+
+/// Index of a device of the thread's namespace.
+pub fn index_of(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: the name is a terminated string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// A request being put together.
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn new(kind: u16, flags: u16, fixed: &[u8]) -> Message {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(NLM_F_REQUEST_ACK | flags).to_ne_bytes());
+        bytes.extend_from_slice(fixed);
+        Message { bytes }
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        let at = self.open(kind);
+        self.bytes.extend_from_slice(value);
+        self.close(at);
+    }
+
+    fn text(&mut self, kind: u16, text: &str) {
+        self.attribute(kind, &[text.as_bytes(), &[0]].concat());
+    }
+
+    /// Begins an attribute that holds others; [`Message::close`] ends it.
+    fn open(&mut self, kind: u16) -> usize {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0, 0]);
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        at
+    }
+
+    fn close(&mut self, at: usize) {
+        let length = (self.bytes.len() - at) as u16;
+        self.bytes[at..at + 2].copy_from_slice(&length.to_ne_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = self.bytes.len() as u32;
+        self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        self.bytes
+    }
+}
+
+/// struct ifinfomsg.
+fn link_header(index: u32, flags: u32, change: u32) -> Vec<u8> {
+    let mut header = vec![0; 4];
+    header.extend_from_slice(&index.to_ne_bytes());
+    header.extend_from_slice(&flags.to_ne_bytes());
+    header.extend_from_slice(&change.to_ne_bytes());
+    header
+}
+
+fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// A socket to the kernel's routing tables of the namespace in which it was opened.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: OwnedFd,
+}
+
+impl Netlink {
+    pub fn open() -> io::Result<Netlink> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: socket touches no memory of ours.
+        let answer = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        Ok(Netlink {
+            socket: descriptor(answer)?,
+        })
+    }
+
+    /// Brings a device up as it is.
+    pub fn set_up(&self, index: u32) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        self.request(Message::new(
+            libc::RTM_NEWLINK,
+            0,
+            &link_header(index, up, up),
+        ))
+    }
+
+    /// Sets a device and brings it up.
+    pub fn set_device(&self, index: u32, device: &Device) -> io::Result<()> {
+        let mut flags = libc::IFF_UP as u32;
+        if device.no_arp {
+            flags |= libc::IFF_NOARP as u32;
+        }
+        let mut message = Message::new(libc::RTM_NEWLINK, 0, &link_header(index, flags, flags));
+        message.attribute(libc::IFLA_MTU, &device.mtu.to_ne_bytes());
+        message.attribute(libc::IFLA_TXQLEN, &device.queue_packets.to_ne_bytes());
+        self.request(message)
+    }
+
+    /// Makes a pair: one end here, the peer in the network namespace `peer_namespace`.
+    pub fn add_veth(&self, pair: &VethPair<'_>, peer_namespace: impl AsFd) -> io::Result<()> {
+        let mut message = Message::new(libc::RTM_NEWLINK, NLM_F_CREATE, &link_header(0, 0, 0));
+        message.text(libc::IFLA_IFNAME, pair.name);
+        message.attribute(libc::IFLA_ADDRESS, &pair.address);
+        message.attribute(libc::IFLA_MTU, &pair.mtu.to_ne_bytes());
+        let info = message.open(libc::IFLA_LINKINFO);
+        message.text(libc::IFLA_INFO_KIND, "veth");
+        let data = message.open(libc::IFLA_INFO_DATA);
+        let peer = message.open(VETH_INFO_PEER);
+        message.bytes.extend_from_slice(&link_header(0, 0, 0));
+        message.text(libc::IFLA_IFNAME, pair.peer_name);
+        message.attribute(libc::IFLA_ADDRESS, &pair.peer_address);
+        message.attribute(libc::IFLA_MTU, &pair.mtu.to_ne_bytes());
+        let namespace = peer_namespace.as_fd().as_raw_fd();
+        message.attribute(libc::IFLA_NET_NS_FD, &namespace.to_ne_bytes());
+        message.close(peer);
+        message.close(data);
+        message.close(info);
+        self.request(message)
+    }
+
+    /// Gives a device an address of its own, with no network around it, usable at once.
+    pub fn add_host_address(&self, index: u32, address: IpAddr) -> io::Result<()> {
+        let octets = octets(address);
+        let prefix = 8 * octets.len() as u8;
+        // struct ifaddrmsg: family, prefix, flags, scope, index.
+        let mut fixed = vec![family(address), prefix, libc::IFA_F_NODAD as u8, 0];
+        fixed.extend_from_slice(&index.to_ne_bytes());
+        let mut message = Message::new(libc::RTM_NEWADDR, NLM_F_CREATE, &fixed);
+        message.attribute(libc::IFA_LOCAL, &octets);
+        message.attribute(libc::IFA_ADDRESS, &octets);
+        self.request(message)
+    }
+
+    /// Sends everything of the address's family out of the device, from that address.
+    pub fn add_default_route(&self, index: u32, from: IpAddr) -> io::Result<()> {
+        // struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags.
+        let mut fixed = vec![family(from), 0, 0, 0, libc::RT_TABLE_MAIN];
+        fixed.extend_from_slice(&[
+            libc::RTPROT_STATIC,
+            libc::RT_SCOPE_UNIVERSE,
+            libc::RTN_UNICAST,
+        ]);
+        fixed.extend_from_slice(&0_u32.to_ne_bytes());
+        let mut message = Message::new(libc::RTM_NEWROUTE, NLM_F_CREATE, &fixed);
+        message.attribute(libc::RTA_OIF, &index.to_ne_bytes());
+        message.attribute(libc::RTA_PREFSRC, &octets(from));
+        self.request(message)
+    }
+
+    fn request(&self, message: Message) -> io::Result<()> {
+        let bytes = message.finish();
+        let raw = self.socket.as_raw_fd();
+        // SAFETY: the message is ours and its length is passed with it.
+        count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
+        let [answered] = crate::poll::readable([self.socket.as_fd()], Some(ANSWER_DEADLINE))?;
+        if !answered {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        let mut answer = [0; 4096];
+        let length = crate::poll::read(&self.socket, &mut answer)?;
+        read_acknowledgement(&answer[..length])
+    }
+}
+
+/// NLMSG_ERROR carries a negated errno behind its header; zero is the acknowledgement.
+fn read_acknowledgement(answer: &[u8]) -> io::Result<()> {
+    let field = |at: usize| answer.get(at..at + 4)?.try_into().ok();
+    let errno = field(HEADER_BYTES).map(i32::from_ne_bytes);
+    let is_error = answer.get(4..6) == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
+    match errno {
+        Some(0) if is_error => Ok(()),
+        Some(errno) if is_error => Err(io::Error::from_raw_os_error(-errno)),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}

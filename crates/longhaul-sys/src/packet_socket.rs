@@ -1,0 +1,125 @@
+//! A packet socket on one device: whole frames of up to 64 KiB, each behind a virtio header.
+//!
+//! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, so no root outside.
+//! Source: packet(7), `linux/if_packet.h`.
+
+use crate::syscall::{count, descriptor, status};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+const PACKET_STATISTICS: i32 = 6;
+const PACKET_VNET_HDR: i32 = 15;
+const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+
+/// `struct tpacket_stats`.
+#[repr(C)]
+#[derive(Default)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+/// Opens a non-blocking socket on the device with this index, in the calling thread's namespace.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_RAW`.
+pub fn open(index: u32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket touches no memory of ours.
+    let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as i32;
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` lives for the call and its length is passed with it.
+    status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    Ok(socket)
+}
+
+/// Asks for room of `bytes` in both directions; beyond the machine's limits only with
+/// `CAP_NET_ADMIN` outside. Says whether the limits were passed.
+pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
+    let socket = socket.as_fd();
+    if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
+        set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)?;
+        return Ok(true);
+    }
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
+    Ok(false)
+}
+
+fn set(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let raw = socket.as_fd().as_raw_fd();
+    let length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: `value` lives for the call and its length is passed with it.
+    status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
+}
+
+/// Frames dropped for want of room since the last call; the kernel clears the count.
+pub fn drops(socket: impl AsFd) -> io::Result<u64> {
+    let raw = socket.as_fd().as_raw_fd();
+    let mut found = Statistics::default();
+    let mut length = size_of_val(&found) as libc::socklen_t;
+    let (into, length) = ((&raw mut found).cast(), &raw mut length);
+    // SAFETY: `found` has the layout of tpacket_stats and its size is passed with it.
+    status(unsafe { libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length) })?;
+    Ok(u64::from(found.drops))
+}
+
+/// A received frame: its length, and when the kernel took it, as time since the epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Received {
+    pub bytes: usize,
+    pub at: Option<Duration>,
+}
+
+/// Room for one timestamp, aligned as the kernel writes it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Receives one frame with its virtio header.
+pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<Received> {
+    let mut part = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let mut control = Control([0; 64]);
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control.0).cast();
+    message.msg_controllen = control.0.len();
+    let raw = socket.as_fd().as_raw_fd();
+    // SAFETY: the message points to `part` (over `into`) and `control`, which outlive the call.
+    let bytes = count(unsafe { libc::recvmsg(raw, &raw mut message, 0) })?;
+    Ok(Received {
+        bytes,
+        at: timestamp(&message),
+    })
+}
+
+fn timestamp(message: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the kernel has filled the message, so its first header is inside the control buffer.
+    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
+    if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+        return None;
+    }
+    // SAFETY: a header of this type is followed by one timespec.
+    let time: libc::timespec = unsafe {
+        libc::CMSG_DATA(header)
+            .cast::<libc::timespec>()
+            .read_unaligned()
+    };
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
+}
