@@ -1,0 +1,130 @@
+//! What the plan leaves open, chosen: sizes, placement, in-flight data.
+//!
+//! On one host the cost of a byte is decided by caches: both threads of a stream on one core and
+//! data in flight that fits its second-level cache cost a third of the same bytes crossing from
+//! core to core. On any real path the same cap would throttle the stream, so the kernel sizes
+//! buffers there, and the payload is too long to be compressed.
+//!
+//! Wrong when: cores do not share what is assumed (very large or very small L2). The figures
+//! come from a 2-core machine with 1 MiB of L2 per core.
+
+use super::{EndSpec, Role, pace};
+use longhaul_model::report::v1::plan::{Affinity, Mode, Stop};
+use longhaul_model::units::Rate;
+use longhaul_sys::sched;
+use std::time::Duration;
+
+const KIB: usize = 1024;
+/// Beyond this an emulated or real path lies between two ends of one machine.
+const NEAR_RTT: Duration = Duration::from_millis(1);
+/// Unprivileged pipe memory is 64 MiB per user; half is left to others.
+const PIPES_BYTES: usize = 32 * KIB * KIB;
+
+/// The engine's own choices for one end of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub write_bytes: usize,
+    pub read_bytes: usize,
+    pub payload_bytes: usize,
+    pub pipe_bytes: usize,
+    /// Asked for the cache's sake only; never on a real path.
+    pub send_buffer_bytes: Option<usize>,
+    pub low_water_bytes: Option<i32>,
+    pub write_rate: Option<Rate>,
+    pub read_rate: Option<Rate>,
+    cores: Vec<usize>,
+}
+
+impl Choice {
+    pub fn new(spec: &EndSpec, streams: usize) -> Choice {
+        let plan = &spec.plan;
+        let near = spec.same_host && spec.idle_rtt.is_none_or(|rtt| rtt < NEAR_RTT);
+        let cores = cores(spec, near);
+        let per_stream =
+            |bps: Option<u64>| bps.map(|bps| Rate::bits_per_second(bps / streams.max(1) as u64));
+        let (write_rate, read_rate) = (per_stream(plan.write_rate_bps), per_stream(plan.read_rate_bps));
+        let copies = plan.mode == Mode::Delivered && !plan.zero_copy;
+        let capped = near && copies && plan.send_buffer_bytes.is_none();
+        let split = near && cores.is_empty();
+        let lazy = split && plan.mode == Mode::Wire && read_rate.is_none();
+        Choice {
+            write_bytes: write_bytes(spec, write_rate),
+            read_bytes: read_bytes(spec, near, read_rate),
+            payload_bytes: match (near, plan.zero_copy) {
+                (true, false) => 16 * KIB,
+                (true, true) => 64 * KIB,
+                (false, _) => 2048 * KIB,
+            },
+            pipe_bytes: pipe_bytes(plan.mode, streams),
+            send_buffer_bytes: (capped && spec.role == Role::Sender).then_some(256 * KIB),
+            low_water_bytes: lazy.then_some(256 * 1024),
+            write_rate,
+            read_rate,
+            cores,
+        }
+    }
+
+    /// Where stream `index` runs; `None`: wherever the scheduler likes.
+    pub fn core(&self, index: usize) -> Option<usize> {
+        let place = index.checked_rem(self.cores.len())?;
+        self.cores.get(place).copied()
+    }
+}
+
+fn cores(spec: &EndSpec, near: bool) -> Vec<usize> {
+    match &spec.plan.affinity {
+        Affinity::Off => Vec::new(),
+        Affinity::Auto if near => sched::allowed_cores().unwrap_or_default(),
+        Affinity::Auto => Vec::new(),
+        Affinity::Cores {
+            initiator,
+            responder,
+        } => {
+            let list = if spec.initiator { initiator } else { responder };
+            list.iter().map(|&core| usize::from(core)).collect()
+        }
+    }
+}
+
+/// Largest single write or read: what the plan asks beyond it is cut.
+const CALL_BYTES_MAX: u64 = 64 << 20;
+
+fn write_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
+    let plan = &spec.plan;
+    let chosen = match (plan.zero_copy, plan.mode) {
+        (true, Mode::Wire) => 1024 * KIB,
+        (true, Mode::Delivered) => 512 * KIB,
+        (false, _) => 256 * KIB,
+    };
+    match (plan.write_bytes, rate) {
+        (Some(bytes), _) => bytes.clamp(1, CALL_BYTES_MAX) as usize,
+        // Blocks are the unit of the stop rule; pacing must not change it.
+        (None, Some(rate)) if !matches!(plan.stop, Stop::Blocks(_)) => {
+            pace::quantum(rate, 1460, chosen)
+        }
+        (None, _) => chosen,
+    }
+}
+
+fn read_bytes(spec: &EndSpec, near: bool, rate: Option<Rate>) -> usize {
+    let plan = &spec.plan;
+    let chosen = match (plan.mode, near && !plan.zero_copy) {
+        (Mode::Wire, _) => 4096 * KIB,
+        (Mode::Delivered, true) => 64 * KIB,
+        (Mode::Delivered, false) => 256 * KIB,
+    };
+    match (plan.read_bytes, rate) {
+        (Some(bytes), _) => bytes.clamp(1, CALL_BYTES_MAX) as usize,
+        (None, Some(rate)) => pace::quantum(rate, 1460, chosen),
+        (None, None) => chosen,
+    }
+}
+
+fn pipe_bytes(mode: Mode, streams: usize) -> usize {
+    let best = match mode {
+        Mode::Wire => 1024 * KIB,
+        Mode::Delivered => 512 * KIB,
+    };
+    let share = (PIPES_BYTES / streams.max(1)).max(64 * KIB);
+    best.min(1 << share.ilog2())
+}

@@ -1,0 +1,165 @@
+//! Counters of a stream: written by its own thread, read by everybody, never locked.
+
+use longhaul_sys::thread::ThreadId;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::time::{Duration, Instant};
+
+/// One writer; padded so that two streams never share a cache line (or a prefetched pair).
+#[repr(align(128))]
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    bytes: AtomicU64,
+    calls: AtomicU64,
+    blocked_ns: AtomicU64,
+    /// Time of the first and the last bytes, plus one; 0: none yet.
+    first_ns: AtomicU64,
+    last_ns: AtomicU64,
+    /// Kernel id of the thread; 0: not started.
+    thread: AtomicI32,
+    /// Final clocks, once the thread is over.
+    ended: AtomicBool,
+    cpu_ns: AtomicU64,
+    core_wait_ns: AtomicU64,
+}
+
+/// Time since the origin of the common time line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunClock(pub Instant);
+
+impl RunClock {
+    pub fn now_ns(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Counters {
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Relaxed)
+    }
+
+    pub fn blocked_us(&self) -> u64 {
+        self.blocked_ns.load(Relaxed) / 1000
+    }
+
+    /// When the first and the last bytes moved.
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
+        let first = self.first_ns.load(Relaxed).checked_sub(1)?;
+        let last = self.last_ns.load(Relaxed).checked_sub(1)?;
+        Some((first, last.max(first)))
+    }
+
+    /// Called by the stream's thread first.
+    pub fn thread_begins(&self) {
+        self.thread.store(ThreadId::current().get(), Relaxed);
+    }
+
+    /// Called by the stream's thread last: its clocks cannot be read once it is gone.
+    pub fn thread_ends(&self) {
+        let own = ThreadId::current();
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (cpu, wait) = (own.cpu_time(), own.core_wait());
+        self.cpu_ns.store(cpu.map_or(0, nanos), Relaxed);
+        self.core_wait_ns.store(wait.map_or(0, nanos), Relaxed);
+        self.ended.store(true, Release);
+    }
+
+    /// CPU time of the stream's thread and its wait for a core, in microseconds.
+    pub fn thread_times_us(&self) -> (Option<u64>, Option<u64>) {
+        if self.ended.load(Acquire) {
+            let read = |value: &AtomicU64| Some(value.load(Relaxed) / 1000).filter(|&us| us > 0);
+            return (read(&self.cpu_ns), Some(self.core_wait_ns.load(Relaxed) / 1000));
+        }
+        let number = self.thread.load(Relaxed);
+        if number == 0 {
+            return (None, None);
+        }
+        let thread = ThreadId::from_number(number);
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        (
+            thread.cpu_time().ok().map(micros),
+            thread.core_wait().ok().map(micros),
+        )
+    }
+}
+
+/// The writing side of [`Counters`], held by the stream's thread.
+#[derive(Debug)]
+pub(super) struct Meter<'a> {
+    counters: &'a Counters,
+    clock: RunClock,
+    bytes: u64,
+    calls: u64,
+    blocked_ns: u64,
+    mark_ns: u64,
+    begun: bool,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(counters: &'a Counters, clock: RunClock) -> Meter<'a> {
+        Meter {
+            counters,
+            clock,
+            bytes: 0,
+            calls: 0,
+            blocked_ns: 0,
+            mark_ns: clock.now_ns(),
+            begun: false,
+        }
+    }
+
+    /// The clock as of the last call.
+    pub fn now_ns(&self) -> u64 {
+        self.mark_ns
+    }
+
+    /// Bytes so far: the position in the stream.
+    pub fn position(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Leaves the time since the last call out of the account: it was spent on purpose.
+    pub fn paused(&mut self) {
+        self.mark_ns = self.clock.now_ns();
+    }
+
+    /// A call has returned without bytes.
+    pub fn waited(&mut self) {
+        let now = self.clock.now_ns();
+        self.blocked_ns += now.saturating_sub(self.mark_ns);
+        self.mark_ns = now;
+        self.counters.blocked_ns.store(self.blocked_ns, Relaxed);
+    }
+
+    /// A call has returned with bytes.
+    pub fn moved(&mut self, bytes: usize) {
+        self.waited();
+        if !self.begun {
+            self.begin_at_mark();
+        }
+        self.bytes += bytes as u64;
+        self.counters.bytes.store(self.bytes, Relaxed);
+        self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
+    }
+
+    /// The stream's time begins now, with the first write; a receiver's begins with its first bytes.
+    pub fn begin(&mut self) {
+        self.paused();
+        self.begin_at_mark();
+    }
+
+    fn begin_at_mark(&mut self) {
+        self.begun = true;
+        self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
+    }
+
+    /// One write or read, or `count` datagrams, are complete.
+    pub fn completed(&mut self, count: u64) {
+        self.calls += count;
+        self.counters.calls.store(self.calls, Relaxed);
+    }
+}

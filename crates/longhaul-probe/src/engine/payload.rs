@@ -1,0 +1,51 @@
+//! What is sent: pseudo-random bytes, so that nothing on the way can compress them.
+//!
+//! Byte k of every stream is [`payload_byte`] of k modulo the region's length, so that a receiver
+//! that looks can tell a lost or repeated byte.
+
+use longhaul_sys::region::Region;
+use std::io;
+
+/// Byte `index` of the payload (SplitMix64, one word per eight bytes).
+pub fn payload_byte(index: u64) -> u8 {
+    word(index / 8).to_le_bytes()[(index % 8) as usize]
+}
+
+fn word(index: u64) -> u64 {
+    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Fills `bytes` with the payload from its beginning.
+pub(super) fn fill(bytes: &mut [u8]) {
+    for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&word(index as u64).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// A payload region, on a huge page when `huge` and the system has one.
+pub(super) fn region(bytes: usize, huge: bool) -> io::Result<Region> {
+    let mut region = if huge {
+        Region::huge(bytes)?
+    } else {
+        Region::new(bytes)?
+    };
+    fill(region.bytes_mut());
+    Ok(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filled_bytes_are_the_stated_ones() {
+        let mut bytes = [0; 1003];
+        fill(&mut bytes);
+        for (index, &byte) in bytes.iter().enumerate() {
+            assert_eq!(byte, payload_byte(index as u64), "byte {index}");
+        }
+    }
+}

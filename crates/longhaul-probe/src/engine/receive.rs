@@ -1,0 +1,68 @@
+//! One stream's receiver: blocking reads into memory (*delivered*), or out of the kernel's queue
+//! without a copy (*wire*).
+
+use super::choice::Choice;
+use super::counters::{Meter, RunClock};
+use super::pace::Pace;
+use super::stop::StopRule;
+use longhaul_model::report::v1::plan::Mode;
+use longhaul_sys::region::Sink;
+use longhaul_sys::tcp;
+use std::io;
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A read that waits comes back this often to see whether the run is over.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+/// A slow reader may catch up this much after it came late.
+const CREDIT: Duration = Duration::from_millis(20);
+
+/// One receiving stream.
+pub(super) struct TcpReceiver<'a> {
+    pub socket: &'a TcpStream,
+    pub mode: Mode,
+    /// Shared by the streams of a core, so that their bytes land in one cached place.
+    pub sink: Sink,
+    pub meter: Meter<'a>,
+    pub clock: RunClock,
+    pub stop: &'a StopRule,
+    pub choice: &'a Choice,
+}
+
+impl TcpReceiver<'_> {
+    /// Reads to the end of the stream, to an error, or until the run is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut pace = self
+            .choice
+            .read_rate
+            .map(|rate| Pace::new(rate, CREDIT, self.meter.now_ns()));
+        while !self.stop.stopped() {
+            if let Some(pace) = &mut pace {
+                if !pace.wait(self.clock, self.stop) {
+                    break;
+                }
+                self.meter.paused();
+            }
+            match self.take() {
+                Ok(0) => break,
+                Ok(bytes) => {
+                    self.meter.moved(bytes);
+                    self.meter.completed(1);
+                    if let Some(pace) = &mut pace {
+                        pace.passed(bytes);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.meter.waited(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self) -> io::Result<usize> {
+        match self.mode {
+            Mode::Delivered => tcp::receive(self.socket, &self.sink, self.choice.read_bytes),
+            Mode::Wire => tcp::discard(self.socket, self.choice.read_bytes),
+        }
+    }
+}

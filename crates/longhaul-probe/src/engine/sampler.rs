@@ -1,0 +1,121 @@
+//! Reading every stream's counters, clocks, queue and TCP_INFO, and the cores, at even times.
+//!
+//! Runs in a thread of its own. Times are read with the values: a sampler that comes late tells
+//! when it came.
+
+use super::Role;
+use super::reading;
+use super::run::{Shared, StreamState};
+use super::series::Series;
+use super::sockets::DataSocket;
+use longhaul_model::report::v1::observation::{Core, Sample};
+use longhaul_sys::host::cores::{self, CoreTimes};
+use longhaul_sys::{sockopt, tcp_info};
+use std::time::{Duration, Instant};
+
+/// `/proc/stat` ticks in 10 ms: shorter spans say nothing of a core's load.
+const CORES_SPACING: Duration = Duration::from_millis(100);
+
+/// Samples until the run ends; `go` has been given when this is called.
+pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
+    let mut series = Series::new(shared.streams.len(), shared.sample_spacing());
+    let mut load = CoreLoad::begin();
+    let mut due = Instant::now();
+    loop {
+        take(shared, &mut series);
+        load.observe(CORES_SPACING);
+        // After a late sample the next one keeps its distance: two at once say nothing new.
+        due = (due + series.spacing()).max(Instant::now() + series.spacing() / 2);
+        if shared.wait_finished_until(due) {
+            break;
+        }
+    }
+    take(shared, &mut series);
+    load.observe(Duration::from_millis(20));
+    (series, load.finish())
+}
+
+/// One more sample of every stream.
+pub(super) fn take(shared: &Shared, series: &mut Series) {
+    series.push(shared.streams.iter().map(|stream| sample(shared, stream)));
+}
+
+fn sample(shared: &Shared, stream: &StreamState) -> Sample {
+    let counters = &stream.counters;
+    let at_us = shared.clock().now_ns() / 1000;
+    let bytes = counters.bytes();
+    let blocked_us = counters.blocked_us();
+    let (cpu_us, core_wait_us) = counters.thread_times_us();
+    let socket = &stream.socket;
+    let queue = match shared.spec.role {
+        Role::Sender => sockopt::send_queue_bytes(socket),
+        Role::Receiver => sockopt::receive_queue_bytes(socket),
+    };
+    let info = match socket {
+        DataSocket::Tcp(socket) => tcp_info::read(socket).ok(),
+        DataSocket::Udp(_) => None,
+    };
+    stream.latest.set(info.as_ref());
+    Sample {
+        at_us,
+        bytes,
+        blocked_us,
+        cpu_us,
+        core_wait_us,
+        queue_bytes: queue.ok(),
+        tcp: info.as_ref().map(reading::tcp),
+    }
+}
+
+/// How busy each core is, and has been at most.
+struct CoreLoad {
+    first: (Instant, Vec<CoreTimes>),
+    last: (Instant, Vec<CoreTimes>),
+    busiest_permille: Vec<Option<u32>>,
+}
+
+impl CoreLoad {
+    fn begin() -> CoreLoad {
+        let now = (Instant::now(), cores::read().unwrap_or_default());
+        CoreLoad {
+            busiest_permille: vec![None; now.1.len()],
+            first: now.clone(),
+            last: now,
+        }
+    }
+
+    /// Reads the cores when the last reading is at least `spacing` old.
+    fn observe(&mut self, spacing: Duration) {
+        let elapsed = self.last.0.elapsed();
+        if elapsed < spacing {
+            return;
+        }
+        let now = (Instant::now(), cores::read().unwrap_or_default());
+        let pairs = now.1.iter().zip(&self.last.1);
+        for ((new, old), busiest) in pairs.zip(&mut self.busiest_permille) {
+            let busy = new.busy.saturating_sub(old.busy).as_micros();
+            let permille = (busy * 1000)
+                .checked_div(elapsed.as_micros())
+                .map_or(0, |permille| permille.min(1000) as u32);
+            *busiest = Some(busiest.unwrap_or(0).max(permille));
+        }
+        self.last = now;
+    }
+
+    fn finish(self) -> Vec<Core> {
+        let elapsed_us = (self.last.0 - self.first.0).as_micros() as u64;
+        let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
+        let pairs = self.last.1.iter().zip(&self.first.1);
+        pairs
+            .zip(self.busiest_permille)
+            .map(|((new, old), busiest_permille)| Core {
+                index: new.index,
+                elapsed_us,
+                busy_us: micros(new.busy, old.busy),
+                softirq_us: micros(new.softirq, old.softirq),
+                steal_us: micros(new.steal, old.steal),
+                busiest_permille,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! The samples of all streams, bounded: when there is no more room every second one goes and the
+//! spacing doubles, so that a run of any length keeps an even picture of itself.
+
+use longhaul_model::report::v1::observation::Sample;
+use std::time::Duration;
+
+const STREAM_MOST: usize = 1200;
+const ALL_MOST: usize = 40_000;
+/// Fewer would not show a ramp; a run of very many streams keeps this many of each all the same.
+const STREAM_LEAST: usize = 4;
+
+/// Samples by stream; all streams have the same number.
+#[derive(Debug)]
+pub(super) struct Series {
+    streams: Vec<Vec<Sample>>,
+    most: usize,
+    spacing: Duration,
+}
+
+impl Series {
+    pub fn new(streams: usize, spacing: Duration) -> Series {
+        let most = (ALL_MOST / streams.max(1)).clamp(STREAM_LEAST, STREAM_MOST);
+        Series {
+            streams: vec![Vec::new(); streams],
+            most,
+            spacing,
+        }
+    }
+
+    /// Time between samples from now on.
+    pub fn spacing(&self) -> Duration {
+        self.spacing
+    }
+
+    /// Adds one sample of every stream.
+    pub fn push(&mut self, samples: impl Iterator<Item = Sample>) {
+        if self.streams.first().is_some_and(|kept| kept.len() >= self.most) {
+            self.thin();
+        }
+        for (kept, sample) in self.streams.iter_mut().zip(samples) {
+            kept.push(sample);
+        }
+    }
+
+    fn thin(&mut self) {
+        for kept in &mut self.streams {
+            let mut index = 0_usize;
+            kept.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+        }
+        self.spacing = self.spacing.saturating_mul(2);
+    }
+
+    pub fn into_streams(self) -> Vec<Vec<Sample>> {
+        self.streams
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_long_the_run_the_samples_are_bounded_and_even_and_the_first_stays() {
+        for (streams, most) in [(1, STREAM_MOST), (100, 400), (20_000, STREAM_LEAST)] {
+            let spacing = Duration::from_millis(100);
+            let mut series = Series::new(streams, spacing);
+            for at_us in 0..3_000 {
+                let sample = Sample {
+                    at_us,
+                    ..Sample::default()
+                };
+                if streams < 1000 || at_us < 20 {
+                    series.push(std::iter::repeat_n(sample, streams));
+                }
+            }
+            let factor = series.spacing().as_millis() as u64 / 100;
+            let first = &series.streams[0];
+            assert!(first.len() <= most && first.len() > most / 2 - 1);
+            assert_eq!(first[0].at_us, 0);
+            assert!(
+                first[..most / 2]
+                    .windows(2)
+                    .all(|pair| pair[1].at_us - pair[0].at_us == factor),
+                "{streams} streams"
+            );
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Sockets for a plan: everything that must be set before data flows, and before connect where
+//! the kernel only then listens.
+//!
+//! Buffers and MSS shape the handshake (window scale, announced MSS), so an initiator sets them
+//! before connect. On an accepted socket the scale stands already; SO_RCVBUF alone would leave
+//! the window clamped to what it was at the handshake, so the clamp is raised with it.
+
+use super::{EngineError, Role};
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::units::Rate;
+use longhaul_sys::host::sysctl;
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp::Unconnected;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// What carries one stream.
+#[derive(Debug)]
+pub enum DataSocket {
+    Tcp(TcpStream),
+    /// Connected to the peer.
+    Udp(UdpSocket),
+}
+
+impl DataSocket {
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            DataSocket::Tcp(stream) => (stream.local_addr().ok(), stream.peer_addr().ok()),
+            DataSocket::Udp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
+        }
+    }
+}
+
+impl AsFd for DataSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            DataSocket::Tcp(stream) => stream.as_fd(),
+            DataSocket::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Where the initiator's data connections start from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LocalBind {
+    pub address: Option<IpAddr>,
+    pub device: Option<String>,
+}
+
+/// A TCP socket that is ready to connect.
+#[derive(Debug)]
+pub struct ConnectingSocket {
+    socket: Unconnected,
+    to: SocketAddr,
+}
+
+impl ConnectingSocket {
+    /// Connects, at most for `deadline`.
+    pub fn connect(self, deadline: Duration) -> io::Result<TcpStream> {
+        self.socket.connect(self.to, deadline)
+    }
+}
+
+/// A TCP socket for `plan` with everything set that must be set before connect.
+pub fn connecting_socket(
+    plan: &Plan,
+    role: Role,
+    to: SocketAddr,
+    local: &LocalBind,
+) -> Result<ConnectingSocket, EngineError> {
+    let socket =
+        Unconnected::new(to).map_err(|source| EngineError::new("make a TCP socket", source))?;
+    bind_device(&socket, local)?;
+    if let Some(address) = local.address {
+        socket
+            .bind(address)
+            .map_err(|source| EngineError::new(format!("bind to {address}"), source))?;
+    }
+    ask_buffers(&socket, plan)?;
+    set_tcp_options(&socket, plan, role, to)?;
+    Ok(ConnectingSocket { socket, to })
+}
+
+/// Sets on an accepted connection what can still be set.
+pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(), EngineError> {
+    let peer = socket
+        .peer_addr()
+        .map_err(|source| EngineError::new("name the peer of a connection", source))?;
+    ask_buffers(socket, plan)?;
+    if plan.receive_buffer_bytes.is_some() {
+        raise_window_clamp(socket)?;
+    }
+    set_tcp_options(socket, plan, role, peer)
+}
+
+/// A UDP socket for `plan`, connected to `to`.
+pub fn datagram_socket(
+    plan: &Plan,
+    to: SocketAddr,
+    local: &LocalBind,
+) -> Result<UdpSocket, EngineError> {
+    let unspecified = match to {
+        SocketAddr::V4(_) => IpAddr::from([0_u8; 4]),
+        SocketAddr::V6(_) => IpAddr::from([0_u8; 16]),
+    };
+    let from = SocketAddr::new(local.address.unwrap_or(unspecified), 0);
+    let socket = UdpSocket::bind(from)
+        .map_err(|source| EngineError::new(format!("bind a UDP socket to {from}"), source))?;
+    bind_device(&socket, local)?;
+    socket
+        .connect(to)
+        .map_err(|source| EngineError::new(format!("connect a UDP socket to {to}"), source))?;
+    ask_buffers(&socket, plan)?;
+    set_dscp(&socket, plan, to)?;
+    Ok(socket)
+}
+
+fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError> {
+    let Some(device) = &local.device else {
+        return Ok(());
+    };
+    sockopt::bind_device(socket, device)
+        .map_err(|source| EngineError::new(format!("bind to interface {device}"), source))
+}
+
+/// Both buffers are asked at both ends: the smaller one matters little for the direction without
+/// payload, and the session need not know which is which.
+fn ask_buffers(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+    if let Some(bytes) = plan.send_buffer_bytes {
+        sockopt::set_send_buffer(socket, bounded(bytes)).map_err(|source| {
+            EngineError::new(format!("ask for a send buffer of {bytes} bytes"), source)
+        })?;
+    }
+    if let Some(bytes) = plan.receive_buffer_bytes {
+        sockopt::set_receive_buffer(socket, bounded(bytes)).map_err(|source| {
+            EngineError::new(format!("ask for a receive buffer of {bytes} bytes"), source)
+        })?;
+    }
+    Ok(())
+}
+
+/// The kernel takes an int and doubles it.
+fn bounded(bytes: u64) -> usize {
+    bytes.min(i32::MAX as u64 / 2) as usize
+}
+
+fn raise_window_clamp(socket: &TcpStream) -> Result<(), EngineError> {
+    let stored = sockopt::stored_receive_buffer(socket)
+        .map_err(|source| EngineError::new("read the receive buffer back", source))?;
+    sockopt::set_window_clamp(socket, stored)
+        .map_err(|source| EngineError::new("raise the window clamp", source))
+}
+
+fn set_tcp_options(
+    socket: &impl AsFd,
+    plan: &Plan,
+    role: Role,
+    peer: SocketAddr,
+) -> Result<(), EngineError> {
+    if let Some(name) = plan.congestion_control.as_deref() {
+        choose_congestion_control(socket, name, role)?;
+    }
+    if let Some(bytes) = plan.mss_bytes {
+        sockopt::set_mss(socket, bytes)
+            .map_err(|source| EngineError::new(format!("set the MSS to {bytes} bytes"), source))?;
+    }
+    if plan.no_delay {
+        sockopt::set_no_delay(socket, true)
+            .map_err(|source| EngineError::new("set TCP_NODELAY", source))?;
+    }
+    if let Some(bps) = plan.pacing_bps.filter(|_| role == Role::Sender) {
+        let ceiling = Rate::bits_per_second(bps);
+        sockopt::set_pacing_ceiling(socket, ceiling)
+            .map_err(|source| EngineError::new(format!("pace at {ceiling}"), source))?;
+    }
+    set_dscp(socket, plan, peer)
+}
+
+fn choose_congestion_control(
+    socket: &impl AsFd,
+    name: &str,
+    role: Role,
+) -> Result<(), EngineError> {
+    if role == Role::Receiver {
+        return Ok(());
+    }
+    sockopt::set_congestion_control(socket, name).map_err(|source| {
+        let error = EngineError::new(format!("choose congestion control {name}"), source);
+        let setting = match error.source.kind() {
+            io::ErrorKind::PermissionDenied => "net.ipv4.tcp_allowed_congestion_control",
+            _ => "net.ipv4.tcp_available_congestion_control",
+        };
+        let have = sysctl::read(setting).unwrap_or_default();
+        error.with_hint(format!("{setting} at the sender: {have}"))
+    })
+}
+
+fn set_dscp(socket: &impl AsFd, plan: &Plan, peer: SocketAddr) -> Result<(), EngineError> {
+    let Some(dscp) = plan.dscp else {
+        return Ok(());
+    };
+    sockopt::set_dscp(socket, dscp, peer)
+        .map_err(|source| EngineError::new(format!("set DSCP {dscp}"), source))
+}

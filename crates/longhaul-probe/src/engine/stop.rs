@@ -1,0 +1,133 @@
+//! When has a sender done enough? By time, by bytes or by blocks, the last two exactly and over
+//! all streams of the direction together.
+
+use longhaul_model::report::v1::plan::Stop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// The shared stop rule of all streams at one end.
+#[derive(Debug)]
+pub(super) struct StopRule {
+    asked: Stop,
+    /// What is left of the bytes or blocks; without meaning for a time.
+    left: AtomicU64,
+    /// On the run's own clock; `u64::MAX` before `go` and without a time limit.
+    deadline_ns: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl StopRule {
+    pub fn new(asked: Stop) -> StopRule {
+        let left = match asked {
+            Stop::TimeUs(_) => u64::MAX,
+            Stop::Bytes(left) | Stop::Blocks(left) => left,
+        };
+        StopRule {
+            asked,
+            left: AtomicU64::new(left),
+            deadline_ns: AtomicU64::new(u64::MAX),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Payload flows from `now_ns` on.
+    pub fn begin(&self, now_ns: u64) {
+        if let Stop::TimeUs(micros) = self.asked {
+            let deadline = now_ns.saturating_add(micros.saturating_mul(1000));
+            self.deadline_ns.store(deadline, Relaxed);
+        }
+    }
+
+    /// Everybody stops now.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    pub fn over(&self, now_ns: u64) -> bool {
+        now_ns >= self.deadline_ns.load(Relaxed) || self.stopped()
+    }
+
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns.load(Relaxed)
+    }
+
+    /// True when the sender ends by itself and its last bytes must arrive.
+    pub fn drains(&self) -> bool {
+        !matches!(self.asked, Stop::TimeUs(_))
+    }
+
+    /// Takes up to `blocks` blocks of `block_bytes` from what is left, in bytes; 0: nothing is left.
+    pub fn claim(&self, block_bytes: usize, blocks: usize) -> usize {
+        let most = block_bytes * blocks;
+        match self.asked {
+            Stop::TimeUs(_) => most,
+            Stop::Bytes(_) => self.take(most as u64) as usize,
+            Stop::Blocks(_) => self.take(blocks as u64) as usize * block_bytes,
+        }
+    }
+
+    fn take(&self, most: u64) -> u64 {
+        let mut left = self.left.load(Relaxed);
+        loop {
+            let taken = most.min(left);
+            match self
+                .left
+                .compare_exchange_weak(left, left - taken, Relaxed, Relaxed)
+            {
+                Ok(_) => return taken,
+                Err(now) => left = now,
+            }
+        }
+    }
+
+    /// A stream that failed leaves its unsent bytes to the others.
+    pub fn give_back(&self, bytes: usize) {
+        if let Stop::Bytes(_) = self.asked {
+            self.left.fetch_add(bytes as u64, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_add_up_to_exactly_what_was_asked() {
+        for (asked, total) in [
+            (Stop::Bytes(0), 0),
+            (Stop::Bytes(1), 1),
+            (Stop::Bytes(100_000), 100_000),
+            (Stop::Blocks(17), 17 * 4096),
+        ] {
+            let rule = StopRule::new(asked);
+            let claim = || {
+                let mut sum = 0;
+                loop {
+                    match rule.claim(4096, 1) {
+                        0 => return sum,
+                        bytes => sum += bytes,
+                    }
+                }
+            };
+            let sum: usize = std::thread::scope(|scope| {
+                let streams: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
+                let sums = streams.into_iter().map(|stream| stream.join());
+                sums.map(|sum| sum.expect("a stream")).sum()
+            });
+            assert_eq!(sum, total, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_begins_with_go_and_not_before() {
+        let rule = StopRule::new(Stop::TimeUs(5));
+        assert!(!rule.over(1 << 60));
+        rule.begin(1000);
+        assert!(!rule.over(5999));
+        assert!(rule.over(6000));
+    }
+}

@@ -1,0 +1,187 @@
+//! Why there is no result: one error for each decision that a caller can take.
+//!
+//! The text says what was tried, on what, and why it failed; [`ProbeError::hint`] says what to do
+//! next; [`ProbeError::exit_code`] is the program's answer (design, section 7).
+
+use crate::limits::LimitError;
+use crate::session::State;
+use crate::wire::Versions;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// A run that gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The plan asks for something that no run can do.
+    #[error(transparent)]
+    Plan(#[from] LimitError),
+    /// The name has no address (of the family asked for).
+    #[error("cannot resolve {host}")]
+    Resolve {
+        host: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The TCP connection was not made.
+    #[error("cannot connect to {host} ({address})")]
+    Connect {
+        host: String,
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    /// The TLS handshake failed: mostly, something else listens there.
+    #[error("no TLS with {address}: {why}")]
+    Tls { address: SocketAddr, why: String },
+    /// One of the two ends could not prove that it knows the token.
+    #[error("{address}: {what}")]
+    Token {
+        address: SocketAddr,
+        what: TokenTrouble,
+    },
+    /// The two ends have no protocol version in common.
+    #[error("{address} speaks longhaul protocol {theirs}, this program {ours}")]
+    Version {
+        address: SocketAddr,
+        ours: Versions,
+        theirs: Versions,
+    },
+    /// The far end will not do this.
+    #[error("{address} refuses: {what}")]
+    Refused { address: SocketAddr, what: String },
+    /// The connection ended, or the peer broke the protocol or failed, at this step.
+    #[error("lost {address} while {}: {what}", step.doing())]
+    PeerLost {
+        address: SocketAddr,
+        step: State,
+        what: String,
+    },
+    /// Nothing came in time at this step.
+    #[error("{address} did not answer in time while {}: {what}", step.doing())]
+    Timeout {
+        address: SocketAddr,
+        step: State,
+        what: String,
+    },
+    /// This host failed: kernel, privilege, memory.
+    #[error("{what}")]
+    Local {
+        what: String,
+        #[source]
+        source: Option<io::Error>,
+    },
+}
+
+/// What is wrong with the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenTrouble {
+    /// The far end wants one and none was given.
+    Missing,
+    /// The far end knows another one.
+    Wrong,
+    /// The far end did not prove that it knows ours: it has none, or somebody stands in between.
+    Unproven,
+}
+
+impl fmt::Display for TokenTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TokenTrouble::Missing => "the far end asks for a token",
+            TokenTrouble::Wrong => "the far end does not accept this token",
+            TokenTrouble::Unproven => "the far end did not prove that it knows the token",
+        })
+    }
+}
+
+impl ProbeError {
+    /// What to do next, where that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            ProbeError::Resolve { .. } => {
+                "check the name, or give an address; -4 and -6 restrict the family"
+            }
+            ProbeError::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::ConnectionRefused => {
+                    "nothing listens there; start the far end with `longhaul serve`"
+                }
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                    "no answer at all: a firewall drops it, or the host is down; check the port"
+                }
+                _ => "check the route, `--bind` and the port",
+            },
+            ProbeError::Tls { .. } => {
+                "something else answers on this port; check `--port`, and that it is `longhaul serve`"
+            }
+            ProbeError::Token { what, .. } => match what {
+                TokenTrouble::Missing => "give the token that `longhaul serve` printed: `--token`",
+                TokenTrouble::Wrong => "compare with the token that `longhaul serve` printed",
+                TokenTrouble::Unproven => {
+                    "leave `--token` out to measure with a far end that proves nothing"
+                }
+            },
+            ProbeError::Version { .. } => "install the same release at both ends",
+            ProbeError::Refused { .. } => {
+                "ask for less, or give the token that `longhaul serve` printed"
+            }
+            ProbeError::PeerLost { .. } => "look at the log of `longhaul serve` at the far end",
+            ProbeError::Timeout { .. } => {
+                "the far end or the path went silent; check that it still runs"
+            }
+            ProbeError::Plan(_) | ProbeError::Local { .. } => return None,
+        })
+    }
+
+    /// Exit code of the program: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ProbeError::Plan(_) => 2,
+            ProbeError::Version { .. } => 4,
+            ProbeError::Local { .. } => 5,
+            _ => 3,
+        }
+    }
+}
+
+/// Why the far end cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address or port is taken, or not this host's.
+    #[error("cannot listen on {protocol} {address}")]
+    Listen {
+        protocol: &'static str,
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate could not be made.
+    #[error("cannot make a certificate: {why}")]
+    Certificate { why: String },
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+impl ServeError {
+    /// What to do next, where that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ServeError::Listen { source, .. } => match source.kind() {
+                io::ErrorKind::AddrInUse => {
+                    Some("another program (iperf3?) has this port; stop it or choose `--port`")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    Some("ports below 1024 and `--device` need privilege")
+                }
+                io::ErrorKind::AddrNotAvailable => Some("this host has no such address"),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Exit code of the program.
+    pub fn exit_code(&self) -> u8 {
+        5
+    }
+}

@@ -1,0 +1,301 @@
+//! Which plans can be run at all, and which ones a far end grants to strangers.
+//!
+//! One place for both ends: the initiator checks before it connects, the responder checks again,
+//! since what comes from outside is not to be believed. Every refusal names the value, what was
+//! asked, and what is allowed.
+
+use crate::wire::AnonymousLimits;
+use longhaul_model::report::v1::plan::{Affinity, Plan, Stop, Transport};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// The most streams in each direction, unless `serve` says otherwise.
+pub const MOST_STREAMS: u32 = 128;
+/// The longest run.
+pub const LONGEST_US: u64 = 86_400 * 1_000_000;
+/// The longest wait for an agreed start time.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// The largest socket buffer: the kernel stores twice this in a signed 32-bit number.
+pub const MOST_BUFFER_BYTES: u64 = 1 << 30;
+/// The largest write or read.
+pub const MOST_CALL_BYTES: u64 = 64 << 20;
+/// Smallest and largest payload of a UDP datagram: the engine's own header, and IPv4's limit.
+pub const DATAGRAM_BYTES: (u64, u64) = (16, 65_507);
+/// Smallest and largest MSS: TCP_MIN_MSS and MAX_TCP_WINDOW of Linux.
+pub const MSS_BYTES: (u64, u64) = (88, 32_767);
+/// Shortest and longest spacing of samples.
+pub const INTERVAL_US: (u64, u64) = (10_000, 60_000_000);
+/// The largest rate that can be asked, 100 Tbit/s.
+pub const MOST_RATE_BPS: u64 = 100_000_000_000_000;
+/// The most entries of an affinity list.
+pub const MOST_CORES: u64 = 1024;
+
+/// A value outside what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{option} {asked} is outside what is allowed ({allowed})")]
+pub struct LimitError {
+    /// The plan's name of the value, as in the report.
+    pub option: &'static str,
+    pub asked: String,
+    pub allowed: String,
+}
+
+fn refuse(option: &'static str, asked: impl Display, allowed: impl Into<String>) -> LimitError {
+    LimitError {
+        option,
+        asked: asked.to_string(),
+        allowed: allowed.into(),
+    }
+}
+
+fn within<T: Copy + PartialOrd + Display>(
+    option: &'static str,
+    asked: Option<T>,
+    least: T,
+    most: T,
+) -> Result<(), LimitError> {
+    match asked {
+        Some(value) if value < least || value > most => {
+            Err(refuse(option, value, format!("{least} to {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks a plan against what any run can do; `most_streams` is the responder's own ceiling.
+pub fn check_plan(plan: &Plan, most_streams: u32) -> Result<(), LimitError> {
+    within("streams", Some(plan.streams), 1, most_streams)?;
+    check_stop(plan.stop)?;
+    check_sizes(plan)?;
+    check_rates(plan)?;
+    check_affinity(&plan.affinity)?;
+    within("dscp", plan.dscp, 0, 63)?;
+    within(
+        "interval_us",
+        Some(plan.interval_us),
+        INTERVAL_US.0,
+        INTERVAL_US.1,
+    )?;
+    within("warm_up_us", plan.warm_up_us, 0, LONGEST_US)?;
+    if let (Some(warm_up), Stop::TimeUs(time)) = (plan.warm_up_us, plan.stop)
+        && warm_up >= time
+    {
+        return Err(refuse(
+            "warm_up_us",
+            warm_up,
+            format!("less than the run's {time}"),
+        ));
+    }
+    check_name(plan.congestion_control.as_deref())
+}
+
+fn check_stop(stop: Stop) -> Result<(), LimitError> {
+    match stop {
+        Stop::TimeUs(time) => within("time_us", Some(time), 100_000, LONGEST_US),
+        Stop::Bytes(bytes) => within("bytes", Some(bytes), 1, 1 << 60),
+        Stop::Blocks(blocks) => within("blocks", Some(blocks), 1, 1 << 50),
+    }
+}
+
+fn check_sizes(plan: &Plan) -> Result<(), LimitError> {
+    within(
+        "send_buffer_bytes",
+        plan.send_buffer_bytes,
+        1,
+        MOST_BUFFER_BYTES,
+    )?;
+    within(
+        "receive_buffer_bytes",
+        plan.receive_buffer_bytes,
+        1,
+        MOST_BUFFER_BYTES,
+    )?;
+    let (least, most) = match plan.transport {
+        Transport::Tcp => (1, MOST_CALL_BYTES),
+        Transport::Udp { .. } => DATAGRAM_BYTES,
+    };
+    within("write_bytes", plan.write_bytes, least, most)?;
+    within("read_bytes", plan.read_bytes, 1, MOST_CALL_BYTES)?;
+    within(
+        "mss_bytes",
+        plan.mss_bytes.map(u64::from),
+        MSS_BYTES.0,
+        MSS_BYTES.1,
+    )
+}
+
+fn check_rates(plan: &Plan) -> Result<(), LimitError> {
+    if let Transport::Udp { rate_bps } = plan.transport {
+        within("udp rate_bps", Some(rate_bps), 1000, MOST_RATE_BPS)?;
+    }
+    within("pacing_bps", plan.pacing_bps, 1000, MOST_RATE_BPS)?;
+    within("write_rate_bps", plan.write_rate_bps, 1000, MOST_RATE_BPS)?;
+    within("read_rate_bps", plan.read_rate_bps, 1000, MOST_RATE_BPS)
+}
+
+fn check_affinity(affinity: &Affinity) -> Result<(), LimitError> {
+    let Affinity::Cores {
+        initiator,
+        responder,
+    } = affinity
+    else {
+        return Ok(());
+    };
+    within(
+        "cores of the initiator",
+        Some(initiator.len() as u64),
+        0,
+        MOST_CORES,
+    )?;
+    within(
+        "cores of the responder",
+        Some(responder.len() as u64),
+        0,
+        MOST_CORES,
+    )
+}
+
+/// The kernel's names of congestion controls: at most 15 characters (TCP_CA_NAME_MAX).
+fn check_name(name: Option<&str>) -> Result<(), LimitError> {
+    let fine = |name: &str| {
+        (1..=15).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
+    match name {
+        Some(name) if !fine(name) => Err(refuse(
+            "congestion_control",
+            format!("`{}`", name.escape_default().take(40).collect::<String>()),
+            "1 to 15 letters, digits, _ or -",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a plan, already known to be possible, against what a stranger may ask.
+pub fn check_anonymous(plan: &Plan, limits: &AnonymousLimits) -> Result<(), LimitError> {
+    const WITHOUT: &str = "without a token, at most";
+    if plan.streams > limits.streams {
+        let allowed = format!("{WITHOUT} {}", limits.streams);
+        return Err(refuse("streams", plan.streams, allowed));
+    }
+    match plan.stop {
+        Stop::TimeUs(time) if time > limits.seconds.saturating_mul(1_000_000) => {
+            let allowed = format!("{WITHOUT} {} s", limits.seconds);
+            return Err(refuse(
+                "time",
+                format_duration(Duration::from_micros(time)),
+                allowed,
+            ));
+        }
+        Stop::Bytes(bytes) if limits.bytes.is_some_and(|most| bytes > most) => {
+            let allowed = format!("{WITHOUT} {}", Bytes(limits.bytes.unwrap_or_default()));
+            return Err(refuse("bytes", Bytes(bytes), allowed));
+        }
+        Stop::Blocks(blocks) if limits.bytes.is_some() => {
+            let allowed = "without a token, say `--time` or `--bytes` instead";
+            return Err(refuse("blocks", blocks, allowed));
+        }
+        _ => {}
+    }
+    check_anonymous_rate(plan, limits)
+}
+
+fn check_anonymous_rate(plan: &Plan, limits: &AnonymousLimits) -> Result<(), LimitError> {
+    let Some(most) = limits.rate_bps else {
+        return Ok(());
+    };
+    let paced = plan
+        .pacing_bps
+        .map(|each| each.saturating_mul(u64::from(plan.streams)));
+    let asked = match plan.transport {
+        Transport::Udp { rate_bps } => Some(rate_bps),
+        Transport::Tcp => [paced, plan.write_rate_bps].into_iter().flatten().min(),
+    };
+    let allowed = format!(
+        "without a token, at most {} stated",
+        Rate::bits_per_second(most)
+    );
+    match asked {
+        Some(rate) if rate <= most => Ok(()),
+        Some(rate) => Err(refuse("rate", Rate::bits_per_second(rate), allowed)),
+        None => Err(refuse("rate", "unlimited", allowed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change to a plan.
+    type Change = fn(&mut Plan);
+
+    #[test]
+    fn absurd_values_are_refused_by_name() {
+        let cases: [(&str, Change); 16] = [
+            ("streams", |p| p.streams = 0),
+            ("streams", |p| p.streams = 1_000_000),
+            ("time_us", |p| p.stop = Stop::TimeUs(0)),
+            ("time_us", |p| p.stop = Stop::TimeUs(u64::MAX)),
+            ("bytes", |p| p.stop = Stop::Bytes(0)),
+            ("blocks", |p| p.stop = Stop::Blocks(0)),
+            ("send_buffer_bytes", |p| {
+                p.send_buffer_bytes = Some(u64::MAX)
+            }),
+            ("receive_buffer_bytes", |p| p.receive_buffer_bytes = Some(0)),
+            ("write_bytes", |p| p.write_bytes = Some(0)),
+            ("read_bytes", |p| p.read_bytes = Some(1 << 40)),
+            ("mss_bytes", |p| p.mss_bytes = Some(1)),
+            ("dscp", |p| p.dscp = Some(64)),
+            ("interval_us", |p| p.interval_us = 0),
+            ("warm_up_us", |p| p.warm_up_us = Some(10_000_000)),
+            ("congestion_control", |p| {
+                p.congestion_control = Some("no such\0name".into())
+            }),
+            ("udp rate_bps", |p| {
+                p.transport = Transport::Udp { rate_bps: 0 }
+            }),
+        ];
+        for (option, change) in cases {
+            let mut plan = Plan::default();
+            change(&mut plan);
+            let error = check_plan(&plan, MOST_STREAMS).expect_err(option);
+            assert_eq!(error.option, option);
+        }
+        assert_eq!(check_plan(&Plan::default(), MOST_STREAMS), Ok(()));
+    }
+
+    #[test]
+    fn a_stranger_is_told_which_limit_was_passed() {
+        let limits = AnonymousLimits {
+            rate_bps: Some(1_000_000_000),
+            bytes: Some(1 << 30),
+            ..AnonymousLimits::default()
+        };
+        let cases: [(&str, Change); 6] = [
+            ("streams", |p| p.streams = 17),
+            ("time", |p| p.stop = Stop::TimeUs(31_000_000)),
+            ("bytes", |p| p.stop = Stop::Bytes(2 << 30)),
+            ("rate", |_| {}),
+            ("rate", |p| p.write_rate_bps = Some(2_000_000_000)),
+            ("rate", |p| {
+                p.pacing_bps = Some(600_000_000);
+                p.streams = 2;
+            }),
+        ];
+        for (option, change) in cases {
+            let mut plan = Plan::default();
+            change(&mut plan);
+            let error = check_anonymous(&plan, &limits).expect_err(option);
+            assert_eq!(error.option, option);
+            assert!(error.to_string().contains("without a token"), "{error}");
+        }
+        let modest = Plan {
+            write_rate_bps: Some(1_000_000_000),
+            ..Plan::default()
+        };
+        assert_eq!(check_anonymous(&modest, &limits), Ok(()));
+    }
+}

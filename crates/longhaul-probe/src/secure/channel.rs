@@ -1,0 +1,228 @@
+//! The control connection: TLS over a blocking TCP socket, every call with a deadline.
+//!
+//! The socket's own timeouts give each read and each write a bound, so that one thread can keep
+//! the session's deadlines while a peer neither reads nor writes.
+
+use super::{Exporter, TlsIdentity};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One write may block this long; then reading has its turn.
+const WRITE_TURN: Duration = Duration::from_millis(50);
+/// The shortest read timeout: zero would mean for ever.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// Plaintext taken from the connection at a time.
+const READ_BYTES: usize = 16 << 10;
+const EXPORTER_LABEL: &[u8] = b"EXPORTER-longhaul-control";
+
+/// Why the control connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    #[error("the handshake did not end in time")]
+    Late,
+    #[error("the connection was closed during the handshake")]
+    Closed,
+}
+
+/// One end of the control connection, handshake done.
+#[derive(Debug)]
+pub struct Channel {
+    socket: TcpStream,
+    tls: Connection,
+    exporter: Exporter,
+    /// Frames that the connection has not taken yet; bounded by this end's own messages.
+    outgoing: VecDeque<u8>,
+    incoming: Box<[u8; READ_BYTES]>,
+}
+
+/// What opens a channel.
+#[derive(Debug)]
+pub enum Handshake<'a> {
+    Initiator(Arc<ClientConfig>),
+    Responder(&'a TlsIdentity),
+}
+
+/// What a turn brought.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    Nothing,
+    Bytes(&'a [u8]),
+    /// The peer ended the connection, cleanly or not; why.
+    Cut(String),
+}
+
+impl Channel {
+    /// Does the handshake, at most until `deadline`.
+    pub fn open(
+        socket: TcpStream,
+        handshake: Handshake<'_>,
+        deadline: Instant,
+    ) -> Result<Channel, ChannelError> {
+        let mut tls = match handshake {
+            Handshake::Initiator(config) => {
+                let name = ServerName::try_from("longhaul")
+                    .map_err(|error| rustls::Error::General(error.to_string()))?;
+                Connection::from(ClientConnection::new(config, name)?)
+            }
+            Handshake::Responder(identity) => {
+                Connection::from(ServerConnection::new(identity.0.clone())?)
+            }
+        };
+        shake_hands(&socket, &mut tls, deadline)?;
+        let exporter = tls.export_keying_material([0; 32], EXPORTER_LABEL, None)?;
+        Ok(Channel {
+            socket,
+            tls,
+            exporter,
+            outgoing: VecDeque::new(),
+            incoming: Box::new([0; READ_BYTES]),
+        })
+    }
+
+    pub fn exporter(&self) -> &Exporter {
+        &self.exporter
+    }
+
+    /// Puts bytes into the queue; [`Channel::turn`] sends them.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        self.outgoing.extend(bytes);
+    }
+
+    /// Nothing is left to send.
+    pub fn is_flushed(&self) -> bool {
+        self.outgoing.is_empty() && !self.tls.wants_write()
+    }
+
+    /// Sends what is queued and waits for bytes, at most until `until`.
+    pub fn turn(&mut self, until: Instant) -> Heard<'_> {
+        if let Err(error) = self.send() {
+            return Heard::Cut(error.to_string());
+        }
+        match self.plaintext() {
+            Ok(0) => {}
+            Ok(count) => return Heard::Bytes(&self.incoming[..count]),
+            Err(error) => return Heard::Cut(error),
+        }
+        let heard =
+            self.receive(until)
+                .and_then(|more| if more { self.plaintext() } else { Ok(0) });
+        match heard {
+            Ok(0) => Heard::Nothing,
+            Ok(count) => Heard::Bytes(&self.incoming[..count]),
+            Err(why) => Heard::Cut(why),
+        }
+    }
+
+    /// Says goodbye on the TLS level and sends what it can until `deadline`.
+    pub fn close(mut self, deadline: Instant) {
+        while self.send().is_ok() && !self.outgoing.is_empty() && Instant::now() < deadline {}
+        self.tls.send_close_notify();
+        while self.send().is_ok() && !self.is_flushed() && Instant::now() < deadline {}
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        self.socket.set_write_timeout(Some(WRITE_TURN))?;
+        loop {
+            if !self.outgoing.is_empty() {
+                let taken = self.tls.writer().write(self.outgoing.as_slices().0)?;
+                self.outgoing.drain(..taken);
+            }
+            if !self.tls.wants_write() {
+                return Ok(());
+            }
+            match self.tls.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Decrypted bytes at hand, into `incoming`.
+    fn plaintext(&mut self) -> Result<usize, String> {
+        match self.tls.reader().read(self.incoming.as_mut_slice()) {
+            Ok(0) => Err("the peer closed the connection".to_owned()),
+            Ok(count) => Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// One read from the socket. False: nothing came.
+    fn receive(&mut self, until: Instant) -> Result<bool, String> {
+        let mut wait = until.saturating_duration_since(Instant::now());
+        if !self.outgoing.is_empty() || self.tls.wants_write() {
+            // More to send: reading only looks whether there is something.
+            wait = LEAST_WAIT;
+        }
+        read_once(&self.socket, &mut self.tls, wait).map_err(|error| match error {
+            ChannelError::Closed => "the peer closed the connection".to_owned(),
+            other => other.to_string(),
+        })
+    }
+}
+
+fn read_once(
+    mut socket: &TcpStream,
+    tls: &mut Connection,
+    wait: Duration,
+) -> Result<bool, ChannelError> {
+    socket.set_read_timeout(Some(wait.max(LEAST_WAIT)))?;
+    match tls.read_tls(&mut socket) {
+        Ok(0) => return Err(ChannelError::Closed),
+        Ok(_) => {}
+        Err(error) if is_timeout(&error) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    if let Err(error) = tls.process_new_packets() {
+        // The alert tells the peer why; whether it arrives does not matter any more.
+        let _ = tls.write_tls(&mut socket);
+        return Err(error.into());
+    }
+    Ok(true)
+}
+
+fn shake_hands(
+    mut socket: &TcpStream,
+    tls: &mut Connection,
+    deadline: Instant,
+) -> Result<(), ChannelError> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ChannelError::Late);
+        }
+        if tls.wants_write() {
+            socket.set_write_timeout(Some(left))?;
+            match tls.write_tls(&mut socket) {
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => return Err(ChannelError::Late),
+                Err(error) => return Err(error.into()),
+            }
+        } else if tls.is_handshaking() {
+            read_once(socket, tls, left)?;
+        } else {
+            return Ok(());
+        }
+    }
+}
+
+/// A socket timeout shows as either of these.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}

@@ -1,0 +1,174 @@
+//! How a session ends: always with a named reason.
+
+use super::{Role, State};
+use crate::wire::{Bye, Versions};
+
+/// Why a session is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// All was said and done.
+    Finished,
+    VersionDiffers {
+        theirs: Versions,
+    },
+    /// The peer wants a token; this end showed none.
+    TokenMissing,
+    /// The peer does not take this end's token.
+    TokenWrong,
+    /// The peer did not prove that it knows the token.
+    PeerUnproven,
+    /// This end wants a token; the peer showed none.
+    PeerTokenMissing,
+    /// The peer's token is another one.
+    PeerTokenWrong,
+    /// The peer will not do this.
+    PeerRefused {
+        what: String,
+    },
+    /// This end will not do this.
+    WeRefused {
+        what: String,
+    },
+    /// The control connection ended.
+    Cut {
+        step: State,
+        why: String,
+    },
+    /// Nothing came in time.
+    TimedOut {
+        step: State,
+        what: String,
+    },
+    /// The peer says that nothing came from here in time.
+    PeerTimedOut {
+        step: State,
+        what: String,
+    },
+    /// What the peer said does not belong here.
+    PeerViolation {
+        step: State,
+        what: String,
+    },
+    /// The peer says that what this end said does not belong there.
+    OwnViolation {
+        step: State,
+        what: String,
+    },
+    /// The peer's host failed.
+    PeerFailure {
+        step: State,
+        what: String,
+    },
+    /// This host failed.
+    OwnFailure {
+        step: State,
+        what: String,
+    },
+}
+
+/// A peer's text is bounded before it reaches a log or a terminal, and cannot move the cursor.
+fn tamed(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(500)
+        .collect()
+}
+
+impl Closed {
+    /// What the peer is told. `None`: it has said goodbye itself, or cannot hear.
+    pub(super) fn goodbye(&self) -> Option<Bye> {
+        Some(match self {
+            Closed::Finished => Bye::Finished,
+            Closed::VersionDiffers { .. } => Bye::Version(Versions::OURS),
+            Closed::PeerTokenMissing => Bye::TokenMissing,
+            Closed::PeerTokenWrong | Closed::PeerUnproven => Bye::TokenWrong,
+            Closed::WeRefused { what } => Bye::Refused(what.clone()),
+            Closed::PeerViolation { what, .. } => Bye::Violation(what.clone()),
+            Closed::TimedOut { step, what } => Bye::Timeout(format!("{what} ({})", step.doing())),
+            Closed::OwnFailure { what, .. } => Bye::Failed(what.clone()),
+            _ => return None,
+        })
+    }
+
+    /// What a goodbye means at the end that hears it.
+    pub(super) fn told(role: Role, step: State, bye: Bye) -> Closed {
+        let early = |step: State| {
+            // Only the initiator ends a session well, and only when all results are there.
+            let finished = role == Role::Responder && step == State::Exchanging;
+            if finished {
+                Closed::Finished
+            } else {
+                Closed::Cut {
+                    step,
+                    why: "the peer left early".to_owned(),
+                }
+            }
+        };
+        match bye {
+            Bye::Finished => early(step),
+            Bye::Version(theirs) => Closed::VersionDiffers { theirs },
+            Bye::TokenMissing => Closed::TokenMissing,
+            Bye::TokenWrong => Closed::TokenWrong,
+            Bye::Refused(what) => Closed::PeerRefused { what: tamed(&what) },
+            Bye::Violation(what) => Closed::OwnViolation {
+                step,
+                what: tamed(&what),
+            },
+            Bye::Timeout(what) => Closed::PeerTimedOut {
+                step,
+                what: tamed(&what),
+            },
+            Bye::Failed(what) => Closed::PeerFailure {
+                step,
+                what: tamed(&what),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Closed::Finished => f.write_str("finished"),
+            Closed::VersionDiffers { theirs } => {
+                write!(
+                    f,
+                    "the peer speaks protocol {theirs}, this end {}",
+                    Versions::OURS
+                )
+            }
+            Closed::TokenMissing => f.write_str("the peer asks for a token"),
+            Closed::TokenWrong => f.write_str("the peer does not accept the token"),
+            Closed::PeerUnproven => f.write_str("the peer did not prove that it knows the token"),
+            Closed::PeerTokenMissing => f.write_str("no token was shown"),
+            Closed::PeerTokenWrong => f.write_str("the token shown is wrong"),
+            Closed::PeerRefused { what } => write!(f, "the peer refuses: {what}"),
+            Closed::WeRefused { what } => write!(f, "refused: {what}"),
+            Closed::Cut { step, why } => write!(f, "cut while {}: {why}", step.doing()),
+            Closed::TimedOut { step, what } => write!(f, "late while {}: {what}", step.doing()),
+            Closed::PeerTimedOut { step, what } => {
+                write!(f, "the peer gave up while {}: {what}", step.doing())
+            }
+            Closed::PeerViolation { step, what } => {
+                write!(
+                    f,
+                    "the peer broke the protocol while {}: {what}",
+                    step.doing()
+                )
+            }
+            Closed::OwnViolation { step, what } => {
+                write!(
+                    f,
+                    "the peer takes this for a violation while {}: {what}",
+                    step.doing()
+                )
+            }
+            Closed::PeerFailure { step, what } => {
+                write!(f, "the peer failed while {}: {what}", step.doing())
+            }
+            Closed::OwnFailure { step, what } => {
+                write!(f, "failed while {}: {what}", step.doing())
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What the initiator does with what it hears.
+
+use super::clock::{ClockReading, EXCHANGES, SPACING};
+use super::{Action, Closed, EngineStart, Event, FarResult, HEARTBEAT, Part, Role, Session, State};
+use crate::secure::proves;
+use crate::wire::{EndResult, Message, Ping, Pong, Prepare, Propose, StreamResult, Welcome};
+use longhaul_model::report::v1::plan::{Direction, Plan};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Two ends under one kernel are one host only when nothing lies between them: namespaces of one
+/// machine with an emulated path in between are not.
+const SAME_HOST_RTT: Duration = Duration::from_millis(1);
+
+/// What the initiator wants, and what it has learnt.
+#[derive(Debug, Clone)]
+pub struct Initiative {
+    pub(super) plan: Plan,
+    /// Agreed start, on this session's clock.
+    start_at: Option<Duration>,
+    pinged: Vec<Duration>,
+    answered: u32,
+    clock: Option<ClockReading>,
+    /// Results that have come: direction and index; the ends by direction.
+    streams: BTreeSet<(bool, u32)>,
+    ends: BTreeSet<bool>,
+}
+
+impl Initiative {
+    /// A run of `plan`; payload starts at `start_at` of the session's clock, or at once.
+    pub fn new(plan: Plan, start_at: Option<Duration>) -> Self {
+        Initiative {
+            plan,
+            start_at,
+            pinged: Vec::new(),
+            answered: 0,
+            clock: None,
+            streams: BTreeSet::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    fn directions(&self) -> &'static [bool] {
+        match self.plan.direction {
+            Direction::Forward => &[true],
+            Direction::Reverse => &[false],
+            Direction::Both => &[true, false],
+        }
+    }
+
+    /// Notes a stream's result; false: not asked for, or told twice.
+    fn takes_stream(&mut self, result: &StreamResult) -> bool {
+        result.index < self.plan.streams
+            && self.directions().contains(&result.forward)
+            && !self.ends.contains(&result.forward)
+            && self.streams.insert((result.forward, result.index))
+    }
+
+    /// Notes the end of a direction's results; false: streams are missing, or told twice.
+    fn takes_end(&mut self, result: &EndResult) -> bool {
+        let told = self
+            .streams
+            .iter()
+            .filter(|(forward, _)| *forward == result.forward);
+        self.directions().contains(&result.forward)
+            && told.count() == self.plan.streams as usize
+            && self.ends.insert(result.forward)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ends.len() == self.directions().len()
+    }
+}
+
+impl Session {
+    fn initiative(&mut self) -> Option<&mut Initiative> {
+        match &mut self.part {
+            Part::Initiator(initiative) => Some(initiative),
+            Part::Responder(_) => None,
+        }
+    }
+
+    /// The clocks of the two ends, once they have been read.
+    pub fn clock(&self) -> Option<ClockReading> {
+        match &self.part {
+            Part::Initiator(initiative) => initiative.clock,
+            Part::Responder(_) => None,
+        }
+    }
+
+    pub(super) fn initiator_hears(&mut self, now: Duration, message: Message) {
+        match message {
+            Message::Welcome(welcome) => self.on_welcome(welcome),
+            Message::Accept(accept) => self.actions.push(Action::OpenStreams(accept)),
+            Message::Opened => self.ping_when_due(now),
+            Message::Pong(pong) => self.on_pong(now, pong),
+            Message::Prepared => {
+                self.flow.peer_prepared = true;
+                self.start_when_due(now);
+            }
+            Message::Interval(interval) => {
+                self.actions.push(Action::FarInterval(interval));
+                self.on_flow_message(now, &message);
+            }
+            Message::Sent | Message::Drained => self.on_flow_message(now, &message),
+            Message::Stream(result) => self.on_stream_result(result),
+            Message::End(result) => self.on_end_result(result),
+            _ => {}
+        }
+    }
+
+    fn on_welcome(&mut self, welcome: Welcome) {
+        if let Some(token) = &self.setup.token {
+            let proof = welcome.token_proof.as_deref().unwrap_or_default();
+            if !proves(token, Role::Responder, &self.setup.exporter, proof) {
+                return self.close(Closed::PeerUnproven);
+            }
+        }
+        self.peer = Some(welcome.party);
+        self.peer_boot_proof = welcome.boot_proof;
+        let Some(plan) = self.plan.clone() else {
+            return;
+        };
+        let propose = Propose {
+            plan,
+            party: self.setup.party.clone(),
+            boot_proof: self.setup.boot_proof.clone(),
+        };
+        self.send(Message::Propose(Box::new(propose)));
+    }
+
+    pub(super) fn next_ping(&self) -> Option<Duration> {
+        let Part::Initiator(initiative) = &self.part else {
+            return None;
+        };
+        let more = initiative.pinged.len() < EXCHANGES as usize;
+        let last = initiative.pinged.last().copied();
+        more.then(|| last.map_or(Duration::ZERO, |last| last + SPACING))
+    }
+
+    pub(super) fn ping_when_due(&mut self, now: Duration) {
+        if self.next_ping().is_none_or(|at| now < at) {
+            return;
+        }
+        let Some(initiative) = self.initiative() else {
+            return;
+        };
+        let number = initiative.pinged.len() as u32;
+        initiative.pinged.push(now);
+        self.send(Message::Ping(Ping { number }));
+    }
+
+    fn on_pong(&mut self, now: Duration, pong: Pong) {
+        let Some(initiative) = self.initiative() else {
+            return;
+        };
+        // In order, each once: anything else would let the peer choose the sample.
+        let sent = initiative.pinged.get(pong.number as usize).copied();
+        let Some(sent) = sent.filter(|_| pong.number == initiative.answered) else {
+            return self.violation(format!("`pong` number {}", pong.number));
+        };
+        initiative.answered += 1;
+        let clock = ClockReading::of(sent, pong.at_us, now).better(initiative.clock);
+        initiative.clock = Some(clock);
+        if initiative.answered == EXCHANGES && self.step(Event::Timed) {
+            self.prepare(now, clock);
+        }
+    }
+
+    fn prepare(&mut self, now: Duration, clock: ClockReading) {
+        let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
+        self.same_host = ours.is_some() && ours == theirs && clock.rtt < SAME_HOST_RTT;
+        self.idle_rtt = Some(clock.rtt);
+        self.heard_at = now;
+        self.flow.next_heartbeat = now + HEARTBEAT;
+        let start_at = self.initiative().and_then(|initiative| initiative.start_at);
+        self.flow.wait = start_at.map_or(Duration::ZERO, |at| at.saturating_sub(now));
+        self.deadline = self.deadline_of_step(now);
+        self.send(Message::Prepare(Prepare {
+            origin_us: clock.on_responder_us(now),
+            idle_rtt_us: clock.rtt.as_micros() as u64,
+            same_host: self.same_host,
+            wait_us: start_at.map(|_| self.flow.wait.as_micros() as u64),
+        }));
+        self.actions.push(Action::StartEngine(EngineStart {
+            origin: now,
+            idle_rtt: clock.rtt,
+            same_host: self.same_host,
+        }));
+    }
+
+    /// When payload may start; `None` while an engine is not ready.
+    pub(super) fn start_time(&self) -> Option<Duration> {
+        let Part::Initiator(initiative) = &self.part else {
+            return None;
+        };
+        let ready = self.flow.peer_prepared && self.flow.engine_ready;
+        ready.then(|| initiative.start_at.unwrap_or_default())
+    }
+
+    pub(super) fn start_when_due(&mut self, now: Duration) {
+        let due = self.start_time().is_some_and(|at| now >= at);
+        if due && self.step(Event::StartTime) {
+            self.send(Message::Go);
+            self.start_running(now);
+        }
+    }
+
+    fn on_stream_result(&mut self, result: Box<StreamResult>) {
+        if self
+            .initiative()
+            .is_some_and(|initiative| initiative.takes_stream(&result))
+        {
+            self.actions.push(Action::Result(FarResult::Stream(result)));
+        } else {
+            self.violation(format!("result of stream {} not asked for", result.index));
+        }
+    }
+
+    fn on_end_result(&mut self, result: Box<EndResult>) {
+        if !self
+            .initiative()
+            .is_some_and(|initiative| initiative.takes_end(&result))
+        {
+            return self.violation("results ended with streams missing".to_owned());
+        }
+        self.actions.push(Action::Result(FarResult::End(result)));
+        if self
+            .initiative()
+            .is_some_and(|initiative| initiative.is_complete())
+            && self.state == State::Exchanging
+        {
+            self.close(Closed::Finished);
+        }
+    }
+}

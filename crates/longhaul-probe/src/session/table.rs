@@ -1,0 +1,193 @@
+//! The protocol on one screen: which event is legal in which state, and where it leads.
+
+use crate::wire::Message;
+
+/// Which end of the session this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Connected, has the plan, prints the result.
+    Initiator,
+    /// Listened.
+    Responder,
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Waiting for the peer's `hello`.
+    Greeting,
+    /// Tokens are proved.
+    Proving,
+    /// The plan is put forward and accepted or refused.
+    Negotiating,
+    /// Data streams open, all at once.
+    Opening,
+    /// Round trip and clocks are read on the idle path.
+    Timing,
+    /// Engines stand ready on both sides.
+    Ready,
+    /// Payload flows.
+    Running,
+    /// All is written; what is on the way arrives.
+    Draining,
+    /// The responder hands over what it saw.
+    Exchanging,
+    Closed,
+}
+
+/// What can happen: a message of the peer (named as in [`Message::name`]), or something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    Hello,
+    Proof,
+    Welcome,
+    Propose,
+    Accept,
+    Opened,
+    Ping,
+    Pong,
+    Prepare,
+    Prepared,
+    Go,
+    Interval,
+    Sent,
+    Drained,
+    Stream,
+    End,
+    /// Here: capacity was found for the run.
+    Admitted,
+    /// Here: all data streams stand.
+    StreamsOpen,
+    /// Here: enough round trips were timed.
+    Timed,
+    /// Here: the engine is ready.
+    EngineReady,
+    /// Here: both engines are ready and the start time has come.
+    StartTime,
+    /// Here: every sender of both ends has written all.
+    AllSent,
+    /// Here: every receiver of both ends has read all, or its grace is over.
+    AllDrained,
+    /// `bye`, a cut, a deadline, a violation, a failure: the session is over.
+    Ending,
+}
+
+/// The protocol. `None`: illegal, the session ends as a violation.
+pub fn next(role: Role, state: State, event: Event) -> Option<State> {
+    use Event::{
+        Accept, Admitted, AllDrained, AllSent, Drained, End, Ending, EngineReady, Go, Hello,
+        Interval, Opened, Ping, Pong, Prepare, Prepared, Proof, Propose, Sent, StartTime, Stream,
+        StreamsOpen, Timed, Welcome,
+    };
+    use Role::{Initiator as I, Responder as R};
+    use State::{
+        Closed, Draining, Exchanging, Greeting, Negotiating, Opening, Proving, Ready, Running,
+        Timing,
+    };
+    Some(match (role, state, event) {
+        (_, Closed, _) => return None,
+        (_, _, Ending) => Closed,
+
+        (_, Greeting, Hello) => Proving,
+        (R, Proving, Proof) | (I, Proving, Welcome) | (R, Negotiating, Propose) => Negotiating,
+        (R, Negotiating, Admitted) | (I, Negotiating, Accept) | (I, Opening, StreamsOpen) => {
+            Opening
+        }
+        (R, Opening, StreamsOpen) | (I, Opening, Opened) => Timing,
+        (R, Timing, Ping) | (I, Timing, Pong) => Timing,
+        (R, Timing, Prepare) | (I, Timing, Timed) => Ready,
+        (_, Ready, EngineReady | Interval) | (I, Ready, Prepared) => Ready,
+        (R, Ready, Go) | (I, Ready, StartTime) => Running,
+        (_, Running, Sent | Interval) => Running,
+        (_, Running, AllSent) => Draining,
+        (_, Draining, Drained | Interval) => Draining,
+        (_, Draining, AllDrained) => Exchanging,
+        (I, Exchanging, Stream | End) | (_, Exchanging, Interval) => Exchanging,
+        _ => return None,
+    })
+}
+
+impl Event {
+    /// All of them, in the order of the table.
+    pub const ALL: [Event; 24] = [
+        Event::Hello,
+        Event::Proof,
+        Event::Welcome,
+        Event::Propose,
+        Event::Admitted,
+        Event::Accept,
+        Event::StreamsOpen,
+        Event::Opened,
+        Event::Ping,
+        Event::Pong,
+        Event::Timed,
+        Event::Prepare,
+        Event::EngineReady,
+        Event::Prepared,
+        Event::StartTime,
+        Event::Go,
+        Event::Interval,
+        Event::Sent,
+        Event::AllSent,
+        Event::Drained,
+        Event::AllDrained,
+        Event::Stream,
+        Event::End,
+        Event::Ending,
+    ];
+
+    /// The event that a message is. `None` for `bye`, which always ends.
+    pub fn of(message: &Message) -> Option<Event> {
+        Some(match message {
+            Message::Hello(_) => Event::Hello,
+            Message::Proof(_) => Event::Proof,
+            Message::Welcome(_) => Event::Welcome,
+            Message::Propose(_) => Event::Propose,
+            Message::Accept(_) => Event::Accept,
+            Message::Opened => Event::Opened,
+            Message::Ping(_) => Event::Ping,
+            Message::Pong(_) => Event::Pong,
+            Message::Prepare(_) => Event::Prepare,
+            Message::Prepared => Event::Prepared,
+            Message::Go => Event::Go,
+            Message::Interval(_) => Event::Interval,
+            Message::Sent => Event::Sent,
+            Message::Drained => Event::Drained,
+            Message::Stream(_) => Event::Stream,
+            Message::End(_) => Event::End,
+            Message::Bye(_) => return None,
+        })
+    }
+}
+
+impl State {
+    /// All of them, in order.
+    pub const ALL: [State; 10] = [
+        State::Greeting,
+        State::Proving,
+        State::Negotiating,
+        State::Opening,
+        State::Timing,
+        State::Ready,
+        State::Running,
+        State::Draining,
+        State::Exchanging,
+        State::Closed,
+    ];
+
+    /// For a sentence: "lost the peer while …".
+    pub fn doing(self) -> &'static str {
+        match self {
+            State::Greeting => "greeting",
+            State::Proving => "proving the token",
+            State::Negotiating => "negotiating the plan",
+            State::Opening => "opening the data streams",
+            State::Timing => "timing the idle path",
+            State::Ready => "getting the engines ready",
+            State::Running => "payload was flowing",
+            State::Draining => "the last bytes were arriving",
+            State::Exchanging => "exchanging results",
+            State::Closed => "closed",
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Two sessions back to back in virtual time, and what becomes of them when something goes wrong.
+
+mod pair;
+
+use super::{Action, Closed, Event, Input, Role, State, next};
+use crate::error::TokenTrouble;
+use crate::wire::{AnonymousLimits, Message, Ping, Versions};
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use pair::{Fault, Pair, Side};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The longest that any cut session may hold its place: deadline of the longest step and the run.
+const BOUND: Duration = Duration::from_secs(60);
+
+fn plan(direction: Direction, stop: Stop) -> Plan {
+    Plan {
+        direction,
+        stop,
+        streams: 2,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn every_step_of_the_table_is_in_the_golden_file() {
+    let mut table = String::new();
+    for role in [Role::Initiator, Role::Responder] {
+        for state in State::ALL {
+            for event in Event::ALL {
+                if let Some(to) = next(role, state, event) {
+                    writeln!(table, "{role:?}: {state:?} --{event:?}--> {to:?}").expect("memory");
+                }
+            }
+        }
+    }
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/golden/session-table.txt"
+    );
+    if std::env::var_os("LONGHAUL_WRITE_GOLDEN").is_some() {
+        std::fs::write(path, &table).expect("the golden file can be written");
+    }
+    assert_eq!(table, include_str!("../../tests/golden/session-table.txt"));
+}
+
+#[test]
+fn whole_runs_finish_at_both_ends_on_short_and_long_paths() {
+    let stops = [
+        Stop::TimeUs(2_000_000),
+        Stop::Bytes(1 << 20),
+        Stop::Blocks(100),
+    ];
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        for stop in stops {
+            for one_way_ms in [0, 1, 86, 218] {
+                let mut pair = Pair::new(plan(direction, stop), one_way_ms);
+                pair.drive(BOUND);
+                let reasons = pair.closed();
+                let finished = [Some(Closed::Finished), Some(Closed::Finished)];
+                assert_eq!(reasons, finished, "{direction:?} {stop:?} {one_way_ms} ms");
+                assert_eq!(
+                    pair.results(),
+                    if direction == Direction::Both { 6 } else { 3 }
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn set_up_costs_six_round_trips_however_many_streams() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 218);
+    pair.drive(BOUND);
+    let went = pair.went_at().expect("payload flowed");
+    // Welcome, plan, streams (two: connect, and the word that all are there), timing, engines.
+    let spaced_pings = Duration::from_millis(50);
+    assert!(
+        went < Duration::from_millis(436 * 6) + spaced_pings,
+        "{went:?}"
+    );
+}
+
+#[test]
+fn a_cut_at_every_step_on_either_side_closes_both_with_a_reason() {
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        for fault in [Fault::Cut, Fault::Silence, Fault::Garbage] {
+            for side in [Side::Initiator, Side::Responder] {
+                cut_at_every_message(direction, fault, side);
+            }
+        }
+    }
+}
+
+fn cut_at_every_message(direction: Direction, fault: Fault, side: Side) {
+    let plan = plan(direction, Stop::TimeUs(2_000_000));
+    for message in 0.. {
+        let mut pair = Pair::new(plan.clone(), 20);
+        pair.break_after(message, side, fault);
+        pair.drive(BOUND);
+        if !pair.broke() {
+            assert!(message > 10, "a run has more messages than {message}");
+            return;
+        }
+        let [initiator, responder] = pair.closed();
+        let place = format!("{direction:?} {fault:?} of {side:?} after {message}");
+        assert!(initiator.is_some(), "initiator hangs: {place}");
+        assert!(responder.is_some(), "responder hangs: {place}");
+        let last_word = message + 1 == pair.messages_of(side);
+        if !last_word && fault != Fault::Garbage {
+            let both_well = [initiator, responder]
+                .iter()
+                .all(|c| *c == Some(Closed::Finished));
+            assert!(!both_well || pair.said_all(), "nothing noticed: {place}");
+        }
+    }
+}
+
+#[test]
+fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
+    for side in [Side::Initiator, Side::Responder] {
+        for message in 0..8 {
+            let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 5);
+            // A ping is legal for the responder while timing only, and never for the initiator.
+            pair.inject_after(
+                message,
+                side,
+                Message::Proof(crate::wire::Proof { token_proof: None }),
+            );
+            pair.drive(BOUND);
+            let closed = pair.closed();
+            assert!(
+                closed.iter().all(Option::is_some),
+                "{side:?} {message}: {closed:?}"
+            );
+        }
+    }
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(1_000_000)), 5);
+    pair.inject_after(1, Side::Responder, Message::Ping(Ping { number: 0 }));
+    pair.drive(BOUND);
+    let [initiator, _] = pair.closed();
+    assert!(
+        matches!(&initiator, Some(Closed::PeerViolation { what, .. }) if what.contains("`ping`")),
+        "{initiator:?}"
+    );
+}
+
+#[test]
+fn tokens_decide_who_gets_in() {
+    let strangers = Some(AnonymousLimits::default());
+    let no = TokenTrouble::Missing;
+    let cases = [
+        (None, None, strangers, None),
+        (Some("secret"), Some("secret"), None, None),
+        (Some("secret"), Some("secret"), strangers, None),
+        (None, Some("secret"), strangers, None),
+        (None, Some("secret"), None, Some(no)),
+        (
+            Some("guess"),
+            Some("secret"),
+            None,
+            Some(TokenTrouble::Wrong),
+        ),
+        (
+            Some("guess"),
+            Some("secret"),
+            strangers,
+            Some(TokenTrouble::Wrong),
+        ),
+        (
+            Some("secret"),
+            None,
+            strangers,
+            Some(TokenTrouble::Unproven),
+        ),
+    ];
+    for (ours, theirs, strangers, trouble) in cases {
+        let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+        pair.with_tokens(ours, theirs, strangers);
+        pair.drive(BOUND);
+        let expected = match trouble {
+            None => Closed::Finished,
+            Some(TokenTrouble::Missing) => Closed::TokenMissing,
+            Some(TokenTrouble::Wrong) => Closed::TokenWrong,
+            Some(TokenTrouble::Unproven) => Closed::PeerUnproven,
+        };
+        let [initiator, responder] = pair.closed();
+        assert_eq!(initiator, Some(expected), "{ours:?} {theirs:?}");
+        assert!(responder.is_some());
+    }
+}
+
+#[test]
+fn somebody_in_the_middle_without_the_token_is_found_out() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    pair.with_tokens(
+        Some("secret"),
+        Some("secret"),
+        Some(AnonymousLimits::default()),
+    );
+    pair.in_the_middle();
+    pair.drive(BOUND);
+    assert_eq!(pair.closed()[0], Some(Closed::TokenWrong));
+    assert_eq!(pair.closed()[1], Some(Closed::PeerTokenWrong));
+}
+
+#[test]
+fn other_versions_part_with_both_named() {
+    let newer = Versions { least: 7, most: 9 };
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    pair.speak(Side::Responder, newer);
+    pair.drive(BOUND);
+    assert_eq!(
+        pair.closed()[0],
+        Some(Closed::VersionDiffers { theirs: newer })
+    );
+    assert_eq!(Versions::OURS.common(newer), None);
+    assert_eq!(Versions { least: 1, most: 8 }.common(newer), Some(8));
+}
+
+#[test]
+fn plans_beyond_the_limits_are_refused_by_name() {
+    let absurd = [
+        (
+            "streams",
+            Plan {
+                streams: 1_000_000,
+                ..Plan::default()
+            },
+        ),
+        (
+            "streams",
+            Plan {
+                streams: 17,
+                ..Plan::default()
+            },
+        ),
+        (
+            "time",
+            Plan {
+                stop: Stop::TimeUs(31_000_000),
+                ..Plan::default()
+            },
+        ),
+        (
+            "interval_us",
+            Plan {
+                interval_us: 0,
+                ..Plan::default()
+            },
+        ),
+    ];
+    for (option, plan) in absurd {
+        let mut pair = Pair::new(plan, 5);
+        pair.drive(BOUND);
+        let [initiator, responder] = pair.closed();
+        assert!(
+            matches!(&initiator, Some(Closed::PeerRefused { what }) if what.contains(option)),
+            "{initiator:?}"
+        );
+        assert!(matches!(responder, Some(Closed::WeRefused { .. })));
+    }
+}
+
+#[test]
+fn a_deep_socket_buffer_does_not_hold_a_timed_run() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(2_000_000)), 50);
+    pair.never_drain();
+    pair.drive(BOUND);
+    assert_eq!(
+        pair.closed(),
+        [Some(Closed::Finished), Some(Closed::Finished)]
+    );
+    assert!(pair.now() < Duration::from_secs(6), "{:?}", pair.now());
+}
+
+#[test]
+fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::Bytes(1 << 30)), 50);
+    pair.never_drain();
+    pair.drive(BOUND);
+    let [initiator, responder] = pair.closed();
+    for closed in [initiator, responder] {
+        let named = matches!(
+            closed,
+            Some(
+                Closed::TimedOut {
+                    step: State::Draining,
+                    ..
+                } | Closed::PeerTimedOut { .. }
+            )
+        );
+        assert!(named, "{closed:?}");
+    }
+}
+
+#[test]
+fn a_run_can_wait_for_an_agreed_start() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 50);
+    pair.start_at(Duration::from_secs(20));
+    pair.drive(BOUND);
+    assert_eq!(
+        pair.closed(),
+        [Some(Closed::Finished), Some(Closed::Finished)]
+    );
+    assert_eq!(pair.went_at(), Some(Duration::from_secs(20)));
+}
+
+#[test]
+fn a_closed_session_wants_nothing_and_does_nothing() {
+    let mut pair = Pair::new(plan(Direction::Forward, Stop::TimeUs(500_000)), 5);
+    pair.drive(BOUND);
+    let session = pair.session(Side::Initiator);
+    assert_eq!(session.next_deadline(), None);
+    let nothing: Vec<Action> = Vec::new();
+    assert_eq!(session.handle(BOUND * 2, Input::Tick), nothing);
+    assert_eq!(
+        session.handle(BOUND * 2, Input::Message(Message::Go)),
+        nothing
+    );
+}

@@ -1,0 +1,363 @@
+//! Two sessions, a path with a delay between them, engines of straw, and a clock that jumps.
+
+use crate::secure::Token;
+use crate::session::{Action, Admission, Closed, Initiative, Input, Part, Progress, Role, Session};
+use crate::session::{Setup, State};
+use crate::wire::{
+    Accept, AnonymousLimits, EndResult, Hello, Interval, Message, Nonce, StreamResult, Versions,
+};
+use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::observation::{End, StreamEnd};
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Initiator = 0,
+    Responder = 1,
+}
+
+/// What happens to what a side sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection ends, for both.
+    Cut,
+    /// Nothing that this side sends arrives any more; nothing tells so.
+    Silence,
+    /// Bytes that are no message.
+    Garbage,
+}
+
+/// One end with its engine of straw: writes until its time is over, reads until the peer's end.
+struct Machine {
+    session: Session,
+    went_at: Option<Duration>,
+    stopped: bool,
+    closed: Option<Closed>,
+    results: usize,
+    sent: usize,
+    inbox: VecDeque<(Duration, Input)>,
+}
+
+pub struct Pair {
+    plan: Plan,
+    now: Duration,
+    one_way: Duration,
+    machines: [Machine; 2],
+    fault: Option<(usize, Side, Fault)>,
+    injection: Option<(usize, Side, Message)>,
+    broke: bool,
+    drains: bool,
+    spoken: [Versions; 2],
+}
+
+fn machine(part: Part, exporter: u8, token: Option<&str>) -> Machine {
+    let setup = Setup {
+        token: token.and_then(Token::new),
+        exporter: [exporter; 32],
+        party: Party::default(),
+        boot_proof: Some("boot".to_owned()),
+    };
+    Machine {
+        session: Session::new(setup, part),
+        went_at: None,
+        stopped: false,
+        closed: None,
+        results: 0,
+        sent: 0,
+        inbox: VecDeque::new(),
+    }
+}
+
+fn initiative(plan: &Plan, start_at: Option<Duration>) -> Part {
+    Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)))
+}
+
+fn admission(strangers: Option<AnonymousLimits>) -> Part {
+    Part::Responder(Box::new(Admission::new(strangers, 128)))
+}
+
+impl Pair {
+    pub fn new(plan: Plan, one_way_ms: u64) -> Pair {
+        let strangers = Some(AnonymousLimits::default());
+        Pair {
+            now: Duration::ZERO,
+            one_way: Duration::from_millis(one_way_ms),
+            machines: [
+                machine(initiative(&plan, None), 1, None),
+                machine(admission(strangers), 1, None),
+            ],
+            plan,
+            fault: None,
+            injection: None,
+            broke: false,
+            drains: true,
+            spoken: [Versions::OURS; 2],
+        }
+    }
+
+    pub fn with_tokens(
+        &mut self,
+        ours: Option<&str>,
+        theirs: Option<&str>,
+        strangers: Option<AnonymousLimits>,
+    ) {
+        self.machines = [
+            machine(initiative(&self.plan, None), 1, ours),
+            machine(admission(strangers), 1, theirs),
+        ];
+    }
+
+    /// Two TLS connections instead of one: the ends have different exporters.
+    pub fn in_the_middle(&mut self) {
+        let strangers = Some(AnonymousLimits::default());
+        self.machines[1] = machine(admission(strangers), 2, Some("secret"));
+    }
+
+    pub fn start_at(&mut self, at: Duration) {
+        self.machines[0] = machine(initiative(&self.plan, Some(at)), 1, None);
+    }
+
+    pub fn break_after(&mut self, messages: usize, side: Side, fault: Fault) {
+        self.fault = Some((messages, side, fault));
+    }
+
+    pub fn inject_after(&mut self, messages: usize, side: Side, message: Message) {
+        self.injection = Some((messages, side, message));
+    }
+
+    pub fn speak(&mut self, side: Side, versions: Versions) {
+        self.spoken[side as usize] = versions;
+    }
+
+    pub fn never_drain(&mut self) {
+        self.drains = false;
+    }
+
+    pub fn broke(&self) -> bool {
+        self.broke
+    }
+
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    pub fn went_at(&self) -> Option<Duration> {
+        self.machines[0].went_at
+    }
+
+    pub fn results(&self) -> usize {
+        self.machines[0].results
+    }
+
+    pub fn messages_of(&self, side: Side) -> usize {
+        self.machines[side as usize].sent
+    }
+
+    /// All results had come when the fault struck.
+    pub fn said_all(&self) -> bool {
+        self.machines[0].results > 0
+    }
+
+    pub fn closed(&self) -> [Option<Closed>; 2] {
+        self.machines
+            .each_ref()
+            .map(|machine| machine.closed.clone())
+    }
+
+    pub fn session(&mut self, side: Side) -> &mut Session {
+        &mut self.machines[side as usize].session
+    }
+
+    /// Lets time jump from one event to the next until both are closed, or `bound` is reached.
+    pub fn drive(&mut self, bound: Duration) {
+        for side in [0, 1] {
+            self.feed(side, Input::Start);
+        }
+        while self.now < bound && self.machines.iter().any(|m| m.closed.is_none()) {
+            let Some(next) = self.next_event() else {
+                return;
+            };
+            self.now = next.max(self.now);
+            for side in [0, 1] {
+                while let Some(input) = self.arrived(side) {
+                    self.feed(side, input);
+                }
+                self.feed(side, Input::Tick);
+                self.watch_engine(side);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Duration> {
+        let deadlines = self
+            .machines
+            .iter()
+            .filter_map(|m| m.session.next_deadline());
+        let arrivals = self
+            .machines
+            .iter()
+            .filter_map(|m| Some(m.inbox.front()?.0));
+        let running = self
+            .machines
+            .iter()
+            .any(|m| m.went_at.is_some() && m.closed.is_none());
+        let poll = running.then(|| self.now + Duration::from_millis(20));
+        deadlines.chain(arrivals).chain(poll).min()
+    }
+
+    fn arrived(&mut self, side: usize) -> Option<Input> {
+        let inbox = &mut self.machines[side].inbox;
+        let due = inbox.front().is_some_and(|(at, _)| *at <= self.now);
+        due.then(|| inbox.pop_front().map(|(_, input)| input))
+            .flatten()
+    }
+
+    fn feed(&mut self, side: usize, input: Input) {
+        let actions = self.machines[side].session.handle(self.now, input);
+        for action in actions {
+            self.act(side, action);
+        }
+    }
+
+    fn act(&mut self, side: usize, action: Action) {
+        match action {
+            Action::Send(message) => self.transmit(side, message),
+            Action::Admit(_) => {
+                let nonce = Nonce([3; 16]);
+                self.feed(side, Input::Admitted(Accept { nonce }));
+            }
+            Action::OpenStreams(_) => {
+                // Connect and preamble: one and a half round trips until the responder has all.
+                let at = self.now + self.one_way * 3;
+                self.feed(0, Input::StreamsOpen);
+                self.post(1, at, Input::StreamsOpen);
+            }
+            Action::StartEngine(start) => {
+                assert_eq!(start.same_host, self.one_way.is_zero());
+                self.feed(side, Input::EngineReady);
+            }
+            Action::Go => self.machines[side].went_at = Some(self.now),
+            Action::StopEngine => self.machines[side].stopped = true,
+            Action::Collect if side == 1 => {
+                let results = self.far_results();
+                self.feed(side, Input::Results(results));
+            }
+            Action::Collect | Action::FarInterval(_) => {}
+            Action::Result(_) => self.machines[side].results += 1,
+            Action::Close(closed) => {
+                self.machines[side].closed = Some(closed);
+                // Hanging up reaches the peer after what was said before.
+                let at = self.now + self.one_way;
+                if !matches!(self.fault, Some((_, by, Fault::Silence)) if by as usize == side) {
+                    self.post(1 - side, at, Input::Cut("closed".to_owned()));
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, side: usize, at: Duration, input: Input) {
+        let inbox = &mut self.machines[side].inbox;
+        let place = inbox.iter().take_while(|(other, _)| *other <= at).count();
+        inbox.insert(place, (at, input));
+    }
+
+    fn transmit(&mut self, side: usize, message: Message) {
+        let at = self.now + self.one_way;
+        let number = self.machines[side].sent;
+        self.machines[side].sent += 1;
+        if let Some((after, by, fault)) = self.fault
+            && by as usize == side
+            && number >= after
+        {
+            let first = !std::mem::replace(&mut self.broke, true);
+            match fault {
+                Fault::Cut if first => {
+                    self.post(1 - side, at, Input::Cut("cut".to_owned()));
+                    self.post(side, self.now, Input::Cut("cut".to_owned()));
+                }
+                Fault::Garbage if first => {
+                    self.post(1 - side, at, Input::Garbage("not a message".to_owned()));
+                }
+                _ => {}
+            }
+            return;
+        }
+        if let Some((after, by, extra)) = self.injection.clone()
+            && by as usize == side
+            && number == after
+        {
+            self.post(1 - side, at, Input::Message(extra));
+        }
+        let message = self.in_version(side, message);
+        self.post(1 - side, at, Input::Message(message));
+    }
+
+    fn in_version(&self, side: usize, message: Message) -> Message {
+        match message {
+            Message::Hello(hello) => Message::Hello(Hello {
+                versions: self.spoken[side],
+                ..hello
+            }),
+            other => other,
+        }
+    }
+
+    fn watch_engine(&mut self, side: usize) {
+        let Some(went) = self.machines[side].went_at else {
+            return;
+        };
+        let length = match self.plan.stop {
+            Stop::TimeUs(us) => Duration::from_micros(us),
+            Stop::Bytes(_) | Stop::Blocks(_) => Duration::from_secs(3),
+        };
+        let stopped = self.machines[side].stopped;
+        let ran = self.now.saturating_sub(went);
+        let sent = stopped || ran >= length;
+        let drained = stopped || (self.drains && ran >= length + self.one_way);
+        let bytes = ran.min(length).as_micros() as u64;
+        self.feed(
+            side,
+            Input::Progress(Progress {
+                interval: Interval {
+                    elapsed_us: ran.as_micros() as u64,
+                    sent_bytes: Some(bytes),
+                    received_bytes: Some(bytes),
+                },
+                sent,
+                drained,
+            }),
+        );
+        assert!(self.machines[side].session.state() != State::Greeting);
+    }
+
+    fn far_results(&self) -> Vec<Message> {
+        let directions: &[bool] = match self.plan.direction {
+            Direction::Forward => &[true],
+            Direction::Reverse => &[false],
+            Direction::Both => &[true, false],
+        };
+        let mut results = Vec::new();
+        for &forward in directions {
+            for index in 0..self.plan.streams {
+                let end = StreamEnd::default();
+                let result = StreamResult {
+                    forward,
+                    index,
+                    end,
+                };
+                results.push(Message::Stream(Box::new(result)));
+            }
+            let (end, caveats) = (End::default(), Vec::new());
+            let result = EndResult {
+                forward,
+                end,
+                caveats,
+            };
+            results.push(Message::End(Box::new(result)));
+        }
+        assert_eq!(self.machines[1].session.role(), Role::Responder);
+        results
+    }
+}
