@@ -5,12 +5,14 @@
 //! - [`catalogue`]: the shipped ones
 //! - [`figures`]: what a path can carry at best
 //! - [`describe`]: the same in words, for `lab show`
+//! - [`engine`]: what the path does to packets, in virtual time
 //! - [`error`]: why a lab could not be laid
 
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
 pub mod describe;
+pub mod engine;
 pub mod error;
 pub mod figures;
 pub mod path_file;

@@ -1,0 +1,439 @@
+//! What does a long path do to packets, and when? The event engine of `longhaul lab`.
+//!
+//! No clock, no sockets: packets go in with the time at which they were sent, and come out with
+//! the time at which they are due at the other host. All arithmetic is on these nominal times and
+//! never on the time at which somebody looked, so rates and delays are exact however late the
+//! caller is, and the same seed and input give the same output.
+//!
+//! A caller alternates [`Engine::advance`] until it returns `None`, reading packets into
+//! [`Engine::reserve`]d space and [`Engine::accept`]ing them, and waiting for [`Engine::next_due`].
+//!
+//! Source of the design: a measured prototype; a super-packet stays one [`unit`] until something
+//! happens to one of its segments. Units: nanoseconds; bytes of IP, or of the wire where said.
+//! Wrong when: packets are accepted much later than they were sent; within one super-packet
+//! segments that the caller sent at once arrive at once, but for what slow links do to them.
+
+mod address;
+mod agenda;
+mod bucket;
+mod chain;
+mod checksum;
+mod cross;
+mod icmp;
+mod lay;
+mod link;
+pub mod packet;
+mod pool;
+mod random;
+mod report;
+mod rewrite;
+mod router;
+mod server;
+pub mod truth;
+mod unit;
+
+#[cfg(test)]
+mod tests;
+
+pub use address::{
+    ADDRESSES, Addresses, RouterAddress, router_addresses, router_v4, router_v6, routes,
+};
+pub use truth::Truth;
+
+use crate::spec::LinkSpec;
+use agenda::Agenda;
+use chain::Chain;
+use link::{Leaving, Link, Outlet};
+use packet::Reject;
+use pool::Packets;
+use router::Router;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use truth::{EventTruth, Totals};
+use unit::Unit;
+
+/// Virtual time in nanoseconds; the caller chooses the origin.
+pub type Nanos = u64;
+
+/// One of the two ends of the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Host {
+    Near,
+    Far,
+}
+
+impl Host {
+    pub fn other(self) -> Host {
+        match self {
+            Host::Near => Host::Far,
+            Host::Far => Host::Near,
+        }
+    }
+}
+
+/// A packet to be written to a host's device: `header`, then `payload`, as one write.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    pub host: Host,
+    /// When the packet's last segment arrives.
+    pub due: Nanos,
+    /// `virtio_net_hdr`, the Ethernet header if there is one, and the rewritten headers.
+    pub header: &'a [u8],
+    pub payload: &'a [u8],
+}
+
+/// Ethernet framing on the devices of both hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ethernet {
+    pub near: [u8; 6],
+    pub far: [u8; 6],
+}
+
+const ETHERNET_BYTES: usize = 14;
+/// The sender of all frames: locally administered, never on a wire.
+const PATH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
+
+/// A place at which units arrive one after another: a link that does more than delay, or a host.
+struct Station {
+    chain: u16,
+    /// The link's index in its chain; the number of links for the host at the end.
+    position: u16,
+    inbox: VecDeque<Unit>,
+    /// Due time of the last unit put into the inbox: order is kept.
+    last_due: Nanos,
+    link: Option<Box<Link>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Station(u32),
+    /// The router behind a link of a chain, to which the packet goes or where its TTL ends.
+    Router {
+        chain: u16,
+        link: u16,
+    },
+}
+
+/// A unit outside the order of an inbox: overtaken, made by a router, or on its way to one.
+#[derive(PartialEq, Eq)]
+struct Stray {
+    due: Nanos,
+    serial: u64,
+    place: Place,
+    unit: Unit,
+}
+
+impl Ord for Stray {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Reversed: the heap gives the earliest first.
+        (other.due, other.serial).cmp(&(self.due, self.serial))
+    }
+}
+
+impl PartialOrd for Stray {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A timed event of the path, with its references resolved.
+struct Planned {
+    at: Nanos,
+    change: PlannedChange,
+    text: String,
+}
+
+enum PlannedChange {
+    Route(usize),
+    Link { station: u32, to: Box<LinkSpec> },
+}
+
+/// One path between two hosts, in virtual time. See the [module](self) for how to drive it.
+pub struct Engine {
+    start: Nanos,
+    route_names: Vec<String>,
+    hop_names: Vec<Vec<String>>,
+    /// Two for each route: from near, from far.
+    chains: Vec<Chain>,
+    stations: Vec<Station>,
+    /// By route, then in the order of the hops.
+    routers: Vec<Vec<Router>>,
+    active_route: usize,
+    agenda: Agenda,
+    strays: BinaryHeap<Stray>,
+    serial: u64,
+    planned: VecDeque<Planned>,
+    happened: Vec<EventTruth>,
+    packets: Packets,
+    through: Vec<Leaving>,
+    /// The headers of the delivery at hand, or the message a router is writing.
+    scratch: Vec<u8>,
+    ethernet: Option<Ethernet>,
+    totals: Totals,
+}
+
+impl Engine {
+    /// Packets have an Ethernet header between virtio_net_hdr and IP; deliveries go to these
+    /// addresses.
+    #[must_use]
+    pub fn with_ethernet(mut self, ethernet: Ethernet) -> Engine {
+        self.ethernet = Some(ethernet);
+        self
+    }
+
+    fn frame_bytes(&self) -> usize {
+        if self.ethernet.is_some() {
+            ETHERNET_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Space for one packet as the device gives it: 10 bytes of `virtio_net_hdr`, then the frame.
+    /// At least 66 KiB. Not to be kept across [`advance`](Self::advance).
+    pub fn reserve(&mut self) -> &mut [u8] {
+        self.packets.reserve()
+    }
+
+    /// The first `len` bytes of the last reserved space hold a packet that `host` sent at `now`.
+    /// What is not a packet for this path is counted and dropped. Everything due before `now`
+    /// should have been advanced over.
+    pub fn accept(&mut self, host: Host, len: usize, now: Nanos) {
+        let parsed = packet::parse(self.packets.reserved(len), self.frame_bytes());
+        match parsed.and_then(|packet| self.admit(host, packet)) {
+            Ok(packet) => {
+                let chain = packet.chain;
+                let (count, bytes) = (packet.shape.segments, packet.ip_bytes());
+                self.totals.accepted.add(u64::from(count), bytes);
+                let id = self.packets.commit(len, packet);
+                let unit = Unit {
+                    packet: id,
+                    first: 0,
+                    count,
+                    from: now,
+                    until: now,
+                };
+                self.proceed(chain, 0, unit, false);
+            }
+            Err(Reject::Malformed) => self.totals.malformed += 1,
+            Err(Reject::Foreign) => self.totals.foreign += 1,
+        }
+    }
+
+    /// Finds out where the packet goes.
+    fn admit(&self, host: Host, packet: packet::Packet) -> Result<packet::Packet, Reject> {
+        let (own, other) = match packet.source {
+            IpAddr::V4(_) => (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4)),
+            IpAddr::V6(_) => (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6)),
+        };
+        let (own, other) = if host == Host::Near {
+            (own, other)
+        } else {
+            (other, own)
+        };
+        if packet.source != own {
+            return Err(Reject::Foreign);
+        }
+        let id = 2 * self.active_route + usize::from(host == Host::Far);
+        let chain = &self.chains[id];
+        let wanted = if packet.destination == other {
+            None
+        } else {
+            let routers = &self.routers[self.active_route];
+            let found = routers
+                .iter()
+                .position(|it| it.has_address(packet.destination));
+            Some(chain.link_to(found.ok_or(Reject::Foreign)?))
+        };
+        let stop = chain.stop(0, packet.ttl, wanted) as u16;
+        Ok(packet::Packet {
+            chain: id as u16,
+            entry: 0,
+            stop,
+            ..packet
+        })
+    }
+
+    /// When the next thing happens; `None`: nothing will, before another packet is accepted.
+    pub fn next_due(&self) -> Option<Nanos> {
+        let stray = self.strays.peek().map(|stray| stray.due);
+        let planned = self.planned.front().map(|planned| planned.at);
+        [self.agenda.due(), stray, planned]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Does everything due by `now` until a packet must be written to a host; `None` when nothing
+    /// is due any more.
+    pub fn advance(&mut self, now: Nanos) -> Option<Delivery<'_>> {
+        let (station, unit) = loop {
+            let due = self.next_due().filter(|due| *due <= now)?;
+            if let Some(arrived) = self.step(due) {
+                break arrived;
+            }
+        };
+        Some(self.deliver(station, unit))
+    }
+
+    /// The next event; the result is a unit that has reached a host.
+    fn step(&mut self, due: Nanos) -> Option<(u32, Unit)> {
+        if self
+            .planned
+            .front()
+            .is_some_and(|planned| planned.at == due)
+        {
+            self.happen();
+            return None;
+        }
+        if self.strays.peek().is_some_and(|stray| stray.due == due) {
+            let stray = self.strays.pop()?;
+            return match stray.place {
+                Place::Station(station) => self.arrive(station, stray.unit),
+                Place::Router { chain, link } => {
+                    self.reach_router(chain, link, stray.unit);
+                    None
+                }
+            };
+        }
+        let (_, source) = self.agenda.pop()?;
+        let station = source / 2;
+        if source % 2 == 1 {
+            self.work(station, |link, outlet| link.work(due, outlet));
+            return None;
+        }
+        let it = &mut self.stations[station as usize];
+        let unit = it.inbox.pop_front()?;
+        let next = it.inbox.front().map(|unit| unit.until);
+        self.agenda.set(source, next);
+        self.arrive(station, unit)
+    }
+
+    fn arrive(&mut self, station: u32, unit: Unit) -> Option<(u32, Unit)> {
+        let shape = self.packets.get(unit.packet).shape;
+        let Some(link) = &mut self.stations[station as usize].link else {
+            return Some((station, unit));
+        };
+        if let Some(refusal) = link.refuses(&shape, &mut self.totals.dropped, &unit) {
+            self.refuse(station, unit, refusal);
+        } else {
+            self.work(station, |link, outlet| link.arrive(unit, outlet));
+        }
+        None
+    }
+
+    /// Lets a link do something, and sends on what comes out of it.
+    fn work(&mut self, station: u32, act: impl FnOnce(&mut Link, &mut Outlet)) {
+        let it = &mut self.stations[station as usize];
+        let Some(link) = &mut it.link else { return };
+        let mut through = std::mem::take(&mut self.through);
+        let mut outlet = Outlet {
+            packets: &mut self.packets,
+            through: &mut through,
+            dropped: &mut self.totals.dropped,
+        };
+        act(link, &mut outlet);
+        let (chain, next) = (it.chain, usize::from(it.position) + 1);
+        self.agenda.set(station * 2 + 1, link.due());
+        for leaving in through.drain(..) {
+            self.proceed(chain, next, leaving.unit, leaving.overtaken);
+        }
+        self.through = through;
+    }
+
+    /// A unit enters link `at` of a chain: across all plain links at once to where something
+    /// happens to it next.
+    fn proceed(&mut self, chain_id: u16, at: usize, unit: Unit, out_of_order: bool) {
+        let chain = &mut self.chains[usize::from(chain_id)];
+        let packet = self.packets.get(unit.packet);
+        let station = chain.next_station[at];
+        let it = &mut self.stations[station as usize];
+        let (stop, position) = (usize::from(packet.stop), usize::from(it.position));
+        let end = position.min(stop + 1);
+        let unit = unit.later(chain.travel[end] - chain.travel[at]);
+        chain.count(at, end, u64::from(unit.count), packet.shape.bytes(&unit));
+        let place = if stop < position {
+            Place::Router {
+                chain: chain_id,
+                link: packet.stop,
+            }
+        } else {
+            Place::Station(station)
+        };
+        if out_of_order || stop < position {
+            self.serial += 1;
+            self.strays.push(Stray {
+                due: unit.until,
+                serial: self.serial,
+                place,
+                unit,
+            });
+            return;
+        }
+        let held = it.last_due.saturating_sub(unit.until);
+        let unit = unit.later(held);
+        it.last_due = unit.until;
+        it.inbox.push_back(unit);
+        if it.inbox.len() == 1 {
+            self.agenda.set(station * 2, Some(unit.until));
+        }
+    }
+
+    /// The first planned event takes place.
+    fn happen(&mut self) {
+        let Some(planned) = self.planned.pop_front() else {
+            return;
+        };
+        let at = std::time::Duration::from_nanos(planned.at - self.start);
+        self.happened.push(EventTruth {
+            at,
+            text: planned.text,
+        });
+        match planned.change {
+            PlannedChange::Route(route) => self.active_route = route,
+            PlannedChange::Link { station, to } => {
+                self.work(station, |link, outlet| link.change(&to, planned.at, outlet));
+            }
+        }
+    }
+
+    fn deliver(&mut self, station: u32, unit: Unit) -> Delivery<'_> {
+        let it = &self.stations[station as usize];
+        let host = self.chains[usize::from(it.chain)].from.other();
+        let packet = *self.packets.get(unit.packet);
+        let count = u64::from(unit.count);
+        self.totals.delivered.add(count, packet.shape.bytes(&unit));
+        let routers = it.position.saturating_sub(packet.entry + 1);
+        let l2 = self.frame_bytes();
+        self.scratch.clear();
+        rewrite::push_vnet(&mut self.scratch, &packet, &unit, l2);
+        if let Some(ethernet) = &self.ethernet {
+            let to = if host == Host::Near {
+                ethernet.near
+            } else {
+                ethernet.far
+            };
+            let kind: u16 = if packet.source.is_ipv4() {
+                0x0800
+            } else {
+                0x86dd
+            };
+            self.scratch.extend_from_slice(&to);
+            self.scratch.extend_from_slice(&PATH_MAC);
+            self.scratch.extend_from_slice(&kind.to_be_bytes());
+        }
+        // The bytes stay in place until a later packet is read over them.
+        self.packets.release(&unit);
+        let ip = self.packets.bytes(unit.packet);
+        let ttl = (u16::from(packet.ttl) - routers) as u8;
+        rewrite::push_headers(&mut self.scratch, &packet, ip, &unit, ttl);
+        let payload = &ip[rewrite::payload_range(&packet, &unit)];
+        Delivery {
+            host,
+            due: unit.until,
+            header: &self.scratch,
+            payload,
+        }
+    }
+}

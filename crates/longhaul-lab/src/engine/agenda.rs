@@ -1,0 +1,59 @@
+//! What happens next? One entry per source of events, in a heap.
+//!
+//! A source (the inbox of a station, or the transmitter of a link) has at most one time at which
+//! it wants to be looked at. Changing that time leaves the old entry in the heap; it is thrown
+//! away when it comes up, so that the top of the heap is always true.
+
+use super::Nanos;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const NEVER: Nanos = Nanos::MAX;
+
+#[derive(Default)]
+pub(super) struct Agenda {
+    heap: BinaryHeap<Reverse<(Nanos, u32)>>,
+    wanted: Vec<Nanos>,
+}
+
+impl Agenda {
+    pub fn with_sources(count: usize) -> Agenda {
+        Agenda {
+            heap: BinaryHeap::with_capacity(count * 2),
+            wanted: vec![NEVER; count],
+        }
+    }
+
+    /// `source` wants to be looked at, at `due` and at no other time; `None`: not at all.
+    pub fn set(&mut self, source: u32, due: Option<Nanos>) {
+        let due = due.unwrap_or(NEVER);
+        if self.wanted[source as usize] == due {
+            return;
+        }
+        self.wanted[source as usize] = due;
+        if due != NEVER {
+            self.heap.push(Reverse((due, source)));
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(Reverse((due, source))) = self.heap.peek() {
+            if self.wanted[*source as usize] == *due {
+                break;
+            }
+            self.heap.pop();
+        }
+    }
+
+    pub fn due(&self) -> Option<Nanos> {
+        self.heap.peek().map(|Reverse((due, _))| *due)
+    }
+
+    pub fn pop(&mut self) -> Option<(Nanos, u32)> {
+        let Reverse((due, source)) = self.heap.pop()?;
+        self.wanted[source as usize] = NEVER;
+        self.settle();
+        Some((due, source))
+    }
+}

@@ -1,0 +1,34 @@
+//! The Internet checksum (RFC 1071) and the pseudo headers of IPv4 and IPv6.
+
+/// Adds `bytes` as big-endian 16-bit words; an odd last byte is padded with zero.
+pub(super) fn sum(start: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let sum = words.iter().fold(start, |sum, word| {
+        sum + u64::from(u16::from_be_bytes(*word))
+    });
+    rest.first()
+        .map_or(sum, |last| sum + (u64::from(*last) << 8))
+}
+
+pub(super) fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+pub(super) fn of(bytes: &[u8]) -> u16 {
+    !fold(sum(0, bytes))
+}
+
+/// Sum of the pseudo header; `addresses` are source and destination as in the IP header.
+pub(super) fn pseudo(addresses: &[u8], protocol: u8, length: usize) -> u64 {
+    sum(u64::from(protocol) + length as u64, addresses)
+}
+
+/// Recomputes the checksum of an IPv4 header.
+pub(super) fn seal_ipv4(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let value = of(header);
+    header[10..12].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,140 @@
+//! When does other people's traffic arrive at a link?
+//!
+//! Packets that exist only as bytes: they wait in the link's queue, are sent and are dropped like
+//! real ones, but nothing delivers them. Rates are rates on the wire, overhead included.
+//! `Tcp` is a window process: one packet more per round trip, half after a drop, at most `rate`;
+//! it starts at `rate`, as the flow of someone who was there before.
+
+use super::Nanos;
+use super::random::Random;
+use crate::spec::{CrossPattern, LinkSpec};
+
+/// Mean length of the on and the off times of `OnOff`.
+const ON_OFF_MEAN_NANOS: f64 = 100e6;
+/// A window never falls below this many packets.
+const LEAST_WINDOW: f64 = 2.0;
+
+enum Pattern {
+    Cbr,
+    Poisson,
+    OnOff {
+        on_until: Nanos,
+    },
+    Tcp {
+        window: f64,
+        recovering_until: Nanos,
+    },
+}
+
+/// What a source needs to know of its link and path.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings {
+    /// Largest IP packet on the link.
+    pub mtu: u32,
+    /// Round trip of the path without queues.
+    pub rtt: Nanos,
+}
+
+impl Surroundings {
+    /// Wire bytes of one packet; only bulk transfers fill a jumbo frame.
+    fn packet_bytes(&self, pattern: CrossPattern, overhead: u32) -> u64 {
+        let largest = if pattern == CrossPattern::Tcp {
+            self.mtu
+        } else {
+            self.mtu.min(1500)
+        };
+        u64::from(largest) + u64::from(overhead)
+    }
+}
+
+pub(super) struct CrossSource {
+    pattern: Pattern,
+    packet_bytes: u64,
+    rtt: Nanos,
+    /// Time between packets at `rate`, nanoseconds.
+    gap: f64,
+    next: Nanos,
+    /// What rounding to whole nanoseconds left over.
+    fraction: f64,
+    random: Random,
+}
+
+impl CrossSource {
+    /// `None`: the link has no cross traffic.
+    pub fn new(spec: &LinkSpec, around: Surroundings, random: Random, now: Nanos) -> Option<Self> {
+        let mut random = random;
+        let cross = spec.cross.filter(|cross| cross.rate.as_bps() > 0)?;
+        let packet_bytes = around.packet_bytes(cross.pattern, spec.overhead);
+        let gap = packet_bytes as f64 * 8e9 / cross.rate.as_bps() as f64;
+        let pattern = match cross.pattern {
+            CrossPattern::Cbr => Pattern::Cbr,
+            CrossPattern::Poisson => Pattern::Poisson,
+            CrossPattern::OnOff => Pattern::OnOff { on_until: now },
+            CrossPattern::Tcp => Pattern::Tcp {
+                window: around.rtt as f64 / gap,
+                recovering_until: now,
+            },
+        };
+        let phase = (gap * random.uniform()) as Nanos;
+        let next = now.saturating_add(phase);
+        let rtt = around.rtt;
+        Some(CrossSource {
+            pattern,
+            packet_bytes,
+            rtt,
+            gap,
+            next,
+            fraction: 0.0,
+            random,
+        })
+    }
+
+    pub fn packet_bytes(&self) -> u64 {
+        self.packet_bytes
+    }
+
+    /// When the next packet arrives.
+    pub fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// The packet at [`next`](Self::next) has met its fate: the queue held `wait` of work before
+    /// it, or it was dropped (`None`).
+    pub fn advance(&mut self, wait: Option<Nanos>) {
+        let gap = match &mut self.pattern {
+            Pattern::Cbr => self.gap,
+            Pattern::Poisson => self.gap * self.random.exponential(),
+            Pattern::OnOff { on_until } => {
+                let mut gap = self.gap / 2.0;
+                if self.next as f64 + gap >= *on_until as f64 {
+                    let off = ON_OFF_MEAN_NANOS * self.random.exponential();
+                    let on = ON_OFF_MEAN_NANOS * self.random.exponential();
+                    gap = (*on_until as f64 - self.next as f64).max(gap) + off;
+                    *on_until = self.next + (gap + on) as Nanos;
+                }
+                gap
+            }
+            Pattern::Tcp {
+                window,
+                recovering_until,
+            } => {
+                let rtt = (self.rtt + wait.unwrap_or(0)) as f64;
+                match wait {
+                    Some(_) => *window = (*window + 1.0 / *window).min(rtt / self.gap),
+                    None if self.next >= *recovering_until => {
+                        *window /= 2.0;
+                        *recovering_until = self.next + rtt as Nanos;
+                    }
+                    None => {}
+                }
+                *window = window.max(LEAST_WINDOW);
+                (rtt / *window).max(self.gap)
+            }
+        };
+        let exact = gap + self.fraction;
+        // At least one nanosecond, or a source of absurd rate would never let time pass.
+        let whole = exact.floor().max(1.0);
+        self.fraction = (exact - whole).max(0.0);
+        self.next = self.next.saturating_add(whole as Nanos);
+    }
+}

@@ -1,0 +1,157 @@
+//! What does a router say to the sender of a packet?
+//!
+//! Source: RFC 792, 1812 (4.3.2), 4443. Errors quote the first 128 bytes of the packet as it was
+//! on the wire; an error is never answered with an error.
+
+use super::checksum;
+use super::packet::{ICMP, ICMP6, Packet};
+use super::rewrite;
+use super::unit::Unit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const QUOTED: usize = 128;
+/// TTL with which routers send.
+const ROUTER_TTL: u8 = 255;
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REQUEST6: u8 = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    TimeExceeded,
+    PortUnreachable,
+    ProtocolUnreachable,
+    TooBig { mtu: u32 },
+}
+
+impl Message {
+    /// Type, code and second word for IPv4.
+    fn v4(self) -> (u8, u8, u32) {
+        match self {
+            Message::TimeExceeded => (11, 0, 0),
+            Message::ProtocolUnreachable => (3, 2, 0),
+            Message::PortUnreachable => (3, 3, 0),
+            Message::TooBig { mtu } => (3, 4, mtu.min(0xffff)),
+        }
+    }
+
+    /// The same for IPv6; an unknown protocol points at the next-header field.
+    fn v6(self) -> (u8, u8, u32) {
+        match self {
+            Message::PortUnreachable => (1, 4, 0),
+            Message::TooBig { mtu } => (2, 0, mtu),
+            Message::TimeExceeded => (3, 0, 0),
+            Message::ProtocolUnreachable => (4, 1, 6),
+        }
+    }
+}
+
+fn icmp_type(packet: &Packet, ip: &[u8]) -> Option<u8> {
+    let is_icmp = match packet.source {
+        IpAddr::V4(_) => packet.protocol == ICMP,
+        IpAddr::V6(_) => packet.protocol == ICMP6,
+    };
+    is_icmp
+        .then(|| ip.get(usize::from(packet.network)).copied())
+        .flatten()
+}
+
+/// Whether a router may answer this packet with an error.
+pub(super) fn may_be_answered(packet: &Packet, ip: &[u8]) -> bool {
+    let is_error = match (packet.source, icmp_type(packet, ip)) {
+        (_, None) => packet.protocol == ICMP || packet.protocol == ICMP6,
+        (IpAddr::V4(_), Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        (IpAddr::V6(_), Some(kind)) => kind < 128,
+    };
+    !packet.fragment && !is_error
+}
+
+pub(super) fn is_echo_request(packet: &Packet, ip: &[u8]) -> bool {
+    let wanted = if packet.source.is_ipv4() {
+        ECHO_REQUEST
+    } else {
+        ECHO_REQUEST6
+    };
+    !packet.fragment && icmp_type(packet, ip) == Some(wanted)
+}
+
+/// Writes the IP packet that reports `message` about `unit`, which had `ttl` left.
+pub(super) fn write_error(out: &mut Vec<u8>, question: &Question, from: IpAddr, message: Message) {
+    out.clear();
+    push_ip(out, from, question.packet.source);
+    let (kind, code, word) = if from.is_ipv4() {
+        message.v4()
+    } else {
+        message.v6()
+    };
+    let icmp = out.len();
+    out.extend_from_slice(&[kind, code, 0, 0]);
+    out.extend_from_slice(&word.to_be_bytes());
+    let quote = out.len();
+    let first = Unit {
+        count: 1,
+        ..question.unit
+    };
+    let (packet, ip) = (question.packet, question.ip);
+    rewrite::push_headers(out, packet, ip, &first, question.ttl);
+    out.extend_from_slice(&ip[rewrite::payload_range(packet, &first)]);
+    rewrite::complete_checksum(&mut out[quote..], packet);
+    out.truncate(quote + QUOTED);
+    seal(out, icmp, from);
+}
+
+/// A packet that a router has something to say about.
+pub(super) struct Question<'a> {
+    pub packet: &'a Packet,
+    pub ip: &'a [u8],
+    pub unit: Unit,
+    pub ttl: u8,
+}
+
+/// Writes the answer to an echo request.
+pub(super) fn write_echo_reply(out: &mut Vec<u8>, packet: &Packet, ip: &[u8]) {
+    out.clear();
+    push_ip(out, packet.destination, packet.source);
+    let icmp = out.len();
+    out.extend_from_slice(&ip[usize::from(packet.network)..]);
+    out[icmp] = if packet.source.is_ipv4() { 0 } else { 129 };
+    seal(out, icmp, packet.destination);
+}
+
+fn push_ip(out: &mut Vec<u8>, from: IpAddr, to: IpAddr) {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => push_ipv4(out, from, to),
+        (IpAddr::V6(from), IpAddr::V6(to)) => push_ipv6(out, from, to),
+        // A router answers with its address of the packet's own family.
+        _ => {}
+    }
+}
+
+fn push_ipv4(out: &mut Vec<u8>, from: Ipv4Addr, to: Ipv4Addr) {
+    // Precedence "internetwork control" (RFC 1812, 4.3.2.5).
+    out.extend_from_slice(&[0x45, 0xc0, 0, 0, 0, 0, 0, 0, ROUTER_TTL, ICMP, 0, 0]);
+    out.extend_from_slice(&from.octets());
+    out.extend_from_slice(&to.octets());
+}
+
+fn push_ipv6(out: &mut Vec<u8>, from: Ipv6Addr, to: Ipv6Addr) {
+    out.extend_from_slice(&[0x60, 0, 0, 0, 0, 0, ICMP6, ROUTER_TTL]);
+    out.extend_from_slice(&from.octets());
+    out.extend_from_slice(&to.octets());
+}
+
+/// Fills in lengths and checksums of an ICMP packet whose message begins at `icmp`.
+fn seal(out: &mut [u8], icmp: usize, from: IpAddr) {
+    let length = out.len() - icmp;
+    out[icmp + 2..icmp + 4].fill(0);
+    let start = if from.is_ipv4() {
+        let total = out.len() as u16;
+        out[2..4].copy_from_slice(&total.to_be_bytes());
+        checksum::seal_ipv4(&mut out[..icmp]);
+        0
+    } else {
+        out[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+        checksum::pseudo(&out[8..40], ICMP6, length)
+    };
+    let value = !checksum::fold(checksum::sum(start, &out[icmp..]));
+    out[icmp + 2..icmp + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,487 @@
+//! What one link does to a unit: policer, shaper, queue, serialisation, loss, delay.
+//!
+//! A link is driven by two calls: [`Link::arrive`] when a unit has fully arrived, and
+//! [`Link::work`] at the time that [`Link::due`] gave. What is through comes out with the times
+//! at which it reaches the far end of the link. Only what is on the wire has a departure time;
+//! what waits has none, so a change of rate needs to rescale one chunk only.
+//!
+//! Units: wire bytes, that is IP bytes plus `overhead` per segment.
+
+mod change;
+
+use super::Nanos;
+use super::bucket::Bucket;
+use super::cross::{CrossSource, Surroundings};
+use super::pool::Packets;
+use super::random::{Marks, Random};
+use super::server::{Load, Server, Slot};
+use super::truth::{CrossTruth, Drops, LinkTruth, Tally};
+use super::unit::{Shape, Unit};
+use crate::spec::LinkSpec;
+use longhaul_model::units::Rate;
+use std::collections::VecDeque;
+
+/// A link with cross traffic looks at it at least this often, so that nobody's first packet has to
+/// wait for an hour of it to be worked off.
+const CROSS_HEARTBEAT: Nanos = 10_000_000;
+
+/// A unit at the far end of the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub unit: Unit,
+    /// It came late on purpose; others may pass it.
+    pub overtaken: bool,
+}
+
+/// Where a link puts what is through, and what it needs to cut packets.
+pub(super) struct Outlet<'a> {
+    pub packets: &'a mut Packets,
+    pub through: &'a mut Vec<Leaving>,
+    /// Lost on any link.
+    pub dropped: &'a mut Tally,
+}
+
+/// In the queue: segments of a packet, or one packet of cross traffic.
+#[derive(Clone, Copy)]
+struct Waiting {
+    unit: Option<Unit>,
+    wire_bytes: u64,
+    arrived: Nanos,
+}
+
+struct Serving {
+    slot: Slot,
+    what: Waiting,
+    /// Of `what`, the part that `slot` stands for (all of it unless the rate has changed since).
+    bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Cause {
+    Queue,
+    Loss,
+    Policer,
+}
+
+pub(super) struct Link {
+    spec: LinkSpec,
+    around: Surroundings,
+    overhead: u64,
+    delay: Nanos,
+    policer: Option<Bucket>,
+    server: Option<Server>,
+    loss: Option<Marks>,
+    reorder: Option<Marks>,
+    cross: Option<CrossSource>,
+    random: Random,
+    waiting: VecDeque<Waiting>,
+    serving: Option<Serving>,
+    /// Units waiting or being sent.
+    units: usize,
+    /// Wire bytes waiting or being sent.
+    backlog: u64,
+    caught_up: Nanos,
+    entered: Tally,
+    left: Tally,
+    drops: Drops,
+    peak: u64,
+    cross_truth: Option<CrossTruth>,
+}
+
+pub(super) fn nanos(duration: std::time::Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Link {
+    pub fn new(spec: &LinkSpec, around: Surroundings, random: Random, now: Nanos) -> Link {
+        let mut link = Link {
+            spec: LinkSpec::default(),
+            around,
+            overhead: 0,
+            delay: 0,
+            policer: None,
+            server: None,
+            loss: None,
+            reorder: None,
+            cross: None,
+            random,
+            waiting: VecDeque::new(),
+            serving: None,
+            units: 0,
+            backlog: 0,
+            caught_up: now,
+            entered: Tally::default(),
+            left: Tally::default(),
+            drops: Drops::default(),
+            peak: 0,
+            cross_truth: None,
+        };
+        link.adopt(spec, now);
+        link
+    }
+
+    /// Whether packets of this shape fit the link; if not, whether the sender is told.
+    pub fn refuses(&mut self, shape: &Shape, dropped: &mut Tally, unit: &Unit) -> Option<Refusal> {
+        let mtu = self.spec.mtu.filter(|mtu| shape.full > *mtu)?;
+        let (packets, bytes) = (u64::from(unit.count), shape.bytes(unit));
+        self.entered.add(packets, bytes);
+        self.drops.mtu += packets;
+        dropped.add(packets, bytes);
+        Some(Refusal {
+            mtu,
+            is_told: !self.spec.mtu_black_hole,
+        })
+    }
+
+    pub fn arrive(&mut self, mut unit: Unit, outlet: &mut Outlet) {
+        self.catch_up(unit.until, outlet);
+        let shape = outlet.packets.get(unit.packet).shape;
+        self.entered.add(u64::from(unit.count), shape.bytes(&unit));
+        let Some(policer) = &mut self.policer else {
+            return self.enqueue(unit, &shape, outlet);
+        };
+        let bits = 8 * (shape.bytes(&unit) + self.overhead * u64::from(unit.count));
+        if policer.take(bits, unit.from) {
+            return self.enqueue(unit, &shape, outlet);
+        }
+        while let Some(segment) = outlet.packets.cut(&mut unit, 1) {
+            self.police(segment, &shape, outlet);
+            if unit.count == 0 {
+                break;
+            }
+        }
+        outlet.packets.release(&unit);
+    }
+
+    fn police(&mut self, segment: Unit, shape: &Shape, outlet: &mut Outlet) {
+        let bits = 8 * (shape.bytes(&segment) + self.overhead);
+        if self
+            .policer
+            .as_mut()
+            .is_none_or(|policer| policer.take(bits, segment.until))
+        {
+            self.enqueue(segment, shape, outlet);
+        } else {
+            self.discard(&segment, shape, Cause::Policer, outlet);
+        }
+    }
+
+    fn enqueue(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
+        if self.server.is_none() {
+            return self.leave(unit, shape, outlet);
+        }
+        let fit = self.fitting(&unit, shape);
+        if fit < unit.count {
+            let front = outlet.packets.cut(&mut unit, fit);
+            self.discard(&unit, shape, Cause::Queue, outlet);
+            match front {
+                Some(front) => unit = front,
+                None => return,
+            }
+        }
+        let wire_bytes = shape.bytes(&unit) + self.overhead * u64::from(unit.count);
+        self.units += 1;
+        self.append(
+            Waiting {
+                unit: Some(unit),
+                wire_bytes,
+                arrived: unit.until,
+            },
+            outlet,
+        );
+    }
+
+    /// Puts something admitted at the end of the queue.
+    fn append(&mut self, what: Waiting, outlet: &mut Outlet) {
+        self.backlog += what.wire_bytes;
+        self.waiting.push_back(what);
+        if self.serving.is_none() {
+            self.start(outlet);
+        }
+        self.peak = self.peak.max(self.backlog_at(what.arrived));
+    }
+
+    /// How many of the unit's segments the queue has room for. One that finds the wire idle needs
+    /// none.
+    fn fitting(&self, unit: &Unit, shape: &Shape) -> u16 {
+        let (Some(limit), Some(server)) = (self.spec.queue, &self.server) else {
+            return unit.count;
+        };
+        let backlog = self.backlog_at(unit.until);
+        if backlog > 0 {
+            return shape.fitting(unit, limit.0.saturating_sub(backlog), self.overhead);
+        }
+        let load = self.load(unit, shape);
+        let room = limit.0.saturating_add(server.sent_while_arriving(&load));
+        shape.fitting(unit, room, self.overhead).max(1)
+    }
+
+    fn backlog_at(&self, now: Nanos) -> u64 {
+        let sent = self.serving.as_ref().map_or(0, |serving| {
+            let total = serving.slot.finish - serving.slot.start;
+            let done = now.saturating_sub(serving.slot.start).min(total);
+            (u128::from(serving.bytes) * u128::from(done) / u128::from(total.max(1))) as u64
+        });
+        self.backlog - sent
+    }
+
+    fn load(&self, unit: &Unit, shape: &Shape) -> Load {
+        Load {
+            from: unit.from,
+            until: unit.until,
+            bytes: shape.bytes(unit) + self.overhead * u64::from(unit.count),
+            first_bytes: shape.first_bytes(unit) + self.overhead,
+            last_bytes: shape.last_bytes(unit) + self.overhead,
+        }
+    }
+
+    /// Puts the head of the queue on the wire, or as much of it as may leave together.
+    fn start(&mut self, outlet: &mut Outlet) {
+        let Some(mut what) = self.waiting.pop_front() else {
+            return;
+        };
+        let load = match &mut what.unit {
+            None => Load {
+                from: what.arrived,
+                until: what.arrived,
+                bytes: what.wire_bytes,
+                first_bytes: what.wire_bytes,
+                last_bytes: what.wire_bytes,
+            },
+            Some(unit) => {
+                let shape = outlet.packets.get(unit.packet).shape;
+                let most = self.quantum_segments(&shape);
+                if unit.count > most {
+                    let mut rest = *unit;
+                    let front = outlet.packets.cut(&mut rest, most).unwrap_or(rest);
+                    *unit = front;
+                    let load = self.load(&front, &shape);
+                    let wire_bytes = what.wire_bytes - load.bytes;
+                    self.units += 1;
+                    self.waiting.push_front(Waiting {
+                        unit: Some(rest),
+                        wire_bytes,
+                        ..what
+                    });
+                    what.wire_bytes = load.bytes;
+                    load
+                } else {
+                    self.load(unit, &shape)
+                }
+            }
+        };
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        self.serving = Some(Serving {
+            slot: server.serve(&load),
+            bytes: load.bytes,
+            what,
+        });
+    }
+
+    fn quantum_segments(&self, shape: &Shape) -> u16 {
+        let each = u64::from(shape.full) + self.overhead;
+        let quantum = self.server.as_ref().map_or(0, Server::quantum_bytes);
+        (quantum / each.max(1)).clamp(1, u64::from(u16::MAX)) as u16
+    }
+
+    /// The chunk on the wire is out: hands it on and starts the next.
+    fn finish(&mut self, outlet: &mut Outlet) {
+        let Some(serving) = self.serving.take() else {
+            return;
+        };
+        self.backlog -= serving.bytes;
+        self.start(outlet);
+        match serving.what.unit {
+            None => self.cross_mut().carried_bytes += serving.what.wire_bytes,
+            Some(unit) => {
+                self.units -= 1;
+                let shape = outlet.packets.get(unit.packet).shape;
+                let on_wire = Unit {
+                    from: serving.slot.first,
+                    until: serving.slot.finish,
+                    ..unit
+                };
+                self.leave(on_wire, &shape, outlet);
+            }
+        }
+    }
+
+    fn leave(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
+        while unit.count > 0 {
+            let marked = self
+                .loss
+                .as_mut()
+                .and_then(|marks| marks.within(unit.count, &mut self.random));
+            let Some(passing) = marked else { break };
+            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
+                self.propagate(front, shape, outlet);
+            }
+            if let Some(lost) = outlet.packets.cut(&mut unit, 1) {
+                self.discard(&lost, shape, Cause::Loss, outlet);
+            }
+        }
+        self.propagate(unit, shape, outlet);
+    }
+
+    /// Over the distance: delay, jitter, and for some a detour.
+    fn propagate(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
+        let Some(reorder) = self.spec.reorder else {
+            return self.pass(unit, None, shape, outlet);
+        };
+        while unit.count > 0 {
+            let marked = self
+                .reorder
+                .as_mut()
+                .and_then(|marks| marks.within(unit.count, &mut self.random));
+            let Some(passing) = marked else { break };
+            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
+                self.pass(front, None, shape, outlet);
+            }
+            if let Some(late) = outlet.packets.cut(&mut unit, 1) {
+                self.pass(late, Some(nanos(reorder.late_by)), shape, outlet);
+            }
+        }
+        self.pass(unit, None, shape, outlet);
+    }
+
+    fn pass(&mut self, unit: Unit, late_by: Option<Nanos>, shape: &Shape, outlet: &mut Outlet) {
+        if unit.count == 0 {
+            return outlet.packets.release(&unit);
+        }
+        self.left.add(u64::from(unit.count), shape.bytes(&unit));
+        let mut delay = self.delay;
+        if !self.spec.jitter.is_zero() {
+            let shift = self.random.bell() * nanos(self.spec.jitter) as f64;
+            delay = delay.saturating_add_signed(shift as i64);
+        }
+        let unit = unit.later(delay.saturating_add(late_by.unwrap_or(0)));
+        outlet.through.push(Leaving {
+            unit,
+            overtaken: late_by.is_some(),
+        });
+    }
+
+    fn discard(&mut self, unit: &Unit, shape: &Shape, cause: Cause, outlet: &mut Outlet) {
+        let packets = u64::from(unit.count);
+        let is_shaped = self.server.as_ref().is_some_and(Server::is_shaped);
+        let counter = match cause {
+            Cause::Queue if is_shaped => &mut self.drops.shaper,
+            Cause::Queue => &mut self.drops.queue,
+            Cause::Loss => &mut self.drops.loss,
+            Cause::Policer => &mut self.drops.policer,
+        };
+        *counter += packets;
+        outlet.dropped.add(packets, shape.bytes(unit));
+        outlet.packets.release(unit);
+    }
+
+    /// Works off the cross traffic that has come by `now`.
+    fn catch_up(&mut self, now: Nanos, outlet: &mut Outlet) {
+        while let Some(at) = self
+            .cross
+            .as_ref()
+            .map(CrossSource::next)
+            .filter(|at| *at <= now)
+        {
+            self.finish_virtual(at, outlet);
+            self.cross_arrives(at, outlet);
+        }
+        self.finish_virtual(now, outlet);
+        self.caught_up = self.caught_up.max(now);
+    }
+
+    fn cross_arrives(&mut self, at: Nanos, outlet: &mut Outlet) {
+        let backlog = self.backlog_at(at);
+        let Some(source) = &mut self.cross else {
+            return;
+        };
+        let wire_bytes = source.packet_bytes();
+        let room = self
+            .spec
+            .queue
+            .map_or(u64::MAX, |limit| limit.0.saturating_sub(backlog));
+        let fits = backlog == 0 || wire_bytes <= room;
+        let wait = self
+            .server
+            .as_ref()
+            .map_or(0, |server| server.time_for(backlog));
+        source.advance(fits.then_some(wait));
+        let truth = self.cross_mut();
+        truth.offered_bytes += wire_bytes;
+        if !fits {
+            truth.dropped_bytes += wire_bytes;
+        } else if self.server.is_some() {
+            self.append(
+                Waiting {
+                    unit: None,
+                    wire_bytes,
+                    arrived: at,
+                },
+                outlet,
+            );
+        } else {
+            self.cross_mut().carried_bytes += wire_bytes;
+        }
+    }
+
+    fn cross_mut(&mut self) -> &mut CrossTruth {
+        self.cross_truth.get_or_insert_default()
+    }
+
+    /// Completes cross traffic that is out by `now`; real packets wait for their own event.
+    fn finish_virtual(&mut self, now: Nanos, outlet: &mut Outlet) {
+        let is_out = |serving: &Serving| serving.what.unit.is_none() && serving.slot.finish <= now;
+        while self.serving.as_ref().is_some_and(is_out) {
+            self.finish(outlet);
+        }
+    }
+
+    /// When this link has something to do; `None`: not before the next arrival.
+    pub fn due(&self) -> Option<Nanos> {
+        match &self.serving {
+            Some(serving) if self.units > 0 => Some(serving.slot.finish),
+            _ if self.cross.is_some() => Some(self.caught_up.saturating_add(CROSS_HEARTBEAT)),
+            _ => None,
+        }
+    }
+
+    /// Does what was due.
+    pub fn work(&mut self, now: Nanos, outlet: &mut Outlet) {
+        self.catch_up(now, outlet);
+        while self
+            .serving
+            .as_ref()
+            .is_some_and(|serving| serving.slot.finish <= now)
+        {
+            self.finish(outlet);
+        }
+    }
+
+    pub fn truth(&self, now: Nanos) -> LinkTruth {
+        LinkTruth {
+            entered: self.entered,
+            left: self.left,
+            drops: self.drops,
+            queue_bytes: self.backlog_at(now),
+            queue_peak_bytes: self.peak,
+            queue_limit_bytes: self.spec.queue.map(|limit| limit.0),
+            delay: self.spec.delay,
+            capacity: self
+                .server
+                .as_ref()
+                .map(|server| Rate::bits_per_second(server.rate_bps())),
+            sustained: self.spec.shaper.map(|shaper| shaper.sustained),
+            overhead_bytes: self.spec.overhead,
+            cross: self.cross_truth,
+        }
+    }
+}
+
+/// A packet too large for the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub mtu: u32,
+    pub is_told: bool,
+}

@@ -1,0 +1,84 @@
+//! What becomes of the queue when a link changes in the middle of traffic?
+//!
+//! What waits has no departure time yet and simply leaves at the new rate. Of the chunk on the
+//! wire, the bytes not yet sent are sent at the new rate. What has left keeps its times.
+
+use super::{Link, Marks, Nanos, Outlet, Unit, nanos};
+use crate::engine::bucket::Bucket;
+use crate::engine::cross::CrossSource;
+use crate::engine::server::Server;
+use crate::spec::LinkSpec;
+
+impl Link {
+    /// Replaces everything about this link at `now`.
+    pub fn change(&mut self, spec: &LinkSpec, now: Nanos, outlet: &mut Outlet) {
+        self.catch_up(now, outlet);
+        self.adopt(spec, now);
+        match (&mut self.server, &mut self.serving) {
+            (Some(server), Some(serving)) => {
+                let (slot, rest) = server.take_over(&serving.slot, serving.bytes, now);
+                self.backlog -= serving.bytes - rest;
+                serving.slot = slot;
+                serving.bytes = rest;
+            }
+            (None, _) => self.flush(now, outlet),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Takes over the parameters; what did not change keeps its state (tokens, cross traffic).
+    pub(super) fn adopt(&mut self, spec: &LinkSpec, now: Nanos) {
+        let old = std::mem::replace(&mut self.spec, spec.clone());
+        self.overhead = u64::from(spec.overhead);
+        self.delay = nanos(spec.delay);
+        if spec.policer != old.policer {
+            self.policer = spec
+                .policer
+                .map(|it| Bucket::new(it.rate.as_bps(), it.burst.0.saturating_mul(8), now));
+        }
+        let mut server = Server::new(spec, now);
+        if let (Some(new), Some(last)) = (&mut server, &self.server)
+            && spec.shaper == old.shaper
+        {
+            new.keep_tokens(last);
+        }
+        self.server = server;
+        self.loss = Marks::new(spec.loss, &mut self.random);
+        self.reorder = spec
+            .reorder
+            .and_then(|it| Marks::new(it.share, &mut self.random));
+        if spec.cross != old.cross {
+            let random = self.random.branch();
+            let around = self.around;
+            self.cross = CrossSource::new(spec, around, random, now);
+            if self.cross.is_some() {
+                self.cross_truth.get_or_insert_default();
+            }
+        }
+    }
+
+    /// The link has no rate any more: everything leaves at once.
+    fn flush(&mut self, now: Nanos, outlet: &mut Outlet) {
+        let on_wire = self.serving.take().map(|serving| serving.what);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.backlog = 0;
+        self.units = 0;
+        for what in on_wire.into_iter().chain(waiting) {
+            match what.unit {
+                None => self.cross_mut().carried_bytes += what.wire_bytes,
+                Some(unit) => {
+                    let shape = outlet.packets.get(unit.packet).shape;
+                    self.leave(
+                        Unit {
+                            from: now,
+                            until: now,
+                            ..unit
+                        },
+                        &shape,
+                        outlet,
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What is this packet, how does it divide into segments, and where does it want to go?
+//!
+//! Reads the 10-byte virtio_net_hdr and the IP header that a TUN or AF_PACKET device gives with
+//! each packet. Source: Linux `include/uapi/linux/virtio_net.h` (fields native little-endian;
+//! offsets relative to the frame, so 14 bytes further with an Ethernet header), RFC 791, 8200,
+//! 9293, 768. Anything that does not add up is rejected here, so the rest of the engine may trust
+//! a [`Packet`]. IPv6 extension headers and IP fragments are carried unread, as one segment.
+
+pub mod build;
+
+use super::unit::Shape;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bytes of virtio_net_hdr before each packet.
+pub const VNET_BYTES: usize = 10;
+
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+pub(super) const GSO_ECN: u8 = 0x80;
+pub(super) const GSO_TCP4: u8 = 1;
+pub(super) const GSO_TCP6: u8 = 4;
+pub(super) const GSO_UDP: u8 = 5;
+
+pub(super) const ICMP: u8 = 1;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMP6: u8 = 58;
+
+/// Why a packet from a host is not carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reject {
+    /// Lengths or offsets that contradict each other.
+    Malformed,
+    /// Sound, but not of IP, or not between addresses of this path.
+    Foreign,
+}
+
+/// A packet in the pool; what follows from its headers is computed once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub block: u32,
+    /// Where the IP header begins.
+    pub start: u32,
+    pub references: u32,
+    /// Bytes of IP, header included.
+    pub len: u32,
+    pub shape: Shape,
+    pub offload: Offload,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: u8,
+    /// Bytes of the IP header, without IPv6 extension headers.
+    pub network: u8,
+    /// Bytes in front of the payload that every segment repeats.
+    pub header: u16,
+    pub fragment: bool,
+    /// TTL or hop limit on entering the path.
+    pub ttl: u8,
+    pub chain: u16,
+    /// The link of the chain by which it entered.
+    pub entry: u16,
+    /// The link at whose end it leaves the chain: to a host, or to a router that is its
+    /// destination or at which its TTL ends.
+    pub stop: u16,
+}
+
+impl Packet {
+    /// Bytes of IP of all segments together, as they are on the wire.
+    pub fn ip_bytes(&self) -> u64 {
+        let but_last = u64::from(self.shape.segments) - 1;
+        but_last * u64::from(self.shape.full) + u64::from(self.shape.last)
+    }
+}
+
+/// The virtio_net_hdr, with offsets relative to the IP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Offload {
+    pub flags: u8,
+    pub gso_type: u8,
+    pub gso_size: u16,
+    pub checksum_start: u16,
+    pub checksum_offset: u16,
+}
+
+fn be16(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+fn le16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The IP header's own facts.
+struct Network {
+    len: usize,
+    header: usize,
+    protocol: u8,
+    ttl: u8,
+    fragment: bool,
+    source: IpAddr,
+    destination: IpAddr,
+}
+
+fn ipv4(ip: &[u8]) -> Result<Network, Reject> {
+    if ip.len() < 20 {
+        return Err(Reject::Malformed);
+    }
+    let header = usize::from(ip[0] & 15) * 4;
+    let len = be16(ip, 2);
+    if header < 20 || len < header || len > ip.len() {
+        return Err(Reject::Malformed);
+    }
+    let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    Ok(Network {
+        len,
+        header,
+        protocol: ip[9],
+        ttl: ip[8],
+        fragment: be16(ip, 6) & 0x3fff != 0,
+        source: IpAddr::V4(address(12)),
+        destination: IpAddr::V4(address(16)),
+    })
+}
+
+fn ipv6(ip: &[u8]) -> Result<Network, Reject> {
+    let (Some(source), Some(destination)) = (
+        ip.get(8..24).and_then(|a| <[u8; 16]>::try_from(a).ok()),
+        ip.get(24..40).and_then(|a| <[u8; 16]>::try_from(a).ok()),
+    ) else {
+        return Err(Reject::Malformed);
+    };
+    let len = 40 + be16(ip, 4);
+    if len > ip.len() {
+        return Err(Reject::Malformed);
+    }
+    Ok(Network {
+        len,
+        header: 40,
+        protocol: ip[6],
+        ttl: ip[7],
+        fragment: false,
+        source: IpAddr::V6(Ipv6Addr::from(source)),
+        destination: IpAddr::V6(Ipv6Addr::from(destination)),
+    })
+}
+
+/// Bytes of the transport header; `None` when there is none that can be divided.
+fn transport_bytes(network: &Network, ip: &[u8]) -> Option<usize> {
+    let rest = &ip[network.header..network.len];
+    let bytes = match network.protocol {
+        _ if network.fragment => return None,
+        TCP => usize::from(*rest.get(12)? >> 4) * 4,
+        UDP => 8,
+        _ => return None,
+    };
+    let least = if network.protocol == TCP { 20 } else { 8 };
+    (bytes >= least && bytes <= rest.len()).then_some(bytes)
+}
+
+fn offload(frame: &[u8], l2: usize, network: &Network) -> Result<Offload, Reject> {
+    let mut it = Offload {
+        flags: frame[0] & (NEEDS_CHECKSUM | DATA_VALID),
+        gso_type: frame[1],
+        gso_size: le16(frame, 4),
+        ..Offload::default()
+    };
+    if it.gso_type & !GSO_ECN == 0 {
+        it.gso_type = 0;
+        it.gso_size = 0;
+    }
+    if it.flags & NEEDS_CHECKSUM == 0 {
+        return Ok(it);
+    }
+    it.checksum_start = le16(frame, 6)
+        .checked_sub(l2 as u16)
+        .ok_or(Reject::Malformed)?;
+    it.checksum_offset = le16(frame, 8);
+    let field = usize::from(it.checksum_start) + usize::from(it.checksum_offset);
+    let sound = usize::from(it.checksum_start) >= network.header && field + 2 <= network.len;
+    if sound {
+        Ok(it)
+    } else {
+        Err(Reject::Malformed)
+    }
+}
+
+/// How a packet divides; also how many bytes every segment repeats.
+fn divide(network: &Network, offload: &Offload, ip: &[u8]) -> Result<(Shape, usize), Reject> {
+    let len = network.len as u32;
+    if offload.gso_type == 0 {
+        return Ok((
+            Shape {
+                full: len,
+                last: len,
+                segments: 1,
+            },
+            network.header,
+        ));
+    }
+    let expected = match (
+        offload.gso_type & !GSO_ECN,
+        network.protocol,
+        network.source,
+    ) {
+        (GSO_TCP4, TCP, IpAddr::V4(_)) | (GSO_TCP6, TCP, IpAddr::V6(_)) => 16,
+        (GSO_UDP, UDP, _) => 6,
+        _ => return Err(Reject::Malformed),
+    };
+    let transport = transport_bytes(network, ip).ok_or(Reject::Malformed)?;
+    let header = network.header + transport;
+    let checksum_fits = offload.flags & NEEDS_CHECKSUM != 0
+        && usize::from(offload.checksum_start) == network.header
+        && offload.checksum_offset == expected;
+    let size = usize::from(offload.gso_size);
+    let payload = network.len - header;
+    if !checksum_fits || size == 0 || payload == 0 {
+        return Err(Reject::Malformed);
+    }
+    let segments = payload.div_ceil(size);
+    let last = header + payload - (segments - 1) * size;
+    let full = if segments == 1 { last } else { header + size };
+    Ok((
+        Shape {
+            full: full as u32,
+            last: last as u32,
+            segments: segments as u16,
+        },
+        header,
+    ))
+}
+
+/// Reads a frame as the device gave it: virtio_net_hdr, `l2` bytes of Ethernet, IP.
+pub(super) fn parse(frame: &[u8], l2: usize) -> Result<Packet, Reject> {
+    let start = VNET_BYTES + l2;
+    let ip = frame
+        .get(start..)
+        .filter(|ip| !ip.is_empty())
+        .ok_or(Reject::Malformed)?;
+    let version = ip[0] >> 4;
+    if l2 > 0 {
+        match (be16(frame, start - 2), version) {
+            (0x0800, 4) | (0x86dd, 6) => {}
+            (0x0800 | 0x86dd, _) => return Err(Reject::Malformed),
+            _ => return Err(Reject::Foreign),
+        }
+    }
+    let network = match version {
+        4 => ipv4(ip)?,
+        6 => ipv6(ip)?,
+        _ => return Err(Reject::Malformed),
+    };
+    let offload = offload(frame, l2, &network)?;
+    let (shape, header) = divide(&network, &offload, ip)?;
+    Ok(Packet {
+        block: 0,
+        start: start as u32,
+        references: 0,
+        len: network.len as u32,
+        shape,
+        offload,
+        source: network.source,
+        destination: network.destination,
+        protocol: network.protocol,
+        network: network.header as u8,
+        header: header as u16,
+        fragment: network.fragment,
+        ttl: network.ttl,
+        chain: 0,
+        entry: 0,
+        stop: 0,
+    })
+}

@@ -1,0 +1,133 @@
+//! Where packets live until their last segment has left the path.
+//!
+//! Packets are read into blocks of 1 MiB, one after another; a block is free again when all its
+//! packets are gone, and the block freed last is used first, so that a short path stays in the
+//! cache and a long one takes what its bytes in flight need. Nothing is allocated per packet once
+//! the path is full.
+
+use super::packet::Packet;
+use super::unit::Unit;
+
+/// Room for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
+pub(super) const RESERVED: usize = 66 * 1024;
+const BLOCK: usize = 1 << 20;
+/// A cache line, so that no two packets share one.
+const ALIGN: usize = 64;
+
+struct Block {
+    bytes: Box<[u8]>,
+    packets: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Packets {
+    blocks: Vec<Block>,
+    free_blocks: Vec<u32>,
+    current: u32,
+    used: usize,
+    slots: Vec<Packet>,
+    free_slots: Vec<u32>,
+}
+
+impl Packets {
+    pub fn new() -> Packets {
+        let mut packets = Packets::default();
+        packets.current = packets.fresh_block();
+        packets
+    }
+
+    /// A block with one reference: that of being the one in use.
+    fn fresh_block(&mut self) -> u32 {
+        let index = self.free_blocks.pop().unwrap_or_else(|| {
+            self.blocks.push(Block {
+                bytes: vec![0; BLOCK].into_boxed_slice(),
+                packets: 0,
+            });
+            self.blocks.len() as u32 - 1
+        });
+        self.blocks[index as usize].packets = 1;
+        index
+    }
+
+    pub fn reserve(&mut self) -> &mut [u8] {
+        if self.used + RESERVED > BLOCK {
+            let full = self.current;
+            self.current = self.fresh_block();
+            self.used = 0;
+            self.release_block(full);
+        }
+        let from = self.used;
+        &mut self.blocks[self.current as usize].bytes[from..from + RESERVED]
+    }
+
+    /// The first `len` bytes of the reserved space.
+    pub fn reserved(&self, len: usize) -> &[u8] {
+        let from = self.used;
+        &self.blocks[self.current as usize].bytes[from..from + len.min(RESERVED)]
+    }
+
+    /// Keeps the `len` bytes of the reserved space that hold `packet`, whose place is given
+    /// relative to that space. The result stands for one reference.
+    pub fn commit(&mut self, len: usize, mut packet: Packet) -> u32 {
+        packet.block = self.current;
+        packet.start += self.used as u32;
+        packet.references = 1;
+        self.used += len.next_multiple_of(ALIGN);
+        self.blocks[self.current as usize].packets += 1;
+        if let Some(slot) = self.free_slots.pop() {
+            self.slots[slot as usize] = packet;
+            return slot;
+        }
+        self.slots.push(packet);
+        self.slots.len() as u32 - 1
+    }
+
+    pub fn get(&self, packet: u32) -> &Packet {
+        &self.slots[packet as usize]
+    }
+
+    /// The IP packet as it was sent.
+    pub fn bytes(&self, packet: u32) -> &[u8] {
+        let it = self.get(packet);
+        let from = it.start as usize;
+        &self.blocks[it.block as usize].bytes[from..from + it.len as usize]
+    }
+
+    /// Takes the first `n` segments away as a unit of their own; `None` for no segments. Both
+    /// units then hold a reference, the rest also when it is empty.
+    pub fn cut(&mut self, unit: &mut Unit, n: u16) -> Option<Unit> {
+        if n == 0 {
+            return None;
+        }
+        self.slots[unit.packet as usize].references += 1;
+        Some(unit.take_front(n))
+    }
+
+    /// Gives one unit's reference back.
+    pub fn release(&mut self, unit: &Unit) {
+        let packet = &mut self.slots[unit.packet as usize];
+        packet.references -= 1;
+        if packet.references == 0 {
+            let block = packet.block;
+            self.free_slots.push(unit.packet);
+            self.release_block(block);
+        }
+    }
+
+    fn release_block(&mut self, index: u32) {
+        let block = &mut self.blocks[index as usize];
+        block.packets -= 1;
+        if block.packets == 0 {
+            self.free_blocks.push(index);
+        }
+    }
+
+    /// Packets of which at least one segment is still on its way.
+    pub fn live(&self) -> usize {
+        self.slots.len() - self.free_slots.len()
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        (self.blocks.len() * BLOCK + self.slots.capacity() * size_of::<Packet>()) as u64
+    }
+}

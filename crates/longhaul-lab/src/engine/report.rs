@@ -1,0 +1,67 @@
+//! Collects the ground truth from where it is counted.
+
+use super::chain::Chain;
+use super::truth::{Drops, HopTruth, LinkTruth, RouteTruth, RouterTruth, Truth};
+use super::{Engine, Nanos};
+use std::time::Duration;
+
+impl Engine {
+    /// What has happened on the path up to `now`, to which the engine should have been advanced.
+    pub fn truth(&self, now: Nanos) -> Truth {
+        let routes = (0..self.route_names.len()).map(|route| RouteTruth {
+            name: self.route_names[route].clone(),
+            active: route == self.active_route,
+            hops: self.hops(route, now),
+        });
+        Truth {
+            at: Duration::from_nanos(now.saturating_sub(self.start)),
+            routes: routes.collect(),
+            events: self.happened.clone(),
+            totals: self.totals,
+            memory_bytes: self.packets.memory_bytes(),
+        }
+    }
+
+    fn hops(&self, route: usize, now: Nanos) -> Vec<HopTruth> {
+        let names = self.hop_names[route].iter().enumerate();
+        let hop = |(index, name): (usize, &String)| {
+            let back = self.hop_names[route].len() - 1 - index;
+            let router = self.routers[route].get(index);
+            HopTruth {
+                name: name.clone(),
+                forward: self.link_truth(2 * route, index, now),
+                reverse: self.link_truth(2 * route + 1, back, now),
+                router: router.map_or_else(RouterTruth::default, |router| router.truth),
+            }
+        };
+        names.map(hop).collect()
+    }
+
+    fn link_truth(&self, chain: usize, link: usize, now: Nanos) -> LinkTruth {
+        let chain = &self.chains[chain];
+        let station = &self.stations[chain.next_station[link] as usize];
+        let mut truth = match &station.link {
+            Some(it) if usize::from(station.position) == link => it.truth(now),
+            _ => plain_truth(chain, link),
+        };
+        truth.drops.ttl = chain.passed[link].expired;
+        truth
+    }
+
+    /// Packets of which something is still on its way.
+    #[cfg(test)]
+    pub(super) fn live_packets(&self) -> usize {
+        self.packets.live()
+    }
+}
+
+fn plain_truth(chain: &Chain, link: usize) -> LinkTruth {
+    let traffic = chain.plain_traffic(link);
+    LinkTruth {
+        entered: traffic,
+        left: traffic,
+        drops: Drops::default(),
+        delay: Duration::from_nanos(chain.travel[link + 1] - chain.travel[link]),
+        ..LinkTruth::default()
+    }
+}

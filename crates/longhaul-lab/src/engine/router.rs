@@ -1,0 +1,185 @@
+//! What happens to a packet that ends at a router, and what does the router answer?
+
+use super::address::RouterAddress;
+use super::bucket::Bucket;
+use super::icmp::{self, Message, Question};
+use super::link::{Refusal, nanos};
+use super::packet::{self, ICMP, ICMP6, Packet, TCP, UDP, VNET_BYTES};
+use super::truth::RouterTruth;
+use super::unit::Unit;
+use super::{Engine, Nanos};
+use crate::spec::HopSpec;
+use std::net::IpAddr;
+
+pub(super) struct Router {
+    address: RouterAddress,
+    silent: bool,
+    limit: Option<Bucket>,
+    delay: Nanos,
+    pub truth: RouterTruth,
+}
+
+impl Router {
+    pub fn new(hop: &HopSpec, address: RouterAddress, start: Nanos) -> Router {
+        let limit = hop.icmp_limit.map(|per_second| {
+            Bucket::new(
+                u64::from(per_second),
+                u64::from((per_second / 10).max(1)),
+                start,
+            )
+        });
+        let delay = nanos(hop.icmp_delay);
+        Router {
+            address,
+            silent: hop.silent,
+            limit,
+            delay,
+            truth: RouterTruth::default(),
+        }
+    }
+
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.address.of_family(address) == address
+    }
+
+    /// Whether it says something at `now`.
+    fn speaks(&mut self, now: Nanos) -> bool {
+        if self.silent {
+            return false;
+        }
+        let allowed = self.limit.as_mut().is_none_or(|limit| limit.take(1, now));
+        if allowed {
+            self.truth.icmp_sent += 1;
+        } else {
+            self.truth.icmp_withheld += 1;
+        }
+        allowed
+    }
+}
+
+/// Where and when a router speaks.
+#[derive(Clone, Copy)]
+struct Scene {
+    /// The chain of the packet that is answered.
+    chain: u16,
+    router: usize,
+    now: Nanos,
+}
+
+impl Engine {
+    /// A unit has come to the router behind `link`, to which it was sent or where its TTL ends.
+    pub(super) fn reach_router(&mut self, chain_id: u16, link: u16, unit: Unit) {
+        let chain = &mut self.chains[usize::from(chain_id)];
+        let packet = *self.packets.get(unit.packet);
+        let (count, bytes) = (u64::from(unit.count), packet.shape.bytes(&unit));
+        if let Some(router) = chain.router_behind(usize::from(link)) {
+            let scene = Scene {
+                chain: chain_id,
+                router,
+                now: unit.until,
+            };
+            if self.routers[chain.route][router].has_address(packet.destination) {
+                self.totals.consumed.add(count, bytes);
+                self.answer_own(scene, &packet, unit);
+            } else {
+                chain.passed[usize::from(link)].expired += count;
+                self.totals.dropped.add(count, bytes);
+                self.report(scene, &packet, unit, Message::TimeExceeded);
+            }
+        }
+        self.packets.release(&unit);
+    }
+
+    /// A unit is too large for the link of `station`; the node before the link says so, or, where
+    /// that is the sender itself, the one behind it.
+    pub(super) fn refuse(&mut self, station: u32, unit: Unit, refusal: Refusal) {
+        let it = &self.stations[station as usize];
+        let (chain_id, position) = (it.chain, usize::from(it.position));
+        let chain = &self.chains[usize::from(chain_id)];
+        let packet = *self.packets.get(unit.packet);
+        let router = chain.router_behind(position.saturating_sub(1));
+        if let Some(router) = router.filter(|_| refusal.is_told) {
+            let scene = Scene {
+                chain: chain_id,
+                router,
+                now: unit.until,
+            };
+            self.report(scene, &packet, unit, Message::TooBig { mtu: refusal.mtu });
+        }
+        self.packets.release(&unit);
+    }
+
+    /// A packet to the router's own address.
+    fn answer_own(&mut self, scene: Scene, packet: &Packet, unit: Unit) {
+        let ip = self.packets.bytes(unit.packet);
+        if icmp::is_echo_request(packet, ip) {
+            icmp::write_echo_reply(&mut self.scratch, packet, ip);
+            return self.speak(scene);
+        }
+        match packet.protocol {
+            ICMP | ICMP6 => {}
+            TCP | UDP => self.report(scene, packet, unit, Message::PortUnreachable),
+            _ => self.report(scene, packet, unit, Message::ProtocolUnreachable),
+        }
+    }
+
+    /// Sends an ICMP error about `unit` to its sender.
+    fn report(&mut self, scene: Scene, packet: &Packet, unit: Unit, message: Message) {
+        let ip = self.packets.bytes(unit.packet);
+        if !icmp::may_be_answered(packet, ip) {
+            return;
+        }
+        let chain = &self.chains[usize::from(scene.chain)];
+        let reached = chain.link_to(scene.router);
+        let passed = reached.saturating_sub(usize::from(packet.entry)).min(255) as u8;
+        let ttl = packet.ttl.max(1).saturating_sub(passed);
+        let from = self.routers[chain.route][scene.router]
+            .address
+            .of_family(packet.source);
+        let question = Question {
+            packet,
+            ip,
+            unit,
+            ttl,
+        };
+        icmp::write_error(&mut self.scratch, &question, from, message);
+        self.speak(scene);
+    }
+
+    /// Sends the message in the scratch space, if the router may, back the way of `scene`.
+    fn speak(&mut self, scene: Scene) {
+        let route = self.chains[usize::from(scene.chain)].route;
+        let router = &mut self.routers[route][scene.router];
+        if !router.speaks(scene.now) {
+            return;
+        }
+        let at = scene.now.saturating_add(router.delay);
+        let back = scene.chain ^ 1;
+        let chain = &self.chains[usize::from(back)];
+        let entry = chain.entry_from(scene.router);
+        let len = VNET_BYTES + self.scratch.len();
+        let space = self.packets.reserve();
+        space[..VNET_BYTES].fill(0);
+        space[VNET_BYTES..len].copy_from_slice(&self.scratch);
+        let Ok(packet) = packet::parse(&space[..len], 0) else {
+            return;
+        };
+        let stop = chain.stop(entry, packet.ttl, None) as u16;
+        let packet = Packet {
+            chain: back,
+            entry: entry as u16,
+            stop,
+            ..packet
+        };
+        self.totals.generated.add(1, packet.ip_bytes());
+        let id = self.packets.commit(len, packet);
+        let unit = Unit {
+            packet: id,
+            first: 0,
+            count: 1,
+            from: at,
+            until: at,
+        };
+        self.proceed(back, entry, unit, true);
+    }
+}

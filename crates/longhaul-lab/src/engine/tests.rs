@@ -1,0 +1,4 @@
+//! The engine in virtual time: no namespaces, no clock.
+
+mod bench;
+mod rate;

@@ -1,0 +1,121 @@
+//! A path on the table: sends packets at nominal times and collects what arrives.
+
+use crate::engine::packet::build::Draft;
+use crate::engine::{ADDRESSES, Engine, Host, Nanos};
+use crate::spec::{HopSpec, HostSpec, LinkSpec, MachineSpec, PathSpec};
+use longhaul_model::units::{Bytes, Rate};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub const MS: Nanos = 1_000_000;
+pub const SECOND: Nanos = 1_000_000_000;
+
+pub fn hop(name: &str, forward: LinkSpec, reverse: LinkSpec) -> HopSpec {
+    HopSpec {
+        name: name.to_owned(),
+        city: None,
+        forward,
+        reverse,
+        silent: false,
+        icmp_limit: None,
+        icmp_delay: Duration::ZERO,
+    }
+}
+
+pub fn path(hops: Vec<HopSpec>) -> PathSpec {
+    PathSpec {
+        key: "bench".to_owned(),
+        name: "a path on the table".to_owned(),
+        mtu: 1500,
+        seed: 1,
+        near: HostSpec::default(),
+        far: HostSpec::default(),
+        hops,
+        routes: BTreeMap::new(),
+        events: vec![],
+        machine: MachineSpec::default(),
+    }
+}
+
+pub fn delay(millis: u64) -> LinkSpec {
+    LinkSpec {
+        delay: Duration::from_millis(millis),
+        ..LinkSpec::default()
+    }
+}
+
+pub fn rate(mbps: u64) -> LinkSpec {
+    let rate = Some(Rate::bits_per_second(mbps * 1_000_000));
+    LinkSpec {
+        rate,
+        ..LinkSpec::default()
+    }
+}
+
+pub fn queue(link: LinkSpec, bytes: u64) -> LinkSpec {
+    LinkSpec {
+        queue: Some(Bytes(bytes)),
+        ..link
+    }
+}
+
+/// One hop; nothing special on the way back.
+pub fn one_link(forward: LinkSpec) -> PathSpec {
+    path(vec![hop("far", forward, delay(1))])
+}
+
+pub fn near_to_far() -> (IpAddr, IpAddr) {
+    (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4))
+}
+
+pub fn udp() -> Draft {
+    let (near, far) = near_to_far();
+    Draft::udp(near, far)
+}
+
+pub fn tcp(sequence: u32) -> Draft {
+    let (near, far) = near_to_far();
+    Draft {
+        segment_bytes: Some(1448),
+        ..Draft::tcp(near, far, sequence)
+    }
+}
+
+/// What a host got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    pub host: Host,
+    pub due: Nanos,
+    /// virtio_net_hdr, headers and payload.
+    pub frame: Vec<u8>,
+}
+
+impl Arrival {
+    pub fn ip(&self) -> &[u8] {
+        &self.frame[10..]
+    }
+
+    pub fn gso_size(&self) -> usize {
+        usize::from(u16::from_le_bytes([self.frame[4], self.frame[5]]))
+    }
+}
+
+pub fn send(engine: &mut Engine, host: Host, draft: &Draft, payload: &[u8], now: Nanos) {
+    let len = draft.write(engine.reserve(), payload);
+    engine.accept(host, len, now);
+}
+
+/// Everything that arrives by `until`.
+pub fn collect(engine: &mut Engine, until: Nanos) -> Vec<Arrival> {
+    let mut all = vec![];
+    while let Some(delivery) = engine.advance(until) {
+        let frame = [delivery.header, delivery.payload].concat();
+        all.push(Arrival {
+            host: delivery.host,
+            due: delivery.due,
+            frame,
+        });
+    }
+    all
+}

@@ -1,0 +1,103 @@
+//! What moves through the path: consecutive segments of one packet that travel together.
+//!
+//! A super-packet (TSO, USO) stays one unit while nothing happens to it; loss, a full queue, a
+//! policer or the quantum of a slow link cut it between two segments. Times are those at which the
+//! first and the last segment have fully arrived; the segments between are evenly spaced.
+
+use super::Nanos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Index in the packet table; every unit with segments holds one reference.
+    pub packet: u32,
+    pub first: u16,
+    pub count: u16,
+    pub from: Nanos,
+    pub until: Nanos,
+}
+
+impl Unit {
+    /// When the segment `index` (0 is this unit's first) has arrived.
+    pub fn arrival(&self, index: u16) -> Nanos {
+        let steps = u64::from(self.count.saturating_sub(1));
+        if steps == 0 || self.from == self.until {
+            return self.until;
+        }
+        self.from + (self.until - self.from) * u64::from(index) / steps
+    }
+
+    /// Takes the first `n` segments away; the caller sees to the reference of the new unit.
+    pub fn take_front(&mut self, n: u16) -> Unit {
+        debug_assert!(n <= self.count, "a unit holds its segments only");
+        let mut front = Unit { count: n, ..*self };
+        if n > 0 {
+            front.until = self.arrival(n - 1);
+        }
+        if n < self.count {
+            self.from = self.arrival(n);
+        }
+        if front.count == 1 {
+            front.from = front.until;
+        }
+        self.first += n;
+        self.count -= n;
+        front
+    }
+
+    pub fn later(self, by: Nanos) -> Unit {
+        Unit {
+            from: self.from.saturating_add(by),
+            until: self.until.saturating_add(by),
+            ..self
+        }
+    }
+}
+
+/// Sizes of a packet's segments, in bytes of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Every segment but the last.
+    pub full: u32,
+    pub last: u32,
+    pub segments: u16,
+}
+
+impl Shape {
+    pub fn ends_with(&self, unit: &Unit) -> bool {
+        u32::from(unit.first) + u32::from(unit.count) == u32::from(self.segments)
+    }
+
+    pub fn first_bytes(&self, unit: &Unit) -> u64 {
+        u64::from(if unit.count == 1 && self.ends_with(unit) {
+            self.last
+        } else {
+            self.full
+        })
+    }
+
+    pub fn last_bytes(&self, unit: &Unit) -> u64 {
+        u64::from(if self.ends_with(unit) {
+            self.last
+        } else {
+            self.full
+        })
+    }
+
+    pub fn bytes(&self, unit: &Unit) -> u64 {
+        match u64::from(unit.count) {
+            0 => 0,
+            count => (count - 1) * u64::from(self.full) + self.last_bytes(unit),
+        }
+    }
+
+    /// How many of the unit's segments fit into `room` bytes, each with `overhead` on top.
+    pub fn fitting(&self, unit: &Unit, room: u64, overhead: u64) -> u16 {
+        let each = u64::from(self.full) + overhead;
+        let mut fit = (room / each.max(1)).min(u64::from(unit.count));
+        let but_last = (u64::from(unit.count) - 1) * each;
+        if fit + 1 == u64::from(unit.count) && but_last + self.last_bytes(unit) + overhead <= room {
+            fit += 1;
+        }
+        fit as u16
+    }
+}
