@@ -10,6 +10,7 @@ pub mod beds;
 pub mod meter;
 pub mod table;
 pub mod throughput;
+pub mod verdicts;
 
 use crate::Outcome;
 use std::path::Path;
@@ -29,8 +30,14 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
             ));
         }
     };
+    let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables()?,
+        "verdicts" => {
+            let (table, missed) = verdicts::verdict(&verdicts::run_all()?);
+            misses = missed;
+            vec![table]
+        }
         _ => {
             return Err(format!(
                 "there is no bench `{name}`; there are: {}",
@@ -40,7 +47,12 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     };
     let text: String = tables.iter().map(Table::markdown).collect();
     print!("{text}");
-    out.map_or(Ok(()), |file| {
-        std::fs::write(file, &text).map_err(|e| format!("cannot write {}: {e}", file.display()))
-    })
+    if let Some(file) = out {
+        std::fs::write(file, &text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    }
+    if misses.is_empty() {
+        Ok(())
+    } else {
+        Err(misses.join("\n"))
+    }
 }

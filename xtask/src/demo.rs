@@ -93,7 +93,7 @@ fn measure(longhaul: &Path, archive: &Path, show: &Show) -> Result<String, Strin
     );
     print!("{}", process::stdout_of(&mut lab, LIMIT)?);
     let mut newest = Command::new(longhaul);
-    newest.args(["report", "show", "latest", "--json", "--archive", &archive]);
+    newest.args(["report", "show", "last", "--json", "--archive", &archive]);
     let text = process::stdout_of(&mut newest, Duration::from_secs(10))?;
     let report: Value =
         serde_json::from_str(&text).map_err(|e| format!("the report cannot be read: {e}"))?;

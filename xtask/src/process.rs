@@ -37,15 +37,20 @@ pub struct Output {
 /// Runs a program to its end and takes what it prints; ends it when `limit` has passed.
 pub fn capture(command: &mut Command, limit: Duration) -> Result<Output, String> {
     let shown = words(command);
-    let mut child = command
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("cannot start `{shown}`: {e}"))?;
+    finish(child, limit).map_err(|e| format!("`{shown}`: {e}"))
+}
+
+/// Waits for a child with piped output and takes what it prints.
+pub fn finish(mut child: Child, limit: Duration) -> Result<Output, String> {
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let status = wait(&mut child, limit).map_err(|e| format!("`{shown}`: {e}"))?;
+    let status = wait(&mut child, limit)?;
     Ok(Output {
         status,
         stdout: stdout.join().unwrap_or_default(),
@@ -128,7 +133,8 @@ pub fn longhaul() -> Result<PathBuf, String> {
     Ok(target_folder()?.join("release/longhaul"))
 }
 
-fn target_folder() -> Result<PathBuf, String> {
+/// Where cargo puts what it builds.
+pub fn target_folder() -> Result<PathBuf, String> {
     let text = stdout_of(
         cargo().args(["metadata", "--format-version", "1", "--no-deps"]),
         Duration::from_secs(60),

@@ -31,44 +31,52 @@ pub struct Contender {
 #[derive(Debug, Clone)]
 enum Tool {
     Longhaul(String),
-    Iperf3,
+    /// The program, Debian's or the one of the newest libiperf.
+    Iperf3(String),
     Nuttcp,
 }
 
 /// The three classes; a peer that cannot do what a class asks is left out of it.
 pub fn contenders(longhaul: &Path) -> Vec<Class> {
     let longhaul = Tool::Longhaul(longhaul.to_string_lossy().into_owned());
-    let of = |name, tool: &Tool, options| Contender {
-        name,
-        tool: tool.clone(),
-        options,
-        far_needs: Duration::from_millis(300),
-    };
+    let iperf3 = Tool::Iperf3("iperf3".to_owned());
+    let newest = newest_iperf3().map(Tool::Iperf3);
+    let mut copy = vec![
+        of("longhaul", &longhaul, &[]),
+        of("iperf3", &iperf3, &[]),
+        of(
+            "iperf3 -A 0,0 -w 256K",
+            &iperf3,
+            &["-A", "0,0", "-w", "256K"],
+        ),
+        of("nuttcp", &Tool::Nuttcp, &[]),
+    ];
+    let mut zero_copy = vec![
+        of("longhaul -Z", &longhaul, &["-Z"]),
+        of("iperf3 -Z", &iperf3, &["-Z"]),
+    ];
     let mut wire = vec![of("longhaul --wire -Z", &longhaul, &["--wire", "-Z"])];
-    if iperf3_can_skip() {
+    if let Some(newest) = &newest {
+        copy.push(of("newest libiperf", newest, &[]));
+        zero_copy.push(of("newest libiperf -Z", newest, &["-Z"]));
+    }
+    for iperf3 in newest
+        .iter()
+        .chain([&iperf3])
+        .filter(|tool| can_skip(tool))
+        .take(1)
+    {
         let options = &["-Z", "--skip-rx-copy", "-l", "1M"];
-        wire.push(of("iperf3 -Z --skip-rx-copy -l 1M", &Tool::Iperf3, options));
+        wire.push(of("libiperf -Z --skip-rx-copy -l 1M", iperf3, options));
     }
     vec![
         Class {
             name: "C: both ends copy",
-            contenders: vec![
-                of("longhaul", &longhaul, &[]),
-                of("iperf3", &Tool::Iperf3, &[]),
-                of(
-                    "iperf3 -A 0,0 -w 256K",
-                    &Tool::Iperf3,
-                    &["-A", "0,0", "-w", "256K"],
-                ),
-                of("nuttcp", &Tool::Nuttcp, &[]),
-            ],
+            contenders: copy,
         },
         Class {
             name: "Z: the sender does not copy",
-            contenders: vec![
-                of("longhaul -Z", &longhaul, &["-Z"]),
-                of("iperf3 -Z", &Tool::Iperf3, &["-Z"]),
-            ],
+            contenders: zero_copy,
         },
         Class {
             name: "D: the receiver discards in the kernel",
@@ -77,16 +85,46 @@ pub fn contenders(longhaul: &Path) -> Vec<Class> {
     ]
 }
 
-fn iperf3_can_skip() -> bool {
-    let help = process::capture(Command::new("iperf3").arg("--help"), Duration::from_secs(5));
+fn of(name: &'static str, tool: &Tool, options: &'static [&'static str]) -> Contender {
+    Contender {
+        name,
+        tool: tool.clone(),
+        options,
+        far_needs: Duration::from_millis(300),
+    }
+}
+
+fn can_skip(tool: &Tool) -> bool {
+    let Tool::Iperf3(program) = tool else {
+        return false;
+    };
+    let help = process::capture(Command::new(program).arg("--help"), Duration::from_secs(5));
     help.is_ok_and(|help| help.stdout.contains("--skip-rx-copy"))
+}
+
+/// The newest libiperf, with the command line of iperf3, from the package `iperf3-rs`; installed
+/// beside the build output when it is not there yet.
+fn newest_iperf3() -> Option<String> {
+    let root = process::target_folder().ok()?.join("peers");
+    let program = root.join("bin/iperf3-rs");
+    if !program.is_file() {
+        let mut install = process::cargo();
+        install
+            .args(["install", "--quiet", "--locked", "iperf3-rs", "--root"])
+            .arg(&root);
+        if let Err(why) = process::show_and_run(&mut install) {
+            eprintln!("the newest libiperf is left out: {why}");
+            return None;
+        }
+    }
+    Some(program.to_string_lossy().into_owned())
 }
 
 impl Contender {
     pub fn env(&self) -> Vec<(&'static str, &'static str)> {
         match self.tool {
             Tool::Longhaul(_) => vec![("LONGHAUL_TOKEN", TOKEN)],
-            Tool::Iperf3 | Tool::Nuttcp => vec![],
+            Tool::Iperf3(_) | Tool::Nuttcp => vec![],
         }
     }
 
@@ -94,7 +132,7 @@ impl Contender {
     pub fn far(&self) -> Vec<String> {
         match &self.tool {
             Tool::Longhaul(program) => owned(&[program, "serve"]),
-            Tool::Iperf3 => owned(&["iperf3", "-s", "-1"]),
+            Tool::Iperf3(program) => owned(&[program, "-s", "-1"]),
             Tool::Nuttcp => owned(&["nuttcp", "-S", "--nofork"]),
         }
     }
@@ -113,8 +151,8 @@ impl Contender {
                 &streams,
                 "--no-save",
             ]),
-            Tool::Iperf3 => owned(&[
-                "iperf3", "-c", address, "-t", &seconds, "-P", &streams, "-i", "0",
+            Tool::Iperf3(program) => owned(&[
+                program, "-c", address, "-t", &seconds, "-P", &streams, "-i", "0",
             ]),
             Tool::Nuttcp => owned(&[
                 "nuttcp",

@@ -1,0 +1,229 @@
+//! Is the reason given for a rate the right one?
+//!
+//! Each cell of fixtures/verdicts.toml makes one fault happen on an emulated path and lets
+//! longhaul measure across it. Right: `limited_by` is what was done, the finding asked for is
+//! there. Never: a fault case that looks healthy.
+//!
+//! Wrong when: the machine is too busy to keep the lab's timing; such cells carry the caveat.
+
+pub mod matrix;
+mod starve;
+
+use super::table::{Table, number};
+use crate::process;
+use matrix::{Cell, Matrix};
+use serde_json::Value;
+use starve::Starved;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Of all cells, this share must be right.
+const RIGHT_RATIO_MIN: f64 = 0.9;
+/// What connecting, reporting and laying the path may take on top of a run.
+const MARGIN: Duration = Duration::from_secs(45);
+
+/// What longhaul said in one cell.
+#[derive(Debug, Clone)]
+pub struct Said {
+    pub limited_by: String,
+    pub causes: Vec<String>,
+    pub caveats: Vec<String>,
+    pub goodput_mbps: Option<f64>,
+}
+
+/// One cell with its answer, or the reason why there is none.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    pub cell: Cell,
+    pub said: Result<Said, String>,
+}
+
+impl Judged {
+    pub fn is_right(&self) -> bool {
+        let Ok(said) = &self.said else { return false };
+        let finding = self.cell.finding.as_ref();
+        self.cell.limited_by.contains(&said.limited_by)
+            && finding.is_none_or(|cause| said.causes.contains(cause))
+    }
+
+    /// A fault was made, and nothing in the report speaks of one.
+    pub fn looks_healthy_but_is_not(&self) -> bool {
+        let Ok(said) = &self.said else { return false };
+        let silent = said.causes.iter().all(|cause| cause == "healthy");
+        !self.cell.clean && said.limited_by == "path_capacity" && silent
+    }
+}
+
+/// Runs every cell of the matrix, one after the other.
+pub fn run_all() -> Result<Vec<Judged>, String> {
+    let longhaul = process::longhaul()?;
+    let matrix = Matrix::read()?;
+    let folder = Folder::new()?;
+    let judged = matrix.cells.into_iter().map(|cell| {
+        let said = measure(&longhaul, &folder.0, &cell);
+        let judged = Judged { cell, said };
+        eprintln!("{}", line(&judged));
+        judged
+    });
+    Ok(judged.collect())
+}
+
+/// The table, and every gate that was missed as a sentence.
+pub fn verdict(judged: &[Judged]) -> (Table, Vec<String>) {
+    let columns = [
+        "case", "RTT, ms", "expected", "said", "", "Mbit/s", "expected", "caveats",
+    ];
+    let mut table = Table::new("Fault matrix", &columns);
+    for one in judged {
+        table.row(row(one));
+    }
+    (table, missed_gates(judged))
+}
+
+fn row(judged: &Judged) -> Vec<String> {
+    let cell = &judged.cell;
+    let (said, rate, caveats) = match &judged.said {
+        Ok(said) => (
+            shown(said),
+            number(said.goodput_mbps, 1),
+            said.caveats.join(", "),
+        ),
+        Err(why) => (format!("no answer: {why}"), "–".to_owned(), String::new()),
+    };
+    let mark = if judged.is_right() {
+        "right"
+    } else {
+        "**wrong**"
+    };
+    let finding = cell.finding.iter().map(|cause| format!(" + {cause}"));
+    vec![
+        cell.case.clone(),
+        cell.rtt_ms.to_string(),
+        std::iter::once(cell.limited_by.join(" or "))
+            .chain(finding)
+            .collect(),
+        said,
+        mark.to_owned(),
+        rate,
+        number(cell.expect_mbps, 0),
+        caveats,
+    ]
+}
+
+fn shown(said: &Said) -> String {
+    if said.causes.is_empty() {
+        return said.limited_by.clone();
+    }
+    format!("{} ({})", said.limited_by, said.causes.join(", "))
+}
+
+fn line(judged: &Judged) -> String {
+    format!("| {} |", row(judged).join(" | "))
+}
+
+fn missed_gates(judged: &[Judged]) -> Vec<String> {
+    let right = judged.iter().filter(|one| one.is_right()).count();
+    let mut missed = Vec::new();
+    if (right as f64) < RIGHT_RATIO_MIN * judged.len() as f64 {
+        missed.push(format!(
+            "{right} of {} cells are right; nine in ten must be",
+            judged.len()
+        ));
+    }
+    for one in judged {
+        let name = format!("{} at {} ms", one.cell.case, one.cell.rtt_ms);
+        if one.cell.strict && !one.is_right() {
+            missed.push(format!("{name}: must be right, and is not"));
+        }
+        if one.looks_healthy_but_is_not() {
+            missed.push(format!(
+                "{name}: a fault was made and the report calls the path healthy"
+            ));
+        }
+    }
+    missed
+}
+
+/// Where the path files of one run lie.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("longhaul-verdicts-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        Ok(Folder(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Left-over path files in the folder for temporary files harm nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Said, String> {
+    let file = folder.join(format!("{}.toml", cell.key()));
+    std::fs::write(&file, cell.path_file()?)
+        .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    let mut lab = Command::new(longhaul);
+    lab.args(["lab", "run"])
+        .arg(&file)
+        .arg("--")
+        .arg(longhaul)
+        .args(["test", "far"]);
+    lab.args(&cell.test)
+        .args(["-C", "cubic", "--json", "--no-save", "--quiet"]);
+    let limit = Duration::from_secs(cell.seconds) + MARGIN;
+    let output = if cell.starve_far {
+        let child = lab
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = child
+            .spawn()
+            .map_err(|e| format!("cannot start longhaul: {e}"))?;
+        let starved = Starved::far_end_of(child.id())?;
+        let output = process::finish(child, limit)?;
+        drop(starved);
+        output
+    } else {
+        process::capture(&mut lab, limit)?
+    };
+    let report: Value =
+        serde_json::from_str(&output.stdout).map_err(|_| last_words(&output.stderr))?;
+    Ok(said(&report))
+}
+
+fn last_words(stderr: &str) -> String {
+    let words = stderr
+        .lines()
+        .find(|line| line.starts_with("error"))
+        .or_else(|| stderr.lines().last());
+    words.unwrap_or("it printed nothing").to_owned()
+}
+
+fn said(report: &Value) -> Said {
+    let analysis = &report["analysis"];
+    let words = |list: &Value, key: &str| -> Vec<String> {
+        let items = list.as_array().into_iter().flatten();
+        items
+            .filter_map(|item| item[key].as_str())
+            .map(str::to_owned)
+            .collect()
+    };
+    let goodput = analysis["goodput_bps"]
+        .as_f64()
+        .or_else(|| analysis["mean_goodput_bps"].as_f64());
+    Said {
+        limited_by: analysis["limited_by"]
+            .as_str()
+            .unwrap_or("nothing")
+            .to_owned(),
+        causes: words(&report["findings"], "cause"),
+        caveats: words(&report["caveats"], "code"),
+        goodput_mbps: goodput.map(|bps| bps / 1e6),
+    }
+}

@@ -1,0 +1,243 @@
+//! The fault matrix as data: fixtures/verdicts.toml, spread out into cells.
+
+use crate::tree;
+use toml::{Table, Value};
+
+/// The file of the matrix, from the root of the checkout.
+const FILE: &str = "fixtures/verdicts.toml";
+/// Buffers that autotuning may fill on every path of the matrix.
+const RECEIVE_BUFFER: &str = "4096 131072 67108864";
+const SEND_BUFFER: &str = "4096 65536 67108864";
+
+/// Every cell, case by case.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    pub cells: Vec<Cell>,
+}
+
+/// One case at one round-trip time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    pub case: String,
+    pub rtt_ms: u64,
+    pub seconds: u64,
+    /// Any of these is right.
+    pub limited_by: Vec<String>,
+    pub finding: Option<String>,
+    /// No fault is made.
+    pub clean: bool,
+    /// Must be right, whatever the others are.
+    pub strict: bool,
+    /// The far end shares its core with a program that takes nearly all of it.
+    pub starve_far: bool,
+    /// Options of `longhaul test`.
+    pub test: Vec<String>,
+    pub expect_mbps: Option<f64>,
+    link: Table,
+}
+
+impl Matrix {
+    pub fn read() -> Result<Self, String> {
+        let file = tree::root().join(FILE);
+        let text =
+            std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
+        Self::parse(&text).map_err(|why| format!("{FILE}: {why}"))
+    }
+
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let root: Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+        let mut cells = Vec::new();
+        for case in tables(&root, "case")? {
+            for rtt in tables(&root, "rtt")? {
+                cells.push(cell(case, rtt)?);
+            }
+        }
+        Ok(Matrix { cells })
+    }
+}
+
+fn tables<'a>(root: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
+    let list = root
+        .get(key)
+        .and_then(Value::as_array)
+        .ok_or_else(|| format!("no [[{key}]]"))?;
+    list.iter()
+        .map(|item| {
+            item.as_table()
+                .ok_or_else(|| format!("a {key} is no table"))
+        })
+        .collect()
+}
+
+fn cell(case: &Table, rtt: &Table) -> Result<Cell, String> {
+    let name = text(case, "name").ok_or("a case has no name")?;
+    let rtt_ms = number(rtt, "ms").ok_or("an [[rtt]] has no ms")?;
+    let at = case
+        .get("at")
+        .and_then(|at| at.get(rtt_ms.to_string()))
+        .and_then(Value::as_table);
+    let layers = [Some(rtt), Some(case), at];
+    let seconds = number(rtt, "seconds").ok_or("an [[rtt]] has no seconds")?;
+    let mut test: Vec<String> = layers
+        .iter()
+        .flatten()
+        .flat_map(|layer| words(layer, "test"))
+        .collect();
+    if !test.iter().any(|word| word == "-n" || word == "-t") {
+        test.extend(["-t".to_owned(), seconds.to_string()]);
+    }
+    let mut link = Table::new();
+    for layer in layers.into_iter().flatten() {
+        link.extend(
+            layer
+                .get("link")
+                .and_then(Value::as_table)
+                .cloned()
+                .unwrap_or_default(),
+        );
+    }
+    let flag = |key: &str| case.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let expected = case
+        .get("expect_mbps")
+        .and_then(|table| table.get(rtt_ms.to_string()));
+    Ok(Cell {
+        case: name,
+        rtt_ms,
+        seconds,
+        limited_by: words(case, "limited_by"),
+        finding: text(case, "finding"),
+        clean: flag("clean"),
+        strict: flag("strict"),
+        starve_far: text(case, "starve").as_deref() == Some("far"),
+        test,
+        expect_mbps: expected.and_then(Value::as_integer).map(|mbps| mbps as f64),
+        link,
+    })
+}
+
+fn text(table: &Table, key: &str) -> Option<String> {
+    table.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn number(table: &Table, key: &str) -> Option<u64> {
+    table
+        .get(key)
+        .and_then(Value::as_integer)
+        .and_then(|number| u64::try_from(number).ok())
+}
+
+fn words(table: &Table, key: &str) -> Vec<String> {
+    let list = table
+        .get(key)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+impl Cell {
+    /// A name for the cell's path file.
+    pub fn key(&self) -> String {
+        format!("{}-{}ms", self.case.replace(' ', "-"), self.rtt_ms)
+    }
+
+    /// The path of this cell: an access link, the narrow link with the fault, the far host.
+    pub fn path_file(&self) -> Result<String, String> {
+        let one_way_us = self.rtt_ms * 500;
+        let access_us = 100;
+        let mut forward = self.link.clone();
+        let mut reverse = Table::new();
+        if let Some(rate) = self.link.get("rate") {
+            reverse.insert("rate".to_owned(), rate.clone());
+        }
+        forward.entry("overhead").or_insert(Value::Integer(38));
+        let narrow = Table::from_iter([
+            ("name".to_owned(), Value::from("narrow")),
+            (
+                "delay".to_owned(),
+                Value::from(format!("{} us", one_way_us - access_us)),
+            ),
+            ("forward".to_owned(), Value::Table(forward)),
+            ("reverse".to_owned(), Value::Table(reverse)),
+        ]);
+        let access = Table::from_iter([
+            ("name".to_owned(), Value::from("access")),
+            ("delay".to_owned(), Value::from(format!("{access_us} us"))),
+            ("rate".to_owned(), Value::from("10 Gbit/s")),
+            ("queue".to_owned(), Value::from("64 MB")),
+        ]);
+        let last = Table::from_iter([
+            ("name".to_owned(), Value::from("last")),
+            ("rate".to_owned(), Value::from("10 Gbit/s")),
+            ("queue".to_owned(), Value::from("64 MB")),
+        ]);
+        let hops = [access, narrow, last].map(Value::Table).to_vec();
+        let file = Table::from_iter([
+            (
+                "name".to_owned(),
+                Value::from(format!("{}, {} ms", self.case, self.rtt_ms)),
+            ),
+            ("mtu".to_owned(), Value::from(1500)),
+            ("near".to_owned(), host()),
+            ("far".to_owned(), host()),
+            ("hops".to_owned(), Value::Array(hops)),
+        ]);
+        toml::to_string(&file).map_err(|e| format!("cannot write the path file: {e}"))
+    }
+}
+
+fn host() -> Value {
+    let sysctl = Table::from_iter([
+        ("net.ipv4.tcp_rmem".to_owned(), Value::from(RECEIVE_BUFFER)),
+        ("net.ipv4.tcp_wmem".to_owned(), Value::from(SEND_BUFFER)),
+    ]);
+    Value::Table(Table::from_iter([(
+        "sysctl".to_owned(),
+        Value::Table(sysctl),
+    )]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_runs_at_every_round_trip_time() {
+        let matrix = Matrix::read().expect("the matrix of the checkout");
+        assert_eq!(matrix.cells.len(), 33);
+        assert!(matrix.cells.iter().all(|cell| !cell.limited_by.is_empty()));
+    }
+
+    #[test]
+    fn a_case_changes_the_link_and_one_round_trip_time_changes_the_case() {
+        let text = r#"
+            [[rtt]]
+            ms = 2
+            seconds = 5
+            link = { rate = "1 Gbit/s", queue = "500 kB" }
+            [[rtt]]
+            ms = 40
+            seconds = 8
+            link = { rate = "1 Gbit/s" }
+            [[case]]
+            name = "lossy"
+            limited_by = ["loss"]
+            test = ["-P", "2"]
+            link = { loss = 0.5 }
+            at = { 40 = { link = { loss = 0.25 }, test = ["-n", "1K"] } }
+        "#;
+        let cells = Matrix::parse(text).expect("a good matrix").cells;
+        let loss = |cell: &Cell| cell.link.get("loss").and_then(Value::as_float);
+        assert_eq!(
+            cells.iter().map(loss).collect::<Vec<_>>(),
+            [Some(0.5), Some(0.25)]
+        );
+        assert_eq!(cells[0].test, ["-P", "2", "-t", "5"]);
+        assert_eq!(cells[1].test, ["-P", "2", "-n", "1K"]);
+        let file = cells[0].path_file().expect("a path file");
+        assert!(
+            file.contains("delay = \"900 us\"") && file.contains("queue = \"500 kB\""),
+            "{file}"
+        );
+    }
+}
