@@ -8,5 +8,8 @@
 //! - [`output`]: how results reach stdout, and the archive
 
 pub mod args;
+pub mod expect;
+pub mod lab;
 pub mod output;
+pub mod parse;
 pub mod report;

@@ -9,6 +9,9 @@
 //! ```
 
 use crate::render::style::{ERROR, FAINT, HINT, paint};
+use longhaul_lab::error::{LabError, LabErrorKind};
+use longhaul_lab::path_file::PathFileError;
+use longhaul_probe::error::{ProbeError, ServeError};
 use longhaul_store::StoreError;
 use std::error::Error;
 use std::io;
@@ -80,6 +83,43 @@ impl Fail {
             text += &format!("{} {hint}\n", paint(HINT, "hint:"));
         }
         text
+    }
+}
+
+impl From<ProbeError> for Fail {
+    fn from(error: ProbeError) -> Self {
+        let code = match error.exit_code() {
+            USAGE => USAGE,
+            VERSION => VERSION,
+            HOST => HOST,
+            _ => PEER,
+        };
+        Fail::from_error(code, &error).hint(error.hint())
+    }
+}
+
+impl From<ServeError> for Fail {
+    fn from(error: ServeError) -> Self {
+        Fail::from_error(error.exit_code(), &error).hint(error.hint())
+    }
+}
+
+impl From<PathFileError> for Fail {
+    fn from(error: PathFileError) -> Self {
+        Fail::from_error(USAGE, &error).hint(Some(
+            "`longhaul lab list` names the shipped paths, `longhaul lab show PATH` their values",
+        ))
+    }
+}
+
+impl From<LabError> for Fail {
+    fn from(error: LabError) -> Self {
+        let code = match error.kind {
+            LabErrorKind::Usage => USAGE,
+            LabErrorKind::Unavailable => HOST,
+            LabErrorKind::Internal => BUG,
+        };
+        Fail::from_error(code, &error).hint(error.hint.clone())
     }
 }
 

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, fail::Fail> {
     match command {
+        Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),
     }
 }

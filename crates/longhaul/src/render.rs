@@ -10,6 +10,7 @@
 
 pub mod ends;
 pub mod figures;
+pub mod live;
 pub mod page;
 pub mod runs;
 pub mod streams;

@@ -1,7 +1,9 @@
 //! The commands and their options, as close to what was typed as types allow.
 
+mod lab;
 mod report;
 
+pub use lab::{LabArgs, LabCommand};
 pub use report::{ReportArgs, ReportCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -32,6 +34,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Emulate long paths on this machine, with ground truth
+    Lab(LabArgs),
     /// Read the archive of earlier runs
     Report(ReportArgs),
 }
@@ -55,4 +59,21 @@ pub struct ArchiveArgs {
         help_heading = "Output"
     )]
     pub archive: Option<PathBuf>,
+}
+
+/// The secret that the two ends share.
+#[derive(Debug, Clone, Args)]
+pub struct TokenArgs {
+    /// Token of the far end; other users of this host can see it in the process list, so
+    /// prefer --token-file or LONGHAUL_TOKEN
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        conflicts_with = "token_file",
+        help_heading = "Access"
+    )]
+    pub token: Option<String>,
+    /// File whose first line is the token
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    pub token_file: Option<PathBuf>,
 }

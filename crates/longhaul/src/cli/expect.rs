@@ -131,10 +131,12 @@ fn value(quantity: Quantity, text: &str) -> Result<Value, String> {
         Quantity::Loss => ratio(text).map(Value::Ratio),
         Quantity::LimitedBy => {
             let found = LIMITERS.iter().find(|limiter| limiter.word() == text);
-            found.map(|limiter| Value::Limiter(*limiter)).ok_or_else(|| {
-                let words: Vec<_> = LIMITERS.iter().map(|l| l.word()).collect();
-                format!("`{text}` is not one of {}", words.join(", "))
-            })
+            found
+                .map(|limiter| Value::Limiter(*limiter))
+                .ok_or_else(|| {
+                    let words: Vec<_> = LIMITERS.iter().map(|l| l.word()).collect();
+                    format!("`{text}` is not one of {}", words.join(", "))
+                })
         }
     }
 }

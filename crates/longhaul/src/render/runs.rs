@@ -24,3 +24,12 @@ pub fn list(entries: &[Entry]) -> String {
     }
     page.finish()
 }
+
+/// The shipped lab paths: key and sentence.
+pub fn paths(shipped: impl Iterator<Item = (&'static str, String)>) -> String {
+    let mut page = Page::default();
+    for (key, name) in shipped {
+        page.labelled(key, &name);
+    }
+    page.finish()
+}

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve                        make a token, print it, answer those who have it
+  longhaul serve                 make a token, print it; strangers get limits
   longhaul serve --token-file /etc/longhaul/token
-  longhaul serve --anonymous            answer strangers too, within limits";
+  longhaul serve --anonymous     no token: everybody gets the limits";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

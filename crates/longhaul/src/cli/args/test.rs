@@ -10,8 +10,8 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul test far                     one stream, ten seconds, kernel's buffers
-  longhaul test far -P 9 -w 64M -t 30   nine streams, 64 MiB buffers, 30 seconds
+  longhaul test far                     one stream, ten seconds
+  longhaul test far -P 9 -w 64M -t 30   nine streams, 64 MiB buffers, 30 s
   longhaul test far -R                  the far end sends
   longhaul test far --bidir --json      both directions at once, as JSON
   longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
@@ -164,7 +164,7 @@ pub struct TestArgs {
     pub expect: Vec<Expectation>,
     /// Give up when no connection is made in this time
     #[arg(
-        long, value_name = "TIME", default_value = "10 s", value_parser = parse::connect_timeout,
+        long, value_name = "TIME", default_value = "10s", value_parser = parse::connect_timeout,
         help_heading = "Measurement",
     )]
     pub connect_timeout: Duration,

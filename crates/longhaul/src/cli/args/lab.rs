@@ -1,0 +1,50 @@
+//! Options of `longhaul lab`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul lab list
+  longhaul lab show la-geneva
+  longhaul lab run la-geneva -- longhaul test far
+  longhaul lab run la-geneva --set hops.3.forward.loss=0.001 -- longhaul test far
+  longhaul lab run slac-daresbury -- ping -c 5 far
+
+Inside, the hosts are called near and far; the command runs at near, and
+`longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the ground truth.";
+
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// The shipped paths
+    List {
+        /// As JSON
+        #[arg(short = 'J', long)]
+        json: bool,
+    },
+    /// One path: hops, delays, rates, and what the lab itself can keep
+    Show {
+        #[command(flatten)]
+        path: PathArgs,
+        /// As JSON
+        #[arg(short = 'J', long)]
+        json: bool,
+    },
+}
+
+/// Which path, with which changes.
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// Name of a shipped path, or a TOML file
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Change a value of the path, such as hops.3.forward.loss=0.001; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+}

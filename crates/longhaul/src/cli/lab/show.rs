@@ -1,0 +1,118 @@
+//! A lab path as JSON, by the report's rules: units in the names, absent is unlimited or unset.
+
+use longhaul_lab::figures;
+use longhaul_lab::spec::{CrossPattern, HopSpec, LinkSpec, PathSpec};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// The whole path and the figures that follow from it.
+pub fn json(path: &PathSpec) -> Value {
+    let direction = |forward| {
+        let narrow = figures::narrow_link(path, forward);
+        object([
+            (
+                "path_mtu_bytes",
+                Some(json!(figures::path_mtu(path, forward))),
+            ),
+            ("capacity_bps", narrow.map(|n| json!(n.rate.as_bps()))),
+            ("narrow_link_hop", narrow.map(|n| json!(n.hop + 1))),
+            (
+                "goodput_limit_bps",
+                figures::goodput_limit(path, forward).map(|rate| json!(rate.as_bps())),
+            ),
+        ])
+    };
+    let hops = |hops: &[HopSpec]| hops.iter().map(hop).collect::<Value>();
+    let routes: Map<String, Value> = path
+        .routes
+        .iter()
+        .map(|(name, route)| (name.clone(), hops(route)))
+        .collect();
+    object([
+        ("key", Some(json!(path.key))),
+        ("name", Some(json!(path.name))),
+        ("near_city", path.near.city.as_ref().map(|c| json!(c))),
+        ("far_city", path.far.city.as_ref().map(|c| json!(c))),
+        ("rtt_us", Some(micros(figures::rtt(path)))),
+        ("bdp_bytes", figures::bdp_bytes(path).map(|n| json!(n))),
+        ("forward", Some(direction(true))),
+        ("reverse", Some(direction(false))),
+        ("near_sysctl", Some(json!(path.near.sysctl))),
+        ("far_sysctl", Some(json!(path.far.sysctl))),
+        ("machine_sysctl", Some(json!(path.machine.sysctl))),
+        ("hops", Some(hops(&path.hops))),
+        ("routes", Some(Value::Object(routes))),
+        ("events", Some(json!(path.events.len()))),
+    ])
+}
+
+fn hop(hop: &HopSpec) -> Value {
+    object([
+        ("name", Some(json!(hop.name))),
+        ("city", hop.city.as_ref().map(|c| json!(c))),
+        ("silent", Some(json!(hop.silent))),
+        ("icmp_per_second", hop.icmp_limit.map(|n| json!(n))),
+        ("forward", Some(link(&hop.forward))),
+        ("reverse", Some(link(&hop.reverse))),
+    ])
+}
+
+fn link(link: &LinkSpec) -> Value {
+    let rate = |rate: longhaul_model::units::Rate| json!(rate.as_bps());
+    let some = |time: Duration| (!time.is_zero()).then(|| micros(time));
+    object([
+        ("delay_us", Some(micros(link.delay))),
+        ("jitter_us", some(link.jitter)),
+        ("rate_bps", link.rate.map(rate)),
+        ("queue_bytes", link.queue.map(|bytes| json!(bytes.0))),
+        ("loss_ratio", (link.loss > 0.0).then(|| json!(link.loss))),
+        (
+            "reorder",
+            link.reorder.map(
+                |r| json!({"share_ratio": r.share, "late_by_us": r.late_by.as_micros() as u64}),
+            ),
+        ),
+        (
+            "policer",
+            link.policer
+                .map(|p| json!({"rate_bps": p.rate.as_bps(), "burst_bytes": p.burst.0})),
+        ),
+        (
+            "shaper",
+            link.shaper.map(|s| {
+                json!({
+                    "peak_bps": s.peak.as_bps(),
+                    "sustained_bps": s.sustained.as_bps(),
+                    "burst_bytes": s.burst.0,
+                })
+            }),
+        ),
+        (
+            "cross",
+            link.cross
+                .map(|c| json!({"rate_bps": c.rate.as_bps(), "pattern": pattern_word(c.pattern)})),
+        ),
+        ("mtu_bytes", link.mtu.map(|n| json!(n))),
+    ])
+}
+
+fn pattern_word(pattern: CrossPattern) -> &'static str {
+    match pattern {
+        CrossPattern::Cbr => "cbr",
+        CrossPattern::Poisson => "poisson",
+        CrossPattern::OnOff => "onoff",
+        CrossPattern::Tcp => "tcp",
+    }
+}
+
+fn micros(time: Duration) -> Value {
+    json!(time.as_micros() as u64)
+}
+
+/// An object without the fields that are absent.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let present = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect())
+}
