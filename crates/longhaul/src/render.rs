@@ -5,6 +5,7 @@
 //!
 //! - [`text`]: a whole report; [`streams`], [`ends`], [`verdict`]: its parts
 //! - [`live`]: the lines while a run is going on
+//! - [`shape`]: the course of a run, drawn
 //! - [`runs`]: the list of archived runs
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
@@ -13,6 +14,7 @@ pub mod figures;
 pub mod live;
 pub mod page;
 pub mod runs;
+pub mod shape;
 pub mod streams;
 pub mod style;
 pub mod text;

@@ -25,9 +25,12 @@ pub fn table(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     };
     page.line(&paint(
         STRONG,
-        header(["stream", "time", "bytes", "goodput"], names),
+        header(["stream", "time", "bytes", "goodput"], names).trim_end(),
     ));
-    page.line(&paint(FAINT, header(["", "s", "", unit.name], units)));
+    page.line(&paint(
+        FAINT,
+        header(["", "s", "", unit.name], units).trim_end(),
+    ));
     let shown = if rows.len() > ROWS_MAX {
         ROWS_MAX - 1
     } else {

@@ -1,8 +1,9 @@
 //! What the run came to: goodput with its interval, round trips, the limit, and what to do.
 
 use super::figures::{RateUnit, duration, limiter_phrase, millis, percent, rate};
-use super::page::Page;
-use super::style::{STRONG, paint};
+use super::page::{LABEL, Page, WIDTH};
+use super::shape;
+use super::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::analysis::{Analysis, Limiter, Rtt};
 use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::Mode;
@@ -18,6 +19,13 @@ pub fn mode_word(mode: Mode) -> &'static str {
 
 /// Ramp, goodput and round trips of one direction.
 pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, mode: Mode) {
+    if let Some((picture, legend)) = shape::draw(observation, WIDTH - LABEL) {
+        page.line(&format!(
+            "{}{picture}",
+            paint(FAINT, format!("{:<LABEL$}", "over time"))
+        ));
+        page.labelled_in("", &legend, FAINT);
+    }
     page.labelled("ramp", &ramp(analysis));
     if let Some(goodput) = analysis.goodput_bps {
         let mut text = format!("{} {}", rate(goodput), mode_word(mode));

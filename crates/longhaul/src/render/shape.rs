@@ -1,0 +1,106 @@
+//! The course of a run in one line: goodput over time, drawn, so that a ramp or a gap is seen.
+//!
+//! A drawing from the receiver's samples, not a statistic: each column is the payload between two
+//! moments, with straight lines between samples, and the tallest column is the greatest.
+
+use super::figures::rate;
+use longhaul_model::report::v1::observation::{Observation, Sample};
+use longhaul_model::units::Rate;
+use std::time::Duration;
+
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Fewer samples than this make no picture.
+const SAMPLES_MIN: usize = 4;
+
+/// The picture, at most `columns` wide, and what its height means.
+pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String)> {
+    let series: Vec<&[Sample]> = observation
+        .streams
+        .iter()
+        .map(|stream| stream.receiver.samples.as_slice())
+        .collect();
+    let finest = series.iter().map(|samples| samples.len()).max()?;
+    let until_us = series
+        .iter()
+        .filter_map(|s| s.last())
+        .map(|s| s.at_us)
+        .max()?;
+    if finest < SAMPLES_MIN || until_us == 0 {
+        return None;
+    }
+    let columns = columns.min(finest);
+    let at = |column: usize| until_us as f64 * column as f64 / columns as f64;
+    let bytes: Vec<f64> = (0..=columns)
+        .map(|column| series.iter().map(|s| bytes_at(s, at(column))).sum())
+        .collect();
+    let grown: Vec<f64> = bytes.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect();
+    let most = grown.iter().copied().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let picture = grown.iter().map(|bytes| block(bytes / most)).collect();
+    let column_time = Duration::from_micros(until_us / columns as u64);
+    let top = Rate::over(most as u64, column_time)?;
+    let legend = format!(
+        "0 to {:.1} s; a full block is {}",
+        until_us as f64 / 1e6,
+        rate(top.as_bps())
+    );
+    Some((picture, legend))
+}
+
+fn block(share: f64) -> char {
+    // Whatever moved at all is seen.
+    let eighths = (share * 8.0).round().clamp(0.0, 8.0) as usize;
+    BLOCKS[if share > 0.0 { eighths.max(1) } else { 0 }]
+}
+
+/// Payload of one stream at a moment, on the line between its neighbouring samples.
+fn bytes_at(samples: &[Sample], at_us: f64) -> f64 {
+    let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
+    let point = |sample: &Sample| (sample.at_us as f64, sample.bytes as f64);
+    let (from, to) = match (after.checked_sub(1), samples.get(after)) {
+        (None, Some(first)) => ((0.0, 0.0), point(first)),
+        (Some(before), Some(next)) => (point(&samples[before]), point(next)),
+        (Some(last), None) => return samples[last].bytes as f64,
+        (None, None) => return 0.0,
+    };
+    let span = to.0 - from.0;
+    if span <= 0.0 {
+        return to.1;
+    }
+    from.1 + (to.1 - from.1) * (at_us - from.0) / span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_between_samples_lies_on_a_line() {
+        let sample = |at_us, bytes| Sample {
+            at_us,
+            bytes,
+            ..Sample::default()
+        };
+        let samples = [sample(100, 0), sample(200, 50)];
+        for (at, bytes) in [
+            (0.0, 0.0),
+            (100.0, 0.0),
+            (150.0, 25.0),
+            (200.0, 50.0),
+            (900.0, 50.0),
+        ] {
+            assert!((bytes_at(&samples, at) - bytes).abs() < 1e-9, "{at}");
+        }
+        assert!(bytes_at(&[], 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_moved_at_all_is_seen() {
+        assert_eq!(
+            [block(0.0), block(0.001), block(0.5), block(1.0)],
+            [' ', '▁', '▄', '█']
+        );
+    }
+}

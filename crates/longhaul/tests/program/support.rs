@@ -1,0 +1,69 @@
+//! What the tests of the program share: starting it, and golden files.
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The program, with a clean environment of its own and a deadline.
+pub fn longhaul(deadline: Duration) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    for name in [
+        "LONGHAUL_TOKEN",
+        "LONGHAUL_ARCHIVE",
+        "LONGHAUL_LAB_TRUTH",
+        "CLICOLOR_FORCE",
+    ] {
+        command.env_remove(name);
+    }
+    command.timeout(deadline);
+    command
+}
+
+/// A folder of one test's own, empty at its start and gone at its end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(test: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("the target folder can be written");
+        Folder(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Compares with `tests/golden/NAME`, as the user sees it. With `LONGHAUL_GOLDEN=write` in the
+/// environment the file is written instead, for the reviewer to read in the diff.
+pub fn golden(name: &str, actual: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("LONGHAUL_GOLDEN").is_some_and(|v| v == "write") {
+        fs::write(&path, actual).expect("write the golden file");
+        return;
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        actual == expected,
+        "{} differs; LONGHAUL_GOLDEN=write accepts this:\n{actual}",
+        path.display()
+    );
+}
+
+/// The text of a fixture report.
+pub fn fixture(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/reports")
+        .join(name);
+    fs::read_to_string(path).expect("the fixture is there")
+}
