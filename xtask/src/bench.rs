@@ -4,9 +4,13 @@
 //! - [`lab`]: how true the emulated paths are
 //! - [`verdicts`]: the fault matrix, and whether the reason given is the right one
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
-//! - [`beds`], [`meter`], [`table`]: where they run, what is read there, how it is shown
+//! - [`beds`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
+//! - [`table`]: how it is shown
 
 pub mod beds;
+pub mod dispersion;
+pub mod kin;
+pub mod lab;
 pub mod meter;
 pub mod table;
 pub mod throughput;
@@ -33,6 +37,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables()?,
+        "lab" => lab::tables()?,
         "verdicts" => {
             let (table, missed) = verdicts::verdict(&verdicts::run_all()?);
             misses = missed;

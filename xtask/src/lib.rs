@@ -48,8 +48,21 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["needs"] => needs::ensure(),
         ["demo"] => demo::run(),
         ["bench", name, rest @ ..] => bench::run(name, rest),
+        // The two ends of a bench, started by it inside the namespaces of a path.
+        ["dispersion-receive", size] => bench::dispersion::receive(whole(size)?),
+        ["dispersion-send", host, groups, size, gap_ms] => bench::dispersion::send(
+            host,
+            whole(groups)?,
+            whole(size)?,
+            u64::from(whole(gap_ms)?),
+        ),
         _ => Err(usage()),
     }
+}
+
+fn whole(word: &str) -> Result<u32, String> {
+    word.parse()
+        .map_err(|_| format!("`{word}` is no whole number"))
 }
 
 fn usage() -> String {

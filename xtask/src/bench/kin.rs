@@ -1,0 +1,82 @@
+//! The processes below one of ours: found by /proc, so that a path's far end can be reached from
+//! outside the program that laid it.
+
+use std::time::{Duration, Instant};
+
+/// A process and the words that started it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kin {
+    pub pid: u32,
+    pub words: Vec<String>,
+}
+
+/// Every process that descends from `ancestor`, itself included.
+pub fn below(ancestor: u32) -> Vec<Kin> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| descends_from(pid, ancestor))
+        .map(|pid| Kin {
+            pid,
+            words: words(pid),
+        })
+        .collect()
+}
+
+/// Waits until a process below `ancestor` is as asked.
+pub fn wait_for(ancestor: u32, limit: Duration, asked: impl Fn(&Kin) -> bool) -> Option<Kin> {
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline {
+        if let Some(kin) = below(ancestor).into_iter().find(|kin| asked(kin)) {
+            return Some(kin);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+/// The far end of a path: `longhaul serve`.
+pub fn is_far_end(kin: &Kin) -> bool {
+    kin.words.get(1).is_some_and(|word| word == "serve")
+}
+
+/// CPU time that a process itself has used, in user and in kernel mode.
+pub fn cpu(pid: u32) -> Option<Duration> {
+    /// What the kernel shows to user space, whatever its own tick is.
+    const TICK: Duration = Duration::from_millis(10);
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in brackets and may hold anything; utime and stime are 14 and 15.
+    let after_name = &text[text.rfind(')')? + 1..];
+    let ticks = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<u32>);
+    Some(TICK * ticks.sum::<Result<u32, _>>().ok()?)
+}
+
+fn words(pid: u32) -> Vec<String> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split('\0').map(str::to_owned).collect()
+}
+
+fn descends_from(mut pid: u32, ancestor: u32) -> bool {
+    while pid > 1 {
+        if pid == ancestor {
+            return true;
+        }
+        let Some(parent) = parent(pid) else {
+            return false;
+        };
+        pid = parent;
+    }
+    false
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("PPid:"))?
+        .trim()
+        .parse()
+        .ok()
+}

@@ -1,0 +1,381 @@
+//! How true are the emulated paths?
+//!
+//! Goodput of one stream as a share of what the narrow link can carry, the emulator's CPU, the
+//! lateness of its releases as the truth file has it, and the dispersion of packet pairs and
+//! trains. Needs root, for windows as large as the paths and for namespaces entered from outside.
+//!
+//! Wrong when: the machine has other work; the lab then says so, and the row carries its caveat.
+
+mod standing;
+
+use super::dispersion::{Spread, WIRE_BYTES};
+use super::kin;
+use super::table::{Table, number};
+use crate::{needs, process};
+use serde_json::Value;
+use standing::Standing;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(90);
+/// Payload of a full segment with time stamps, and its bytes on Ethernet.
+const SEGMENT_BYTES: f64 = 1448.0;
+const SEGMENT_WIRE_BYTES: f64 = 1538.0;
+
+/// A path whose goodput is measured.
+struct Long {
+    rtt_ms: u32,
+    rate: &'static str,
+    gigabits: f64,
+    seconds: u32,
+}
+
+const LONG: &[Long] = &[
+    Long {
+        rtt_ms: 1,
+        rate: "10 Gbit/s",
+        gigabits: 10.0,
+        seconds: 6,
+    },
+    Long {
+        rtt_ms: 30,
+        rate: "10 Gbit/s",
+        gigabits: 10.0,
+        seconds: 8,
+    },
+    Long {
+        rtt_ms: 172,
+        rate: "6.25 Gbit/s",
+        gigabits: 6.25,
+        seconds: 15,
+    },
+    Long {
+        rtt_ms: 172,
+        rate: "10 Gbit/s",
+        gigabits: 10.0,
+        seconds: 15,
+    },
+    Long {
+        rtt_ms: 436,
+        rate: "4.222 Gbit/s",
+        gigabits: 4.222,
+        seconds: 25,
+    },
+];
+
+/// Groups of packets whose spacing is measured.
+struct Spacing {
+    name: &'static str,
+    groups: u32,
+    size: u32,
+    gap_ms: u64,
+}
+
+const SPACINGS: &[Spacing] = &[
+    Spacing {
+        name: "pairs",
+        groups: 800,
+        size: 2,
+        gap_ms: 5,
+    },
+    Spacing {
+        name: "trains of 10",
+        groups: 300,
+        size: 10,
+        gap_ms: 10,
+    },
+];
+
+/// Measures everything and gives two tables.
+pub fn tables() -> Result<Vec<Table>, String> {
+    if !needs::is_root() {
+        return Err(
+            "`cargo xtask bench lab` needs root: its windows are larger than others may ask"
+                .to_owned(),
+        );
+    }
+    let longhaul = process::longhaul()?;
+    let scratch = Scratch::new()?;
+    Ok(vec![
+        goodput_table(&longhaul, &scratch),
+        dispersion_table(&longhaul, &scratch),
+    ])
+}
+
+/// Path and truth files of this bench.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, String> {
+        let folder =
+            std::env::temp_dir().join(format!("longhaul-lab-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        Ok(Scratch(folder))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let file = self.0.join(name);
+        std::fs::write(&file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        Ok(file)
+    }
+
+    fn truth(&self) -> PathBuf {
+        self.0.join("truth.json")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left-over files in the folder for temporary files harm nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn goodput_table(longhaul: &Path, scratch: &Scratch) -> Table {
+    let columns = [
+        "RTT, ms",
+        "rate",
+        "limit, Gbit/s",
+        "goodput, Gbit/s",
+        "share",
+        "emulator CPU",
+        "lateness, µs",
+        "caveats",
+    ];
+    let mut table = Table::new(
+        "Goodput of one stream over a long path, MTU 1500, cubic",
+        &columns,
+    );
+    for long in LONG {
+        let limit = long.gigabits * SEGMENT_BYTES / SEGMENT_WIRE_BYTES;
+        let mut row = vec![
+            long.rtt_ms.to_string(),
+            long.rate.to_owned(),
+            format!("{limit:.3}"),
+        ];
+        match goodput(longhaul, scratch, long) {
+            Ok(carried) => row.extend([
+                number(carried.gigabits, 3),
+                number(carried.gigabits.map(|rate| 100.0 * rate / limit), 1) + " %",
+                number(carried.cpu.map(|cores| 100.0 * cores), 0) + " %",
+                carried.lateness,
+                carried.caveats,
+            ]),
+            Err(why) => row.extend(["–", "–", "–", "–", &why].map(str::to_owned)),
+        }
+        eprintln!("| {} |", row.join(" | "));
+        table.row(row);
+    }
+    table
+}
+
+struct Carried {
+    gigabits: Option<f64>,
+    /// Cores that the emulator took in the second half of the run.
+    cpu: Option<f64>,
+    lateness: String,
+    caveats: String,
+}
+
+fn goodput(longhaul: &Path, scratch: &Scratch, long: &Long) -> Result<Carried, String> {
+    let file = scratch.write("long.toml", &long_path(long))?;
+    let mut lab = Command::new(longhaul);
+    lab.args(["lab", "run"]).arg(file).arg("--").arg(longhaul);
+    lab.args([
+        "test",
+        "far",
+        "-C",
+        "cubic",
+        "--json",
+        "--no-save",
+        "--quiet",
+        "-t",
+        &long.seconds.to_string(),
+    ]);
+    lab.env("LONGHAUL_LAB_TRUTH", scratch.truth());
+    let child = lab
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = child.map_err(|e| format!("cannot start longhaul: {e}"))?;
+    let emulator = child.id();
+    let watch = std::thread::spawn(move || emulator_cpu(emulator));
+    let output = process::finish(child, LIMIT)?;
+    let cpu = watch.join().ok().flatten();
+    let report: Value = serde_json::from_str(&output.stdout).map_err(|_| {
+        output
+            .stderr
+            .lines()
+            .next()
+            .unwrap_or("no report")
+            .to_owned()
+    })?;
+    let codes = report["caveats"].as_array().into_iter().flatten();
+    Ok(Carried {
+        gigabits: report["analysis"]["goodput_bps"]
+            .as_f64()
+            .map(|bps| bps / 1e9),
+        cpu,
+        lateness: lateness(&scratch.truth()),
+        caveats: codes
+            .filter_map(|caveat| caveat["code"].as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// A path with one narrow link, and windows that hold 1.6 times what the path holds: enough to
+/// fill it, too little for the last doubling of slow start to overshoot by a whole window.
+fn long_path(long: &Long) -> String {
+    let held_bytes = long.gigabits * 1e9 / 8.0 * f64::from(long.rtt_ms) / 1e3;
+    let window_bytes = (1.7 * held_bytes).max(4e6) as u64;
+    format!(
+        "name = \"{} ms, {}\"\nmtu = 1500\n\
+         [near.sysctl]\n\"net.ipv4.tcp_wmem\" = \"4096 65536 {}\"\n\
+         [far.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 131072 {window_bytes}\"\n\
+         [[hops]]\nname = \"narrow\"\ndelay = \"{} us\"\nrate = \"{}\"\nqueue = \"128 MB\"\n\
+         [[hops]]\nname = \"last\"\nrate = \"{}\"\nqueue = \"128 MB\"\n",
+        long.rtt_ms,
+        long.rate,
+        2 * window_bytes,
+        long.rtt_ms * 500,
+        long.rate,
+        long.rate,
+    )
+}
+
+/// Cores taken by the lab's own processes over the later part of their life.
+fn emulator_cpu(child: u32) -> Option<f64> {
+    let mut readings: Vec<(Instant, Duration)> = Vec::new();
+    loop {
+        let lab = kin::below(child)
+            .into_iter()
+            .filter(|kin| kin.words.get(1).is_some_and(|word| word == "lab"));
+        let used: Vec<Duration> = lab.filter_map(|kin| kin::cpu(kin.pid)).collect();
+        if used.is_empty() {
+            break;
+        }
+        readings.push((Instant::now(), used.into_iter().sum()));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (from, before) = readings.get(readings.len() / 2)?;
+    // The last reading may be of a process on its way out.
+    let (to, after) = readings.get(readings.len().checked_sub(2)?)?;
+    Some(after.checked_sub(*before)?.as_secs_f64() / (*to - *from).as_secs_f64())
+}
+
+/// Mean and most, as the truth file has them.
+fn lateness(truth: &Path) -> String {
+    let read = std::fs::read_to_string(truth)
+        .ok()
+        .and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let timing = read
+        .map(|truth| truth["timing"].clone())
+        .unwrap_or_default();
+    let micros = |key: &str| number(timing[key].as_f64().map(|ns| ns / 1e3), 1);
+    format!(
+        "{} / {}",
+        micros("lateness_mean_ns"),
+        micros("lateness_max_ns")
+    )
+}
+
+fn dispersion_table(longhaul: &Path, scratch: &Scratch) -> Table {
+    let columns = [
+        "rate",
+        "groups",
+        "right, µs",
+        "median",
+        "off",
+        "p10",
+        "p90",
+        "within 1 %",
+        "within 10 %",
+    ];
+    let mut table = Table::new(
+        "Dispersion of packets of 1538 wire bytes, kernel timestamps",
+        &columns,
+    );
+    for (rate, bits_per_ns) in [("100 Mbit/s", 0.1), ("1 Gbit/s", 1.0)] {
+        let right_ns = f64::from(WIRE_BYTES) * 8.0 / bits_per_ns;
+        for spacing in SPACINGS {
+            let mut row = vec![
+                rate.to_owned(),
+                format!("{} {}", spacing.groups, spacing.name),
+            ];
+            row.push(format!("{:.2}", right_ns / 1e3));
+            let gaps = gaps(longhaul, scratch, rate, spacing);
+            match gaps.and_then(|gaps| {
+                Spread::of(&gaps, right_ns).ok_or_else(|| "nothing arrived".to_owned())
+            }) {
+                Ok(spread) => row.extend(spread_cells(&spread, right_ns / 1e3)),
+                Err(why) => row.extend([
+                    why,
+                    "–".into(),
+                    "–".into(),
+                    "–".into(),
+                    "–".into(),
+                    "–".into(),
+                ]),
+            }
+            eprintln!("| {} |", row.join(" | "));
+            table.row(row);
+        }
+    }
+    table
+}
+
+fn spread_cells(spread: &Spread, right_us: f64) -> [String; 6] {
+    [
+        format!("{:.2}", spread.median_us),
+        format!("{:+.1} %", 100.0 * (spread.median_us / right_us - 1.0)),
+        format!("{:.2}", spread.p10_us),
+        format!("{:.2}", spread.p90_us),
+        format!("{:.0} %", 100.0 * spread.within_1),
+        format!("{:.0} %", 100.0 * spread.within_10),
+    ]
+}
+
+fn gaps(
+    longhaul: &Path,
+    scratch: &Scratch,
+    rate: &str,
+    spacing: &Spacing,
+) -> Result<Vec<f64>, String> {
+    let text = format!(
+        "name = \"dispersion at {rate}\"\nmtu = 1500\n\
+         [[hops]]\nname = \"narrow\"\ndelay = \"5 ms\"\nrate = \"{rate}\"\nqueue = \"1 MB\"\n\
+         [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"1 MB\"\n"
+    );
+    let standing = Standing::lay(longhaul, &scratch.write("dispersion.toml", &text)?)?;
+    let size = spacing.size.to_string();
+    let mut receiver = standing::inside(standing.far)?;
+    receiver
+        .args(["dispersion-receive", &size])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let receiver = receiver
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cannot start a receiver: {e}"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let mut sender = standing::inside(standing.near)?;
+    sender.args([
+        "dispersion-send",
+        "far",
+        &spacing.groups.to_string(),
+        &size,
+        &spacing.gap_ms.to_string(),
+    ]);
+    let sent = process::stdout_of(&mut sender, LIMIT);
+    let received = process::finish(receiver, LIMIT)?;
+    sent?;
+    Ok(received
+        .stdout
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect())
+}
