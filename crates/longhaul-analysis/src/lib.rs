@@ -1,1 +1,16 @@
-#![forbid(unsafe_code)]
+//! What can be concluded from finished measurements: pure functions from an observation to
+//! analysis, findings and caveats. Nothing here knows the clock, the host or the disk, and the same
+//! observation gives the same conclusions for ever, per [`VERSION`].
+//!
+//! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (what held the transfer
+//! back), [`diagnose`] (why, and what to do), [`caveats`], [`stats`], [`accuracy`].
+
+pub mod accuracy;
+pub mod caveats;
+pub mod diagnose;
+pub mod limit;
+pub mod stats;
+pub mod throughput;
+
+/// Of the reasoning; grows whenever the same observation would be judged otherwise.
+pub const VERSION: u32 = 1;

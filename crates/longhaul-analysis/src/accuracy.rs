@@ -1,0 +1,173 @@
+//! How good are the estimators? Synthetic series with known truth, and the errors against it.
+//!
+//! Deterministic from its seed: the same rows for ever, so that a change of an estimator shows.
+//! Units: ratios of the truth; the ramp's end in sample intervals. `coverage_ratio` is the share of
+//! cases whose 95 % interval holds the truth.
+//! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
+
+mod rng;
+mod series;
+
+use crate::limit::shaper;
+use crate::stats::quantile::{quantile, sorted};
+use crate::throughput::goodput::goodput;
+use crate::throughput::ramp;
+use crate::throughput::timeline::Arrivals;
+use rng::Rng;
+use series::{BucketCase, RateCase};
+
+/// Spacing of the synthetic samples.
+const STEP_US: u64 = 100_000;
+/// Cases in each row.
+const CASES: usize = 400;
+
+/// The errors of one method over many cases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub method: &'static str,
+    pub cases: usize,
+    /// Cases in which the method gave a value.
+    pub answered: usize,
+    pub median_error_ratio: f64,
+    pub p90_error_ratio: f64,
+    /// Where the method gives an interval.
+    pub coverage_ratio: Option<f64>,
+}
+
+/// All rows, in a fixed order.
+pub fn rows(seed: u64) -> Vec<Row> {
+    let mut rows = vec![
+        steady("steady goodput, white noise", &mut Rng::new(seed), 0.0),
+        steady(
+            "steady goodput, correlation 0.5",
+            &mut Rng::new(seed ^ 1),
+            0.5,
+        ),
+        steady(
+            "steady goodput, correlation 0.8",
+            &mut Rng::new(seed ^ 2),
+            0.8,
+        ),
+        ramp_end(&mut Rng::new(seed ^ 3)),
+    ];
+    rows.extend(buckets(&mut Rng::new(seed ^ 4)));
+    rows.push(false_buckets(&mut Rng::new(seed ^ 5)));
+    rows
+}
+
+/// Error of the goodput and coverage of its interval, with ramps of 0 to 15 samples and some dips.
+fn steady(method: &'static str, rng: &mut Rng, correlation: f64) -> Row {
+    let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
+    for _ in 0..CASES {
+        let case = RateCase::draw(rng, correlation);
+        let arrivals = Arrivals::from_rates(&case.rates_bps, STEP_US);
+        let found = goodput(&arrivals, ramp::steady(&arrivals, None));
+        let truth = case.truth_bps;
+        if let Some([low, high]) = found.interval_bps {
+            intervals += 1;
+            held += usize::from((low as f64..=high as f64).contains(&truth));
+        }
+        errors.extend(found.bps.map(|bps| (bps as f64 / truth - 1.0).abs()));
+    }
+    Row {
+        coverage_ratio: Some(held as f64 / intervals.max(1) as f64),
+        ..row(method, errors)
+    }
+}
+
+/// Distance of the found end of the ramp from the true one, in samples.
+fn ramp_end(rng: &mut Rng) -> Row {
+    let mut errors = Vec::new();
+    for _ in 0..CASES {
+        let case = RateCase::draw(rng, 0.3);
+        let found = ramp::steady(&Arrivals::from_rates(&case.rates_bps, STEP_US), None);
+        let truth = case.ramp_samples as f64;
+        errors.extend(found.map(|s| (s.from_us as f64 / STEP_US as f64 - truth).abs()));
+    }
+    row("ramp end (samples)", errors)
+}
+
+fn buckets(rng: &mut Rng) -> [Row; 3] {
+    let (mut peak, mut sustained, mut burst) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..CASES {
+        let case = BucketCase::draw(rng);
+        let Some(found) = shaper::find(&Arrivals::from_rates(&case.rates_bps, STEP_US)) else {
+            continue;
+        };
+        peak.push((found.peak_bps / case.peak_bps - 1.0).abs());
+        sustained.push((found.sustained_bps / case.sustained_bps - 1.0).abs());
+        burst.push((found.burst_bytes / case.burst_bytes - 1.0).abs());
+    }
+    [
+        row("shaper peak", peak),
+        row("shaper sustained", sustained),
+        row("shaper burst", burst),
+    ]
+}
+
+/// Shapers found where there are none; the errors are empty unless one was.
+fn false_buckets(rng: &mut Rng) -> Row {
+    let mut errors = Vec::new();
+    for _ in 0..CASES {
+        let case = RateCase::draw(rng, 0.5);
+        errors.extend(shaper::find(&Arrivals::from_rates(&case.rates_bps, STEP_US)).map(|_| 1.0));
+    }
+    row("shaper, none there", errors)
+}
+
+fn row(method: &'static str, errors: Vec<f64>) -> Row {
+    let errors = sorted(errors);
+    Row {
+        method,
+        cases: CASES,
+        answered: errors.len(),
+        median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
+        p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
+        coverage_ratio: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(method: &str) -> Row {
+        rows(1).into_iter().find(|r| r.method == method).unwrap()
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_promise() {
+        for row in rows(1).iter().filter(|r| r.coverage_ratio.is_some()) {
+            let coverage = row.coverage_ratio.unwrap();
+            assert!((0.90..=0.995).contains(&coverage), "{row:?}");
+            assert!(row.median_error_ratio < 0.02, "{row:?}");
+            assert!(row.answered * 100 >= row.cases * 97, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_ramp_is_found_to_two_samples() {
+        let row = find("ramp end (samples)");
+        assert!(
+            row.median_error_ratio <= 1.0 && row.p90_error_ratio <= 3.0,
+            "{row:?}"
+        );
+    }
+
+    #[test]
+    fn shapers_are_found_with_their_numbers_and_only_where_they_are() {
+        let burst = find("shaper burst");
+        assert!(burst.answered * 100 >= burst.cases * 95, "{burst:?}");
+        assert!(
+            burst.median_error_ratio < 0.04 && burst.p90_error_ratio < 0.12,
+            "{burst:?}"
+        );
+        assert!(find("shaper sustained").p90_error_ratio < 0.03);
+        assert!(find("shaper, none there").answered <= 2);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_rows() {
+        assert_eq!(rows(7), rows(7));
+    }
+}

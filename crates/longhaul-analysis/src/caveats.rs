@@ -1,0 +1,152 @@
+//! Within which limits does this measurement itself stand?
+//!
+//! One check per code; each says what was not seen and what that takes from the result.
+
+use crate::limit::scene::Scene;
+use crate::throughput::totals;
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::analysis::Analysis;
+use longhaul_model::report::v1::observation::{Buffer, StreamEnd};
+use longhaul_model::report::v1::plan::Transport;
+use longhaul_model::units::{Bytes, format_duration};
+use std::time::Duration;
+
+/// Fewer intervals than this in the steady part carry no interval of confidence.
+const FEW_INTERVALS: usize = 10;
+/// Cores that the hypervisor took for more than this share of the run.
+const STEAL_RATIO: f64 = 0.05;
+/// All streams alive together for less than this share of the run.
+const TOGETHER_RATIO: f64 = 0.5;
+
+type Check = fn(&Scene, &Analysis) -> Option<Caveat>;
+
+const CHECKS: [Check; 9] = [
+    ramp_only,
+    few_samples,
+    buffer_clipped,
+    clock,
+    missing_counters,
+    host_drops,
+    stream_failed,
+    uneven_streams,
+    stolen_time,
+];
+
+pub fn caveats(scene: &Scene, analysis: &Analysis) -> Vec<Caveat> {
+    CHECKS
+        .iter()
+        .filter_map(|check| check(scene, analysis))
+        .collect()
+}
+
+fn ramp_only(_: &Scene, analysis: &Analysis) -> Option<Caveat> {
+    (analysis.steady.is_none() && analysis.goodput_bps.is_some()).then(|| {
+        Caveat::new(
+            "ramp_only",
+            "No steady part was found; the goodput is that of the last quarter of the run",
+        )
+    })
+}
+
+fn few_samples(scene: &Scene, analysis: &Analysis) -> Option<Caveat> {
+    let span = analysis.steady?;
+    let count = scene.arrivals.within(span.from_us, span.to_us).len();
+    (count < FEW_INTERVALS).then(|| {
+        Caveat::new("few_samples", format!("Only {count} intervals in the steady part; run longer for a trustworthy interval of confidence"))
+    })
+}
+
+fn buffer_clipped(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let of = |place, buffer: Option<Buffer>| {
+        let (asked, granted) = clip(buffer?)?;
+        Some((place, asked, granted))
+    };
+    let found = scene.observation.streams.iter().find_map(|s| {
+        of("receive", s.receiver.receive_buffer).or_else(|| of("send", s.sender.send_buffer))
+    });
+    let (place, asked, granted) = found?;
+    Some(Caveat::new(
+        "buffer_clipped",
+        format!(
+            "Asked for a {place} buffer of {}, the kernel granted {}",
+            Bytes(asked),
+            Bytes(granted)
+        ),
+    ))
+}
+
+/// Asked and granted bytes of a buffer that the kernel made smaller.
+pub fn clip(buffer: Buffer) -> Option<(u64, u64)> {
+    let asked = buffer.asked_bytes?;
+    (buffer.granted_bytes < asked).then_some((asked, buffer.granted_bytes))
+}
+
+fn clock(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let error = scene.observation.clock_error_us?;
+    let interval = scene.plan.interval_us.max(scene.idle_rtt_us.unwrap_or(0));
+    (error > interval).then(|| {
+        let error = format_duration(Duration::from_micros(error));
+        Caveat::new("clock", format!("The ends' clocks could be set to each other only within {error}, more than a sample interval: readings of both ends may not belong together"))
+    })
+}
+
+fn missing_counters(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    if scene.plan.transport != Transport::Tcp {
+        return None;
+    }
+    let missing = |end: &StreamEnd| {
+        let tcp = totals::last(end);
+        tcp.is_none_or(|t| t.receive_window_limited_us.is_none() || t.unsent_bytes.is_none())
+    };
+    let any = scene.observation.streams.iter().any(|s| missing(&s.sender));
+    any.then(|| {
+        let kernel = &scene.observation.ends.sender.host.kernel;
+        Caveat::new("missing_counters", format!("The sender's kernel ({kernel}) gave no or few TCP counters: fewer causes can be told apart"))
+    })
+}
+
+fn host_drops(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let dropped = scene.host_drops();
+    (dropped > 0).then(|| {
+        Caveat::new("interface_drops", format!("Interfaces of the two hosts dropped {dropped} packets during the run: part of the loss is not the path's"))
+    })
+}
+
+fn stream_failed(scene: &Scene, analysis: &Analysis) -> Option<Caveat> {
+    let failed = analysis.totals.stream_errors;
+    let ends = scene
+        .observation
+        .streams
+        .iter()
+        .flat_map(|s| [&s.sender, &s.receiver]);
+    let reason = ends.filter_map(|e| e.error.clone()).next()?;
+    Some(Caveat::new(
+        "stream_failed",
+        format!("{failed} streams ended before their time (the first: {reason})"),
+    ))
+}
+
+fn uneven_streams(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let together = (scene.arrivals.to_us() - scene.arrivals.from_us()) as f64;
+    let elapsed = scene.observation.elapsed_us as f64;
+    let several = scene.observation.streams.len() > 1;
+    (several && together < TOGETHER_RATIO * elapsed).then(|| {
+        let share = 100.0 * together / elapsed;
+        Caveat::new("uneven_streams", format!("All streams ran together for only {share:.0} % of the run; the steady goodput is taken from that time"))
+    })
+}
+
+fn stolen_time(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let ends = &scene.observation.ends;
+    let cores = ends.sender.cores.iter().chain(&ends.receiver.cores);
+    let worst = cores
+        .map(|c| c.steal_us as f64 / c.elapsed_us.max(1) as f64)
+        .reduce(f64::max)?;
+    (worst > STEAL_RATIO).then(|| {
+        let share = 100.0 * worst.min(1.0);
+        Caveat::new(
+            "stolen_time",
+            format!("The hypervisor took {share:.0} % of one core's time"),
+        )
+    })
+}

@@ -1,0 +1,206 @@
+//! Why was it so, and what would help? One file per cause; each answers what would be seen, what
+//! would refute it, which readings it needs, and what to do.
+
+mod application;
+mod autotuning;
+mod cpu;
+mod deep_queue;
+mod host_drops;
+mod options_stripped;
+mod pacing;
+mod path_full;
+mod policer;
+mod random_loss;
+mod reordering;
+mod send_buffer;
+mod shallow_buffer;
+mod shaper;
+mod short_run;
+mod timeouts;
+mod two_limiters;
+mod window_clipped;
+mod window_scaling;
+mod window_size;
+
+use crate::limit::scene::Scene;
+use crate::limit::states::State;
+use crate::limit::verdict::Verdict;
+use crate::throughput::words::name;
+use longhaul_model::report::v1::analysis::{Analysis, Limiter};
+use longhaul_model::report::v1::observation::{End, Host};
+use longhaul_model::report::v1::{Advice, Finding};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// One direction of a run, judged; what every cause looks at.
+pub struct Case<'a> {
+    pub scene: Scene<'a>,
+    pub verdict: Verdict,
+    pub analysis: &'a Analysis,
+}
+
+/// What holds the rate comes first, then what else is wrong.
+const CAUSES: [fn(&Case) -> Option<Finding>; 22] = [
+    short_run::diagnose,
+    window_scaling::diagnose,
+    window_clipped::diagnose,
+    autotuning::diagnose,
+    window_size::diagnose,
+    send_buffer::diagnose,
+    application::sender,
+    application::receiver,
+    cpu::sender,
+    cpu::receiver,
+    pacing::diagnose,
+    policer::diagnose,
+    shaper::diagnose,
+    random_loss::diagnose,
+    path_full::diagnose,
+    two_limiters::diagnose,
+    deep_queue::diagnose,
+    shallow_buffer::diagnose,
+    host_drops::diagnose,
+    reordering::diagnose,
+    timeouts::diagnose,
+    options_stripped::diagnose,
+];
+
+pub fn findings(case: &Case) -> Vec<Finding> {
+    CAUSES.iter().filter_map(|cause| cause(case)).collect()
+}
+
+impl Case<'_> {
+    fn is(&self, limiter: Limiter) -> bool {
+        self.verdict.limiter == limiter
+    }
+
+    fn sender(&self) -> &End {
+        &self.scene.observation.ends.sender
+    }
+
+    fn receiver(&self) -> &End {
+        &self.scene.observation.ends.receiver
+    }
+
+    fn streams(&self) -> u64 {
+        (self.scene.observation.streams.len() as u64).max(1)
+    }
+
+    fn goodput_bps(&self) -> u64 {
+        self.analysis.goodput_bps.unwrap_or(0)
+    }
+
+    fn goodput(&self) -> Rate {
+        Rate::bits_per_second(self.goodput_bps())
+    }
+
+    fn idle_rtt(&self) -> Option<Duration> {
+        self.scene.idle_rtt_us.map(Duration::from_micros)
+    }
+
+    fn rtt_text(&self) -> String {
+        self.idle_rtt()
+            .map_or_else(|| String::from("an unknown RTT"), format_duration)
+    }
+
+    /// The path's capacity, if this run saw the path full.
+    fn capacity_bps(&self) -> Option<u64> {
+        let shares = &self.verdict.shares;
+        let full = shares.state(State::PathFull) + shares.state(State::Sawtooth);
+        (full >= 0.1).then_some(self.scene.level_bps as u64)
+    }
+
+    /// A window for one stream that would do better: for the known capacity, or for what was asked,
+    /// or eight times the present one (then the next limit shows itself).
+    fn better_window(&self, present: u64, asked: Option<u64>) -> u64 {
+        const STEP: u64 = 8;
+        const MOST: u64 = 1 << 30;
+        let full = self
+            .capacity_bps()
+            .zip(self.idle_rtt())
+            .map(|(bps, rtt)| 2 * Rate::bits_per_second(bps).bytes_in(rtt) / self.streams());
+        let wanted = full
+            .or(asked)
+            .unwrap_or(0)
+            .max(present.saturating_mul(STEP).min(MOST));
+        wanted.clamp(1 << 16, MOST).next_power_of_two()
+    }
+
+    /// What a window of `bytes` on every stream would allow.
+    fn allowed_bps(&self, bytes: u64) -> Option<u64> {
+        Rate::over(bytes.saturating_mul(self.streams()), self.idle_rtt()?).map(Rate::as_bps)
+    }
+
+    /// Goodput to be expected when the limiter is lifted so far: only where the capacity is known.
+    fn expected_bps(&self, lifted_to_bps: Option<u64>) -> Option<u64> {
+        let capacity = self.capacity_bps()?;
+        Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
+    }
+
+    /// `; behind it comes …` or that it is not known.
+    fn behind(&self) -> String {
+        self.analysis.next_limit.as_ref().map_or_else(
+            || String::from("; what comes behind it is unknown until measured"),
+            |b| format!("; behind it comes {}: {}", name(b.limiter), b.why),
+        )
+    }
+}
+
+/// A finding to be filled, with the verdict's own confidence.
+fn finding(case: &Case, cause: &str, summary: String) -> Finding {
+    Finding {
+        cause: cause.to_owned(),
+        summary,
+        confidence_ratio: case.analysis.confidence_ratio,
+        supports: Vec::new(),
+        contradicts: Vec::new(),
+        advice: Vec::new(),
+    }
+}
+
+fn advice(place: &str, text: String) -> Advice {
+    Advice {
+        place: place.to_owned(),
+        text,
+        command: None,
+        expected_bps: None,
+    }
+}
+
+/// The host's name, or the place when it has none.
+fn host_name<'h>(host: &'h Host, place: &'h str) -> &'h str {
+    if host.name.is_empty() {
+        place
+    } else {
+        &host.name
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn rate(bps: u64) -> Rate {
+    Rate::bits_per_second(bps)
+}
+
+fn bytes(amount: u64) -> Bytes {
+    Bytes(amount)
+}
+
+/// `state 93 %` for the evidence.
+fn share_of(case: &Case, state: State) -> String {
+    format!(
+        "{} of the bytes moved in state {}",
+        percent(case.verdict.shares.state(state)),
+        state.word()
+    )
+}
+
+fn protocol(end: &End, name: &str) -> u64 {
+    let dotted = end
+        .protocol
+        .iter()
+        .find(|(key, _)| key.rsplit('.').next() == Some(name));
+    dotted.map_or(0, |(_, grown)| *grown)
+}

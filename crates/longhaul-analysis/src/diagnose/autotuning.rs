@@ -1,0 +1,101 @@
+//! Is the most that the kernel lets the receive buffer grow to too small for this path?
+//!
+//! We would see: no buffer asked, the sender held by the window, and a window near half of tcp_rmem's
+//! most. Refuted by: a window far below that (then autotuning has not got there).
+//! Needs: `tcpi_rwnd_limited`, `tcpi_snd_wnd`, tcp_rmem. To do: raise tcp_rmem on the receiver, and
+//! tcp_wmem on the sender with it.
+//!
+//! Source: Linux grants about half of the buffer as window (tcp_adv_win_scale 1). Units: bytes.
+//! Wrong when: a middlebox rewrites windows.
+
+use super::{Advice, Case, advice, bytes, finding, host_name, rate, share_of};
+use crate::limit::bounds;
+use crate::limit::states::State;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// A window of this share of tcp_rmem's most has got there.
+const REACHED_RATIO: f64 = 0.4;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let asked = case.scene.observation.streams.iter().any(|s| {
+        s.receiver
+            .receive_buffer
+            .is_some_and(|b| b.asked_bytes.is_some())
+    });
+    if !case.is(Limiter::ReceiveWindow) || asked || case.scene.plan.receive_buffer_bytes.is_some() {
+        return None;
+    }
+    let window = bounds::windows_seen(&case.scene)? / case.streams();
+    let host = host_name(&case.receiver().host, "the receiver");
+    let most = case.receiver().host.tcp_rmem_bytes.map(|r| r[2]);
+    let summary = format!(
+        "The receive window of {host} grew to {} and no further; per {} that is {} a stream{}",
+        bytes(window),
+        case.rtt_text(),
+        rate(case.allowed_bps(window)? / case.streams()),
+        case.behind(),
+    );
+    let mut found = finding(case, "receive_autotuning", summary);
+    found.supports.push(share_of(case, State::WindowClip));
+    if let Some(most) = most {
+        let reached = window as f64 >= REACHED_RATIO * most as f64;
+        let text = format!(
+            "tcp_rmem lets the buffer grow to {}, about half of it window",
+            bytes(most)
+        );
+        if reached {
+            found.supports.push(text)
+        } else {
+            found.contradicts.push(text)
+        }
+    }
+    found.advice = advices(case, window, most.unwrap_or(2 * window));
+    Some(found)
+}
+
+fn advices(case: &Case, window: u64, most: u64) -> Vec<Advice> {
+    let wanted = case.better_window(window, None).saturating_mul(2).max(most);
+    let [receive, send] = [case.receiver(), case.sender()];
+    let triple = |now: Option<[u64; 3]>, default: [u64; 2]| {
+        let [least, usual] = now.map_or(default, |v| [v[0], v[1]]);
+        format!("{least} {usual} {wanted}")
+    };
+    let rmem = triple(receive.host.tcp_rmem_bytes, [4096, 131_072]);
+    let wmem = triple(send.host.tcp_wmem_bytes, [4096, 16_384]);
+    let expected_bps = case.expected_bps(case.allowed_bps(wanted / 2));
+    let mut all = vec![Advice {
+        command: Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\"")),
+        expected_bps,
+        ..advice(
+            "receiver",
+            format!(
+                "Let the buffer of {} grow to {}",
+                host_name(&receive.host, "the receiver"),
+                bytes(wanted)
+            ),
+        )
+    }];
+    if send.host.tcp_wmem_bytes.is_none_or(|w| w[2] < wanted) {
+        all.push(Advice {
+            command: Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\"")),
+            expected_bps,
+            ..advice(
+                "sender",
+                format!(
+                    "And that of {} likewise",
+                    host_name(&send.host, "the sender")
+                ),
+            )
+        });
+    }
+    let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64) * case.streams();
+    all.push(Advice {
+        command: Some(format!("longhaul test -P {streams} …")),
+        ..advice(
+            "initiator",
+            format!("Without touching the hosts: {streams} streams have the same window together"),
+        )
+    });
+    all
+}

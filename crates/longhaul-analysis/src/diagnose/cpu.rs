@@ -1,0 +1,88 @@
+//! Is an end short of processor?
+//!
+//! We would see: its stream thread running, or waiting for a core, nearly all of the time; at the
+//! receiver with unread data or a shut window besides. Refuted by: a thread asleep in its call.
+//! Needs: thread CPU time and the scheduler's run delay. To do: more streams over more cores, larger
+//! segments, offloads, or fewer neighbours on the cores.
+//!
+//! Source: /proc/thread-self/schedstat. Units: shares of time. Error: one interval.
+//! Wrong when: interrupts, not threads, fill the core; then the cores' softirq share tells.
+
+use super::{Case, advice, finding, host_name, percent, share_of};
+use crate::limit::intervals::{Interval, Thread};
+use crate::limit::states::State;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::{Core, End};
+
+/// Waiting for a core longer than running on it: neighbours, not work, are the cause.
+const CROWDED_RATIO: f64 = 1.0;
+/// A core with this share of softirq is busy with packets.
+const SOFTIRQ_RATIO: f64 = 0.5;
+
+pub fn sender(case: &Case) -> Option<Finding> {
+    if !case.is(Limiter::CpuSender) {
+        return None;
+    }
+    diagnose(case, case.sender(), "sender", State::SenderCpu, |i| {
+        i.sender
+    })
+}
+
+pub fn receiver(case: &Case) -> Option<Finding> {
+    if !case.is(Limiter::CpuReceiver) {
+        return None;
+    }
+    diagnose(case, case.receiver(), "receiver", State::ReceiverCpu, |i| {
+        i.receiver
+    })
+}
+
+fn diagnose(
+    case: &Case,
+    end: &End,
+    place: &str,
+    state: State,
+    thread: fn(&Interval) -> Thread,
+) -> Option<Finding> {
+    let mean = |of: fn(Thread) -> Option<f64>| {
+        let readings: Vec<f64> = case.scene.judged().filter_map(|i| of(thread(i))).collect();
+        (!readings.is_empty()).then(|| readings.iter().sum::<f64>() / readings.len() as f64)
+    };
+    let cpu = mean(|t| t.cpu)?;
+    let wait = mean(|t| t.core_wait).unwrap_or(0.0);
+    let host = host_name(&end.host, place);
+    let crowded = wait > CROWDED_RATIO * cpu;
+    let why = if crowded {
+        "other work holds its cores"
+    } else {
+        "moving the bytes fills its core"
+    };
+    let summary = format!(
+        "{host} ({place}) is short of processor: the stream threads run {} of the time and wait for a core {}; {why}",
+        percent(cpu),
+        percent(wait),
+    );
+    let mut found = finding(case, &format!("cpu_{place}"), summary);
+    found.supports.push(share_of(case, state));
+    found.supports.extend(busy_cores(&end.cores));
+    let text = if crowded {
+        format!(
+            "Give the test cores of its own on {host} (`--affinity`), or stop what else runs there"
+        )
+    } else {
+        format!(
+            "On {host}: more streams over more cores, larger segments (MTU 9000), segmentation and receive offloads on"
+        )
+    };
+    found.advice.push(advice(place, text));
+    Some(found)
+}
+
+fn busy_cores(cores: &[Core]) -> Option<String> {
+    let share = |c: &Core| c.softirq_us as f64 / c.elapsed_us.max(1) as f64;
+    let worst = cores.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let softirq = share(worst);
+    (softirq >= SOFTIRQ_RATIO)
+        .then(|| format!("core {} spent {} in softirq", worst.index, percent(softirq)))
+}

@@ -1,0 +1,31 @@
+//! Was the rate held by pacing?
+//!
+//! We would see: each stream at the pacing rate that was asked for, with nothing else in the way.
+//! Refuted by: a rate well below it. Needs: the plan, `tcpi_pacing_rate`. To do: pace higher.
+//! Source: SO_MAX_PACING_RATE of socket(7). Units: bit/s, headers included, so goodput is 3 to 5 %
+//! lower. Wrong when: a queueing discipline paces besides.
+
+use super::{Case, advice, finding, rate};
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let asked = case
+        .scene
+        .plan
+        .pacing_bps
+        .filter(|_| case.is(Limiter::Pacing))?;
+    let summary = format!(
+        "You asked each of {} streams to be paced at {}, and {} is what that gives{}",
+        case.streams(),
+        rate(asked),
+        case.goodput(),
+        case.behind(),
+    );
+    let mut found = finding(case, "pacing", summary);
+    found.advice.push(advice(
+        "initiator",
+        String::from("Pace higher, or not at all, to find what the path can carry"),
+    ));
+    Some(found)
+}

@@ -1,0 +1,38 @@
+//! Is there nothing to mend, because the path is full?
+//!
+//! We would see: a standing queue or a rate that no window moves, in most of the run, and a goodput
+//! near its own best level. Refuted by: any limiter of the hosts, or a low steady rate.
+//! Needs: RTT, arrivals. To do: nothing.
+//!
+//! Units: bit/s. Wrong when: other traffic shares the path; then this is the free part of it.
+
+use super::{Case, Finding, finding, percent, rate};
+use crate::limit::states::State;
+use crate::limit::verdict::PRIMARY_RATIO;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// Goodput near the level that was reached.
+const NEAR_RATIO: f64 = 0.85;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let share = case.verdict.shares.limiter(Limiter::PathCapacity);
+    let near = case.goodput_bps() as f64 >= NEAR_RATIO * case.scene.level_bps;
+    let bucket = case.scene.policed.is_some() || case.scene.bucket.is_some();
+    if !case.is(Limiter::PathCapacity) || share < PRIMARY_RATIO || !near || bucket {
+        return None;
+    }
+    let summary = format!(
+        "Nothing to mend: the path is full at {}",
+        rate(case.goodput_bps())
+    );
+    let mut found = finding(case, "path_full", summary);
+    found.supports.push(super::share_of(case, State::PathFull));
+    let sawtooth = case.verdict.shares.state(State::Sawtooth);
+    if sawtooth > 0.0 {
+        found.supports.push(format!(
+            "{} while growing back after a full queue dropped",
+            percent(sawtooth)
+        ));
+    }
+    Some(found)
+}

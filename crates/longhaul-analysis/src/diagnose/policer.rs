@@ -1,0 +1,49 @@
+//! Does a policer on the path drop what exceeds a rate?
+//!
+//! We would see: losses in clumps with no queue before them, and a rate that they hold to a lid.
+//! Refuted by: round trips that rise before the losses (a queue, so a shaper or a full link).
+//! Needs: retransmissions and RTT of all streams. To do: send no faster than the rate allows.
+//!
+//! Source: Flach et al., SIGCOMM 2016 ([`crate::limit::policer`]). Units: bit/s, bytes.
+//! Wrong when: a link's queue is too short to show; it then acts the same.
+
+use super::{Advice, Case, advice, bytes, finding, rate};
+use longhaul_model::report::v1::Finding;
+use longhaul_model::units::format_duration;
+use std::time::Duration;
+
+/// Just under the policed rate: at 95 % losses went from double digits to near none.
+const PACE_RATIO: f64 = 0.95;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let policed = case.scene.policed?;
+    let rho = policed.rate_bps as u64;
+    let burst = policed.burst_bytes as u64;
+    let summary = format!(
+        "Policed to about {}: what exceeds it is dropped, {:.2} % of the segments (burst passed first: about {})",
+        rate(rho),
+        policed.loss_ratio * 100.0,
+        bytes(burst),
+    );
+    let mut found = finding(case, "policer", summary);
+    found.supports.push(format!(
+        "{} intervals with loss, the round trip at its idle value in nearly all",
+        policed.loss_slots
+    ));
+    found.supports.push(format!(
+        "goodput is {:.1} × what random loss of this size would allow",
+        policed.over_bound
+    ));
+    let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
+    found.contradicts.push(format!(
+        "a full link with a queue shorter than {threshold} would look the same"
+    ));
+    let each = (policed.rate_bps * PACE_RATIO) as u64 / case.streams();
+    found.advice.push(Advice {
+        command: Some(format!("longhaul test --pacing {each} …")),
+        expected_bps: Some((policed.rate_bps * PACE_RATIO) as u64),
+        ..advice("sender", format!("Pace each stream to {} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", rate(each)))
+    });
+    found.advice.push(advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper in place of the policer would keep the packets")));
+    Some(found)
+}

@@ -1,0 +1,87 @@
+//! Does the path lose packets without being full?
+//!
+//! We would see: retransmissions while the round trip stays near its idle value, and a goodput near
+//! what this loss allows. Refuted by: a queue before the losses, losses in clumps with a goodput far
+//! above that bound (a policer), or drops counted by the hosts themselves.
+//! Needs: retransmissions, RTT. To do: look for the dirty link; meanwhile a congestion control that
+//! does not take loss for congestion, or more streams.
+//!
+//! Source: Mathis 1997; RFC 9438. Units: bit/s. Error: our experiment gave 1.3 × the bound.
+//! Wrong when: a queue too short to be seen overflows.
+
+use super::{Advice, Case, advice, finding, percent, rate, share_of};
+use crate::limit::states::State;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// Goodput over bound of random loss lies between these.
+const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    if !case.is(Limiter::Loss) {
+        return None;
+    }
+    let lost = case.scene.retransmitted_segments();
+    let loss = case
+        .scene
+        .loss_ratio()
+        .or(case.analysis.totals.loss_ratio)?;
+    let bound = case
+        .analysis
+        .bounds
+        .iter()
+        .find(|b| b.limiter == Limiter::Loss);
+    let allows = bound.map_or(String::new(), |b| {
+        format!("; this loss allows about {}", rate(b.rate_bps))
+    });
+    let summary = format!(
+        "{:.3} % of the segments ({lost}) were lost without a queue: at {} TCP reaches {}{allows}",
+        loss * 100.0,
+        case.rtt_text(),
+        case.goodput(),
+    );
+    let mut found = finding(case, "random_loss", summary);
+    found.supports.push(share_of(case, State::Loss));
+    found.supports.push(share_of(case, State::Recovering));
+    if let Some(bound) = bound {
+        let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
+        let text = format!("goodput is {} of the bound of random loss", percent(ratio));
+        if NEAR_BOUND.contains(&ratio) {
+            found.supports.push(text)
+        } else {
+            found.contradicts.push(text)
+        }
+    }
+    found.advice = advices(case);
+    Some(found)
+}
+
+fn advices(case: &Case) -> Vec<Advice> {
+    let mut all = vec![
+        advice(
+            "path",
+            String::from(
+                "Look for a dirty link, a duplex mismatch, weak optics or an overrun device: error counters of every interface on the way",
+            ),
+        ),
+        Advice {
+            command: Some(String::from(
+                "ethtool -S <interface> | grep -iE 'err|drop|crc|miss'",
+            )),
+            ..advice(
+                "receiver",
+                String::from("Look at the receiver's own interface first"),
+            )
+        },
+    ];
+    if !case.scene.is_bbr() {
+        all.push(Advice {
+            command: Some(String::from("longhaul test --congestion bbr …")),
+            ..advice(
+                "sender",
+                String::from("As a stopgap, BBR does not slow down for random loss"),
+            )
+        });
+    }
+    all
+}

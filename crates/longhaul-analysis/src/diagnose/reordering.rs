@@ -1,0 +1,56 @@
+//! Were retransmissions needless, because packets only overtook each other?
+//!
+//! We would see: the receiver reporting duplicates (DSACK) for a good part of the retransmissions,
+//! or many segments out of order with little loss. Refuted by: retransmissions that were needed.
+//! Needs: `tcpi_dsack_dups`, `tcpi_reord_seen`, `tcpi_rcv_ooopack`. To do: per-flow load balancing.
+//!
+//! Source: RFC 2883; thresholds from facts. Units: segments. Wrong when: acknowledgements, not data,
+//! were lost (spurious timeouts).
+
+use super::{Case, advice, finding, percent};
+use crate::throughput::totals;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::observation::{Stream, Tcp};
+
+/// Needless retransmissions above this share of all.
+const NEEDLESS_RATIO: f64 = 0.3;
+/// Segments out of order above this share of all, with a tenth of that lost.
+const DISORDER_RATIO: f64 = 0.01;
+const LEAST_SEGMENTS: u64 = 10;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let streams = &case.scene.observation.streams;
+    let sum = |of: &dyn Fn(&Stream) -> Option<u64>| -> u64 {
+        streams.iter().filter_map(of).fold(0, u64::saturating_add)
+    };
+    let sender = |of: fn(&Tcp) -> Option<u64>| sum(&|s| of(totals::last(&s.sender)?));
+    let receiver = |of: fn(&Tcp) -> Option<u64>| sum(&|s| of(totals::last(&s.receiver)?));
+    let duplicates = sender(|t| t.dsack_duplicates);
+    let again = case.scene.retransmitted_segments();
+    let disordered = receiver(|t| t.out_of_order_segments);
+    let arrived = receiver(|t| t.segments_in);
+    let needless = duplicates as f64 / again.max(1) as f64;
+    let disorder = disordered as f64 / arrived.max(1) as f64;
+    let by_dsack = duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO;
+    let by_disorder = disordered >= LEAST_SEGMENTS
+        && disorder > DISORDER_RATIO
+        && (again as f64) < 0.1 * disordered as f64;
+    if !by_dsack && !by_disorder {
+        return None;
+    }
+    let summary = format!(
+        "Packets overtake each other: {} of the retransmissions were needless, {:.2} % of the segments came out of order",
+        percent(needless.min(1.0)),
+        disorder.min(1.0) * 100.0,
+    );
+    let mut found = finding(case, "reordering", summary);
+    found.confidence_ratio = 0.7;
+    found.supports.push(format!(
+        "{duplicates} duplicates reported by the receiver, {again} segments sent again"
+    ));
+    found.advice.push(advice(
+        "path",
+        String::from("Look for load balancing per packet, or a link bundle that splits flows"),
+    ));
+    Some(found)
+}

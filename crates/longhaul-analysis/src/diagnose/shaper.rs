@@ -1,0 +1,35 @@
+//! Does a shaper let a burst pass quickly and then hold the flow to less?
+//!
+//! We would see: a lasting step down in the arrivals, level before and after, with a standing queue
+//! after it. Refuted by: losses without a queue (a policer), a sloping rate (other traffic).
+//! Needs: arrivals at the receiver, RTT. To do: quote the sustained rate; short tests over-report.
+//!
+//! Source: [`crate::limit::shaper`]. Units: bit/s, bytes. Error: burst right to 2 %.
+//! Wrong when: competing traffic arrives once and stays.
+
+use super::{Case, advice, bytes, finding, rate};
+use longhaul_model::report::v1::Finding;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let bucket = case.scene.bucket?;
+    let summary = format!(
+        "Shaped: {} for the first {}, then {}; tests shorter than the burst report too much",
+        rate(bucket.peak_bps as u64),
+        bytes(bucket.burst_bytes as u64),
+        rate(bucket.sustained_bps as u64),
+    );
+    let mut found = finding(case, "shaper", summary);
+    found.confidence_ratio = found.confidence_ratio.max(0.8);
+    let knee = bucket.knee_us.saturating_sub(case.scene.arrivals.from_us()) as f64 / 1e6;
+    found.supports.push(format!(
+        "the rate stepped down once, {knee:.2} s into the run, and stayed level on both sides"
+    ));
+    found.advice.push(advice(
+        "path",
+        format!(
+            "Plan with {}; the operator's contract should name peak, sustained rate and burst",
+            rate(bucket.sustained_bps as u64)
+        ),
+    ));
+    Some(found)
+}

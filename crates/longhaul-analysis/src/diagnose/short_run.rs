@@ -1,0 +1,71 @@
+//! Was the run too short for its path?
+//!
+//! We would see: fewer than twenty round trips, or less than ten times the time that slow start needs.
+//! Refuted by: a rate that settled and stayed. Needs: idle RTT, arrivals. To do: run longer.
+//!
+//! Source: slow start doubles per round trip from ten segments (RFC 6928): RTT × log2(BDP / IW).
+//! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
+
+use super::{Advice, Case, advice, finding, format_duration};
+use crate::limit::verdict::SHORT_TRIPS;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+use std::time::Duration;
+
+/// The ramp should be a tenth of the run at most.
+const RAMPS: u32 = 10;
+/// RFC 6928: initial window, ten segments of 1460 bytes.
+const INITIAL_WINDOW_BYTES: f64 = 14_600.0;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let rtt = case.idle_rtt()?;
+    let elapsed = Duration::from_micros(case.scene.observation.elapsed_us);
+    let ramp = slow_start(case, rtt);
+    let trips = elapsed.as_micros() / rtt.as_micros().max(1);
+    let needed = ramp
+        .saturating_mul(RAMPS)
+        .max(rtt.saturating_mul(SHORT_TRIPS as u32));
+    let is_ramp = case.is(Limiter::Ramp);
+    // A rate held by a window, an application or a processor is as true after a short run.
+    let of_path = is_ramp
+        || matches!(
+            case.verdict.limiter,
+            Limiter::PathCapacity | Limiter::Loss | Limiter::Unknown
+        );
+    if !is_ramp && (!of_path || elapsed >= needed) {
+        return None;
+    }
+    let summary = format!(
+        "The run is short for its path: {} or {trips} round trips, where slow start alone takes about {} to this rate; the steady rate is {}",
+        format_duration(elapsed),
+        format_duration(ramp),
+        if case.analysis.steady.is_some() {
+            "less sure for it"
+        } else {
+            "unknown"
+        },
+    );
+    let mut found = finding(case, "short_run", summary);
+    found.confidence_ratio = if is_ramp {
+        case.analysis.confidence_ratio
+    } else {
+        0.6
+    };
+    let seconds = needed
+        .as_secs_f64()
+        .max(elapsed.as_secs_f64() * 2.0)
+        .ceil()
+        .max(1.0);
+    found.advice.push(Advice {
+        command: Some(format!("longhaul test -t {seconds} …")),
+        ..advice("initiator", format!("Run for {seconds} s or longer"))
+    });
+    Some(found)
+}
+
+/// Round trips of doubling from the initial window to what is in flight, times the round trip.
+fn slow_start(case: &Case, rtt: Duration) -> Duration {
+    let each = case.goodput().bytes_in(rtt) as f64 / case.streams() as f64;
+    let trips = (each / INITIAL_WINDOW_BYTES).max(1.0).log2();
+    Duration::try_from_secs_f64(rtt.as_secs_f64() * trips).unwrap_or(Duration::MAX)
+}

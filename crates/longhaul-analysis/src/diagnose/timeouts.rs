@@ -1,0 +1,40 @@
+//! Did retransmission timeouts stop the flow?
+//!
+//! We would see: `tcpi_total_rto_time` taking a noticeable part of the run, or stalled intervals.
+//! Refuted by: its absence; on kernels before 6.7 only stalls can be seen. Needs: that counter.
+//! To do: find what loses whole bursts or the last segments of one.
+//!
+//! Source: Linux `struct tcp_info`. Units: shares of the run. Wrong when: the far end was down.
+
+use super::{Case, advice, finding, percent};
+use crate::limit::states::State;
+use crate::throughput::totals;
+use longhaul_model::report::v1::Finding;
+
+const LEAST_RATIO: f64 = 0.05;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let streams = &case.scene.observation.streams;
+    let readings = streams.iter().filter_map(|s| {
+        let tcp = totals::last(&s.sender)?;
+        Some((
+            tcp.timeout_us? as f64 / s.sender.duration_us.max(1) as f64,
+            tcp.timeouts.unwrap_or(0),
+        ))
+    });
+    let (share, count) = readings
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .unwrap_or((0.0, 0));
+    let stalled = case.verdict.shares.state(State::StalledRto);
+    if share.max(stalled) <= LEAST_RATIO {
+        return None;
+    }
+    let summary = format!(
+        "Retransmission timeouts stopped the flow: {} of the run in the worst stream ({count} timeouts)",
+        percent(share.max(stalled).min(1.0)),
+    );
+    let mut found = finding(case, "timeouts", summary);
+    found.confidence_ratio = 0.8;
+    found.advice.push(advice("path", String::from("Whole windows or the ends of bursts are lost: look for a policer, a shallow queue, or an overshoot of slow start (cap the window near 1.5 × BDP)")));
+    Some(found)
+}

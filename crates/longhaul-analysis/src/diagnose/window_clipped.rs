@@ -1,0 +1,82 @@
+//! Did the kernel grant a smaller receive buffer than was asked, and is that the rate?
+//!
+//! We would see: granted below asked, the sender held by the receive window, goodput × RTT near what
+//! was granted. Refuted by: a rate well above granted / RTT, or another limiter.
+//! Needs: the buffer read back, `tcpi_rwnd_limited`. To do: raise `net.core.rmem_max` on the
+//! receiver, or set no buffer and let the kernel size it.
+//!
+//! Source: socket(7): SO_RCVBUF is cut to rmem_max, then doubled for bookkeeping. Units: bytes.
+//! Wrong when: the kernel counts headers of small segments against the buffer; then the rate is lower.
+
+use super::{Advice, Case, advice, bytes, finding, host_name, percent, rate, share_of};
+use crate::caveats::clip;
+use crate::limit::states::State;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// The rate proves the window when it is within this of window / RTT.
+const NEAR_RATIO: f64 = 0.25;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    if !case.is(Limiter::ReceiveWindow) {
+        return None;
+    }
+    let buffers = case
+        .scene
+        .observation
+        .streams
+        .iter()
+        .filter_map(|s| s.receiver.receive_buffer);
+    let (buffer, (asked, granted)) = buffers.filter_map(|b| Some((b, clip(b)?))).next()?;
+    let host = host_name(&case.receiver().host, "the receiver");
+    let allowed = case.allowed_bps(granted)?;
+    let summary = format!(
+        "Asked for a receive buffer of {}, {host} granted {} (Linux stores twice that: {} B); per {} that is {}{}",
+        bytes(asked),
+        bytes(granted),
+        buffer.stored_bytes,
+        case.rtt_text(),
+        rate(allowed),
+        case.behind(),
+    );
+    let mut found = finding(case, "receive_window", summary);
+    found.supports.push(share_of(case, State::WindowClip));
+    let off = case.goodput_bps() as f64 / allowed.max(1) as f64 - 1.0;
+    let measured = format!(
+        "goodput {} is {} from granted buffer / RTT",
+        case.goodput(),
+        percent(off.abs())
+    );
+    if off.abs() <= NEAR_RATIO {
+        found.supports.push(measured)
+    } else {
+        found.contradicts.push(measured)
+    }
+    found.advice = advices(case, host, granted, asked);
+    Some(found)
+}
+
+fn advices(case: &Case, host: &str, granted: u64, asked: u64) -> Vec<Advice> {
+    let wanted = case.better_window(granted, Some(asked));
+    let most = case
+        .receiver()
+        .host
+        .tcp_rmem_bytes
+        .map_or(String::new(), |r| {
+            format!(" (it may then grow to tcp_rmem's {})", bytes(r[2]))
+        });
+    vec![
+        Advice {
+            command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),
+            expected_bps: case.expected_bps(case.allowed_bps(wanted)),
+            ..advice(
+                "receiver",
+                format!("Let {host} grant buffers up to {}", bytes(wanted)),
+            )
+        },
+        advice(
+            "initiator",
+            format!("Or set no buffer, and {host} sizes it by itself{most}"),
+        ),
+    ]
+}

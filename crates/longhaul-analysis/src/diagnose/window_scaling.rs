@@ -1,0 +1,66 @@
+//! Is the window kept below 64 KiB because window scaling is not in force?
+//!
+//! We would see: the scaling option absent on the connection, windows of at most 65535 bytes.
+//! Refuted by: any larger window. Needs: `tcpi_options`, `tcpi_snd_wnd`.
+//! To do: switch it on where it is off; where it is on at both ends, something between strips it.
+//!
+//! Source: RFC 7323, section 2. Units: bytes. Wrong when: the buffer itself is below 64 KiB, where
+//! scaling changes nothing.
+
+use super::{Advice, Case, advice, finding, host_name, rate};
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::observation::Host;
+
+/// The most that 16 bits can say.
+const UNSCALED_BYTES: u64 = 65_535;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let streams = &case.scene.observation.streams;
+    let unscaled = streams.iter().any(|s| {
+        let options = [s.sender.options, s.receiver.options];
+        options.into_iter().flatten().any(|o| !o.window_scaling)
+    });
+    let windows = streams.iter().flat_map(|s| &s.sender.samples);
+    let widest = windows
+        .filter_map(|s| s.tcp.as_ref()?.peer_window_bytes)
+        .max();
+    if !unscaled || widest.is_some_and(|bytes| bytes > UNSCALED_BYTES) {
+        return None;
+    }
+    let allowed = case.allowed_bps(UNSCALED_BYTES)?;
+    let off = [(case.sender(), "sender"), (case.receiver(), "receiver")]
+        .into_iter()
+        .find(|(end, _)| is_off(&end.host));
+    let culprit = off.map_or_else(
+        || String::from("both ends have it on, so a device between them strips the option"),
+        |(end, place)| format!("{} has it switched off", host_name(&end.host, place)),
+    );
+    let summary = format!(
+        "Window scaling is not in force: at most 64 KiB per {} and stream, {} in all; {culprit}",
+        case.rtt_text(),
+        rate(allowed),
+    );
+    let mut found = finding(case, "no_window_scaling", summary);
+    found
+        .supports
+        .push(format!("no window above {UNSCALED_BYTES} B was seen"));
+    found.advice.push(match off {
+        Some((_, place)) => Advice {
+            command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
+            ..advice(place, String::from("Switch window scaling on"))
+        },
+        None => advice(
+            "path",
+            String::from(
+                "Find the device that strips TCP options; until then use parallel streams",
+            ),
+        ),
+    });
+    Some(found)
+}
+
+fn is_off(host: &Host) -> bool {
+    host.sysctl
+        .get("net.ipv4.tcp_window_scaling")
+        .is_some_and(|value| value.trim() == "0")
+}

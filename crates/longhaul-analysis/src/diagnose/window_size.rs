@@ -1,0 +1,52 @@
+//! Was the receive buffer granted as asked, but asked too small?
+//!
+//! We would see: an explicit receive buffer, granted in full, and the sender held by the window.
+//! Refuted by: a clipped grant (then the kernel is the cause), or no request at all.
+//! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: ask for more, or for nothing.
+//! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
+
+use super::{Advice, Case, advice, bytes, finding, rate, share_of};
+use crate::caveats::clip;
+use crate::limit::bounds;
+use crate::limit::states::State;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::analysis::Limiter;
+
+pub fn diagnose(case: &Case) -> Option<Finding> {
+    let buffers = || {
+        case.scene
+            .observation
+            .streams
+            .iter()
+            .filter_map(|s| s.receiver.receive_buffer)
+    };
+    let asked = case
+        .scene
+        .plan
+        .receive_buffer_bytes
+        .or_else(|| buffers().find_map(|b| b.asked_bytes))?;
+    if !case.is(Limiter::ReceiveWindow) || buffers().any(|b| clip(b).is_some()) {
+        return None;
+    }
+    let window = bounds::windows_seen(&case.scene).unwrap_or(asked) / case.streams();
+    let summary = format!(
+        "The receive buffer that was asked for ({}) gives a window of {}; per {} that is {} a stream{}",
+        bytes(asked),
+        bytes(window),
+        case.rtt_text(),
+        rate(case.allowed_bps(window)? / case.streams()),
+        case.behind(),
+    );
+    let mut found = finding(case, "receive_window", summary);
+    found.supports.push(share_of(case, State::WindowClip));
+    let wanted = case.better_window(asked, None);
+    found.advice.push(Advice {
+        command: Some(format!("longhaul test --window {wanted} …")),
+        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
+        ..advice(
+            "initiator",
+            format!("Ask for {} or more, or for nothing", bytes(wanted)),
+        )
+    });
+    Some(found)
+}

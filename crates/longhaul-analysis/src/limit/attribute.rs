@@ -1,0 +1,95 @@
+//! How much of the transfer did each state hold?
+//!
+//! Every judged interval of every stream weighs as many bytes as it delivered; a stalled interval,
+//! which delivers none, weighs what the stream would have delivered at its mean rate.
+//! Units: shares, summing to 1. Wrong when: nothing was sampled; then all is `unknown`.
+
+use super::scene::Scene;
+use super::states::{self, State};
+use longhaul_model::report::v1::analysis::{Limiter, Share};
+use std::collections::BTreeMap;
+
+/// Shares by state, greatest first, and sums over them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shares {
+    by_state: Vec<(State, f64)>,
+}
+
+pub fn attribute(scene: &Scene) -> Shares {
+    let mut weights: BTreeMap<State, f64> = BTreeMap::new();
+    for stream in &scene.streams {
+        let bytes: f64 = stream.iter().map(|i| i.delivered_bytes).sum();
+        let time: f64 = stream.iter().map(|i| i.length_us() as f64).sum();
+        let mean = if bytes > 0.0 {
+            bytes / time.max(1.0)
+        } else {
+            1.0
+        };
+        for (interval, state) in stream.iter().zip(states::of_stream(scene, stream)) {
+            if !scene.is_judged(interval) {
+                continue;
+            }
+            let usual = mean * interval.length_us() as f64;
+            let weight = match state {
+                State::StalledRto => interval.delivered_bytes.max(usual),
+                _ if bytes > 0.0 => interval.delivered_bytes,
+                _ => usual,
+            };
+            *weights.entry(state).or_default() += weight;
+        }
+    }
+    Shares::of(weights)
+}
+
+impl Shares {
+    fn of(weights: BTreeMap<State, f64>) -> Shares {
+        let total: f64 = weights.values().sum();
+        if !(total.is_finite() && total > 0.0) {
+            return Shares {
+                by_state: vec![(State::Unknown, 1.0)],
+            };
+        }
+        let shares = weights
+            .into_iter()
+            .filter(|w| w.1 > 0.0)
+            .map(|(s, w)| (s, w / total));
+        let mut by_state: Vec<(State, f64)> = shares.collect();
+        by_state.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        Shares { by_state }
+    }
+
+    pub fn state(&self, state: State) -> f64 {
+        self.by_state
+            .iter()
+            .find(|s| s.0 == state)
+            .map_or(0.0, |s| s.1)
+    }
+
+    pub fn limiter(&self, limiter: Limiter) -> f64 {
+        self.by_state
+            .iter()
+            .filter(|s| s.0.limiter() == limiter)
+            .map(|s| s.1)
+            .sum()
+    }
+
+    /// Limiters with their shares, greatest first.
+    pub fn limiters(&self) -> Vec<(Limiter, f64)> {
+        let mut sums: BTreeMap<Limiter, f64> = BTreeMap::new();
+        for (state, share) in &self.by_state {
+            *sums.entry(state.limiter()).or_default() += share;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        sums
+    }
+
+    pub fn published(&self) -> Vec<Share> {
+        let shares = self.by_state.iter().map(|(state, share)| Share {
+            state: state.word().to_owned(),
+            limiter: state.limiter(),
+            share_ratio: *share,
+        });
+        shares.collect()
+    }
+}

@@ -1,0 +1,330 @@
+//! What would each limit allow, and which one would hold next?
+//!
+//! window × 8 / RTT; Mathis and CUBIC from the loss; the path where it was seen full; processor time
+//! per byte; the interfaces; what was asked for. A limit that cannot be computed is left out.
+//!
+//! Sources: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7); Units: bit/s of payload.
+//! Error: windows include what lies in the queue, so their bound holds at the idle RTT.
+//! Wrong when: limits interact (more window, more loss); a bound is not a promise.
+
+use super::scene::Scene;
+use super::states::State;
+use super::verdict::Verdict;
+use crate::throughput::totals;
+use longhaul_model::report::v1::analysis::{Bound, Limiter};
+use longhaul_model::report::v1::observation::{Buffer, End, Stream, StreamEnd, Tcp};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// Mathis: √(3/2), an acknowledgement per segment.
+const MATHIS: f64 = 1.22;
+/// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
+const CUBIC: f64 = 1.054;
+/// Losses below this number give no rate of loss.
+const LEAST_LOST: u64 = 5;
+/// A bound below this share of what was measured is refuted by it.
+const REFUTED_RATIO: f64 = 0.9;
+/// A thread busy for less than this says nothing about its greatest rate.
+const LEAST_BUSY: f64 = 0.05;
+
+/// What one stream can carry at this loss (segments lost over sent); `None` without loss.
+pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    if !(mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0) {
+        return None;
+    }
+    let mathis = MATHIS * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt());
+    let cubic = CUBIC * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25));
+    Some(mathis.max(cubic))
+}
+
+/// The rate at which `window_bytes` per `rtt_us` flow.
+pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
+    Rate::over(window_bytes, Duration::from_micros(rtt_us)).map(Rate::as_bps)
+}
+
+/// Bounds that the measurement does not refute, least first.
+pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec<Bound> {
+    let mut all: Vec<Bound> = [
+        receive_window(scene, verdict),
+        send_buffer(scene, verdict),
+        path(scene, verdict, goodput_bps),
+        loss(scene, verdict),
+        pacing(scene),
+        asked(scene.plan.write_rate_bps, "the sender was asked to write"),
+        asked(scene.plan.read_rate_bps, "the receiver was asked to read"),
+        processor(scene, goodput_bps, Limiter::CpuSender),
+        processor(scene, goodput_bps, Limiter::CpuReceiver),
+        interface(&scene.observation.ends.sender, "sender"),
+        interface(&scene.observation.ends.receiver, "receiver"),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(bucket(scene))
+    .collect();
+    let floor = goodput_bps.unwrap_or(0) as f64 * REFUTED_RATIO;
+    all.retain(|b| b.limiter == verdict.limiter || b.rate_bps as f64 >= floor);
+    all.sort_by(|a, b| a.rate_bps.cmp(&b.rate_bps).then(a.limiter.cmp(&b.limiter)));
+    all
+}
+
+/// The least bound of another kind than the verdict's.
+pub fn next(bounds: &[Bound], verdict: &Verdict) -> Option<Bound> {
+    bounds
+        .iter()
+        .find(|b| b.limiter != verdict.limiter)
+        .cloned()
+}
+
+fn round_trip(scene: &Scene) -> Option<(u64, String)> {
+    let us = scene.idle_rtt_us?;
+    Some((us, format_duration(Duration::from_micros(us))))
+}
+
+/// Sum over the streams; `None` if one of them has no reading.
+fn over(scene: &Scene, of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
+    let carrying = scene
+        .observation
+        .streams
+        .iter()
+        .filter(|s| s.receiver.bytes > 0);
+    let readings: Option<Vec<u64>> = carrying.map(of).collect();
+    readings
+        .filter(|r| !r.is_empty())
+        .map(|r| r.into_iter().fold(0, u64::saturating_add))
+}
+
+fn greatest(end: &StreamEnd, of: fn(&Tcp) -> Option<u64>) -> Option<u64> {
+    end.samples.iter().filter_map(|s| of(s.tcp.as_ref()?)).max()
+}
+
+/// The greatest windows the receiver showed to the senders, all streams together.
+pub fn windows_seen(scene: &Scene) -> Option<u64> {
+    over(scene, |s| {
+        greatest(&s.sender, |t| t.peer_window_bytes)
+            .or(greatest(&s.receiver, |t| t.own_window_bytes))
+    })
+}
+
+/// The most that was outstanding at once, all streams together.
+pub fn outstanding_seen(scene: &Scene) -> Option<u64> {
+    over(scene, |s| greatest(&s.sender, |t| Some(t.unacked_bytes)))
+}
+
+fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
+    let (rtt_us, rtt) = round_trip(scene)?;
+    let seen = windows_seen(scene)?;
+    // A window that nobody pressed against may still grow: half of tcp_rmem's most, by default.
+    let most = match (verdict.limiter, scene.plan.receive_buffer_bytes) {
+        (Limiter::ReceiveWindow, _) | (_, Some(_)) => seen,
+        (_, None) => {
+            let streams = scene.observation.streams.len() as u64;
+            let grows_to = scene
+                .observation
+                .ends
+                .receiver
+                .host
+                .tcp_rmem_bytes
+                .map(|r| r[2] / 2);
+            seen.max(grows_to?.saturating_mul(streams))
+        }
+    };
+    Some(Bound {
+        limiter: Limiter::ReceiveWindow,
+        rate_bps: window_bound_bps(most, rtt_us)?,
+        why: format!(
+            "receive window of {} in each round trip of {rtt}",
+            Bytes(most)
+        ),
+    })
+}
+
+fn send_buffer(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
+    let (rtt_us, rtt) = round_trip(scene)?;
+    if verdict.limiter == Limiter::SendBuffer {
+        let held = outstanding_seen(scene)?;
+        return Some(Bound {
+            limiter: Limiter::SendBuffer,
+            rate_bps: window_bound_bps(held, rtt_us)?,
+            why: format!(
+                "{} outstanding, all that the send buffers hold, per {rtt}",
+                Bytes(held)
+            ),
+        });
+    }
+    let stored = |b: Buffer| b.stored_bytes.max(b.granted_bytes);
+    let most = if scene.plan.send_buffer_bytes.is_some() {
+        over(scene, |s| s.sender.send_buffer.map(stored))?
+    } else {
+        let each = scene.observation.ends.sender.host.tcp_wmem_bytes?[2];
+        each.saturating_mul(scene.observation.streams.len() as u64)
+    };
+    Some(Bound {
+        limiter: Limiter::SendBuffer,
+        rate_bps: window_bound_bps(most, rtt_us)?,
+        why: format!("send buffer of {} in each round trip of {rtt}", Bytes(most)),
+    })
+}
+
+/// Only a path that was seen full has a known capacity.
+fn path(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Option<Bound> {
+    let full = verdict.shares.state(State::PathFull) + verdict.shares.state(State::Sawtooth);
+    let rate_bps = match verdict.limiter {
+        Limiter::PathCapacity => goodput_bps?,
+        _ if full >= 0.1 => scene.level_bps as u64,
+        _ => return None,
+    };
+    let why = format!("the path was full at {}", Rate::bits_per_second(rate_bps));
+    Some(Bound {
+        limiter: Limiter::PathCapacity,
+        rate_bps,
+        why,
+    })
+}
+
+fn loss(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
+    // Losses that full queues or buckets make follow the rate; they do not set it.
+    let own = matches!(
+        verdict.limiter,
+        Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper
+    );
+    if own || scene.retransmitted_segments() < LEAST_LOST || scene.is_bbr() {
+        return None;
+    }
+    let (rtt_us, rtt) = round_trip(scene)?;
+    let ratio = scene.loss_ratio()?;
+    let streams = &scene.observation.streams;
+    let mss = streams
+        .iter()
+        .filter_map(|s| Some(totals::last(&s.sender)?.mss_bytes))
+        .max()?;
+    let one = loss_bound_bps(mss as f64, rtt_us as f64 / 1e6, ratio)?;
+    Some(Bound {
+        limiter: Limiter::Loss,
+        rate_bps: (one * streams.len() as f64) as u64,
+        why: format!(
+            "loss of {:.3} % with segments of {mss} B at {rtt}",
+            ratio * 100.0
+        ),
+    })
+}
+
+fn pacing(scene: &Scene) -> Option<Bound> {
+    let each = scene.plan.pacing_bps?;
+    let streams = scene.observation.streams.len() as u64;
+    Some(Bound {
+        limiter: Limiter::Pacing,
+        rate_bps: each.saturating_mul(streams),
+        why: format!(
+            "paced to {} on each of {streams} streams",
+            Rate::bits_per_second(each)
+        ),
+    })
+}
+
+fn asked(rate_bps: Option<u64>, what: &str) -> Option<Bound> {
+    let rate_bps = rate_bps?;
+    Some(Bound {
+        limiter: Limiter::Application,
+        rate_bps,
+        why: format!("{what} no faster than {}", Rate::bits_per_second(rate_bps)),
+    })
+}
+
+/// The busiest stream thread's share of a core, scaled to a whole one.
+fn processor(scene: &Scene, goodput_bps: Option<u64>, which: Limiter) -> Option<Bound> {
+    let busy = |s: &Stream| {
+        let end = if which == Limiter::CpuSender {
+            &s.sender
+        } else {
+            &s.receiver
+        };
+        let share = end.cpu_us? as f64 / end.duration_us.max(1) as f64;
+        share.is_finite().then_some(share.min(1.0))
+    };
+    let busiest = scene
+        .observation
+        .streams
+        .iter()
+        .filter_map(busy)
+        .reduce(f64::max)?;
+    let rate_bps = (goodput_bps? as f64 / busiest.max(LEAST_BUSY)) as u64;
+    let place = if which == Limiter::CpuSender {
+        "sender"
+    } else {
+        "receiver"
+    };
+    (busiest >= LEAST_BUSY).then(|| Bound {
+        limiter: which,
+        rate_bps,
+        why: format!(
+            "the {place}'s busiest thread used {:.0} % of a core",
+            busiest * 100.0
+        ),
+    })
+}
+
+fn interface(end: &End, place: &str) -> Option<Bound> {
+    let interface = end.host.interface.as_ref()?;
+    let rate_bps = interface.speed_bps.filter(|bps| *bps > 0)?;
+    let speed = Rate::bits_per_second(rate_bps);
+    Some(Bound {
+        limiter: Limiter::PathCapacity,
+        rate_bps,
+        why: format!(
+            "interface {} of the {place} runs at {speed}",
+            interface.name
+        ),
+    })
+}
+
+fn bucket(scene: &Scene) -> Option<Bound> {
+    let (limiter, rate_bps, what) = match (scene.policed, scene.bucket) {
+        (Some(policed), _) => (
+            Limiter::Policer,
+            policed.rate_bps,
+            "a policer drops what exceeds",
+        ),
+        (None, Some(bucket)) => (
+            Limiter::Shaper,
+            bucket.sustained_bps,
+            "a shaper holds the flow to",
+        ),
+        (None, None) => return None,
+    };
+    let rate_bps = rate_bps as u64;
+    let why = format!("{what} {}", Rate::bits_per_second(rate_bps));
+    Some(Bound {
+        limiter,
+        rate_bps,
+        why,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_bounds_follow_mathis_at_home_and_cubic_far_away() {
+        // (mss, rtt s, loss, expected Mbit/s, which)
+        let table = [
+            (1460.0, 0.040, 0.00136, 9.66, "Mathis, as measured at 40 ms"),
+            (1460.0, 0.172, 0.001, 3.40, "CUBIC"),
+            (8960.0, 0.172, 0.000_001, 3711.0, "CUBIC"),
+        ];
+        for (mss, rtt, loss, expected, which) in table {
+            let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
+            assert!(
+                (got / expected - 1.0).abs() < 0.02,
+                "{which}: {got} not {expected}"
+            );
+        }
+        assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
+    }
+
+    #[test]
+    fn a_window_per_round_trip_is_a_rate() {
+        assert_eq!(window_bound_bps(65_536, 160_000), Some(3_276_800));
+        assert_eq!(window_bound_bps(65_536, 0), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! What did both ends of a stream do between two readings of the sender?
+//!
+//! Differences of cumulative counters over the sender's sample intervals (joined until they last one
+//! round trip), with the receiver's counters interpolated to the same times.
+//!
+//! Units: shares of the interval's time, 0 to 1; bytes; microseconds.
+//! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
+//! Wrong when: the responder's clock is off by more than an interval.
+
+use crate::throughput::timeline::Track;
+use longhaul_model::report::v1::observation::{Sample, Stream, StreamEnd, Tcp};
+
+/// How one stream thread spent an interval, as shares of its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Thread {
+    /// Inside blocking calls.
+    pub blocked: f64,
+    pub cpu: Option<f64>,
+    /// Runnable, without a core.
+    pub core_wait: Option<f64>,
+}
+
+impl Thread {
+    /// Running or wanting to run; absent without a reading of CPU time.
+    pub fn demand(self) -> Option<f64> {
+        Some((self.cpu? + self.core_wait.unwrap_or(0.0)).min(1.0))
+    }
+
+    /// Asleep inside its call: waiting for room (sender) or data (receiver).
+    pub fn asleep(self) -> f64 {
+        (self.blocked - self.demand().unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Neither in a call nor running: the application had something else in mind.
+    pub fn elsewhere(self) -> f64 {
+        (1.0 - self.blocked.max(self.demand().unwrap_or(0.0))).max(0.0)
+    }
+}
+
+/// One interval of one stream. An absent field was not read.
+#[derive(Debug, Clone, Default)]
+pub struct Interval<'a> {
+    pub from_us: u64,
+    pub to_us: u64,
+    /// Taken by the receiving application.
+    pub delivered_bytes: f64,
+    pub sender: Thread,
+    pub receiver: Thread,
+    /// The sender's TCP_INFO at the end of the interval.
+    pub tcp: Option<&'a Tcp>,
+    pub rtt_us: Option<u64>,
+    pub acked_bytes: Option<u64>,
+    pub retransmitted_segments: Option<u64>,
+    /// Limited by the receive window, of the interval's time.
+    pub window_limited: Option<f64>,
+    pub buffer_limited: Option<f64>,
+    /// In recovery from retransmission timeouts, of the interval's time.
+    pub in_timeout: Option<f64>,
+    /// Unread at the receiver, median of the interval's samples.
+    pub unread_bytes: Option<u64>,
+    /// Advertised by the receiver.
+    pub own_window_bytes: Option<u64>,
+}
+
+impl Interval<'_> {
+    pub fn length_us(&self) -> u64 {
+        self.to_us.saturating_sub(self.from_us)
+    }
+}
+
+/// The intervals of one stream, none shorter than `least_us` but the last.
+pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
+    let far = Far::of(&stream.receiver);
+    let start = Sample {
+        at_us: stream.sender.started_us,
+        ..Sample::default()
+    };
+    let mut before = &start;
+    let mut intervals = Vec::new();
+    let samples = &stream.sender.samples;
+    for (i, sample) in samples.iter().enumerate() {
+        let length = sample.at_us.saturating_sub(before.at_us);
+        let last = i + 1 == samples.len();
+        if length == 0 || (length < least_us && !last) {
+            continue;
+        }
+        intervals.push(between(before, sample, &far));
+        before = sample;
+    }
+    intervals
+}
+
+fn between<'a>(before: &Sample, now: &'a Sample, far: &Far) -> Interval<'a> {
+    let (from_us, to_us) = (before.at_us, now.at_us);
+    let length = (to_us - from_us) as f64;
+    let share = |us: Option<u64>| us.map(|us| (us as f64 / length).clamp(0.0, 1.0));
+    let grown = |of: fn(&Tcp) -> Option<u64>| {
+        let earlier = before.tcp.as_ref().and_then(of).unwrap_or(0);
+        now.tcp.as_ref().and_then(of)?.checked_sub(earlier)
+    };
+    let own = |of: fn(&Sample) -> Option<u64>| of(now)?.checked_sub(of(before).unwrap_or(0));
+    Interval {
+        from_us,
+        to_us,
+        delivered_bytes: far.bytes.at(to_us) - far.bytes.at(from_us),
+        sender: Thread {
+            blocked: share(own(|s| Some(s.blocked_us))).unwrap_or(0.0),
+            cpu: share(own(|s| s.cpu_us)),
+            core_wait: share(own(|s| s.core_wait_us)),
+        },
+        receiver: far.thread(from_us, to_us),
+        tcp: now.tcp.as_ref(),
+        rtt_us: now.tcp.as_ref().map(|t| t.rtt_us).filter(|us| *us > 0),
+        acked_bytes: grown(|t| t.bytes_acked),
+        retransmitted_segments: grown(|t| Some(t.retransmitted_segments)),
+        window_limited: share(grown(|t| t.receive_window_limited_us)),
+        buffer_limited: share(grown(|t| t.send_buffer_limited_us)),
+        in_timeout: share(grown(|t| t.timeout_us)),
+        unread_bytes: far.unread(from_us, to_us),
+        own_window_bytes: far.window(to_us),
+    }
+}
+
+/// The receiver's counters, readable at any time.
+struct Far<'a> {
+    bytes: Track,
+    blocked: Counter,
+    cpu: Counter,
+    core_wait: Counter,
+    end: &'a StreamEnd,
+}
+
+impl<'a> Far<'a> {
+    fn of(end: &'a StreamEnd) -> Far<'a> {
+        Far {
+            bytes: Track::of(end),
+            blocked: Counter::of(end, |s| Some(s.blocked_us)),
+            cpu: Counter::of(end, |s| s.cpu_us),
+            core_wait: Counter::of(end, |s| s.core_wait_us),
+            end,
+        }
+    }
+
+    fn thread(&self, from_us: u64, to_us: u64) -> Thread {
+        Thread {
+            blocked: self.blocked.share(from_us, to_us).unwrap_or(0.0),
+            cpu: self.cpu.share(from_us, to_us),
+            core_wait: self.core_wait.share(from_us, to_us),
+        }
+    }
+
+    fn unread(&self, from_us: u64, to_us: u64) -> Option<u64> {
+        let within = self
+            .end
+            .samples
+            .iter()
+            .filter(|s| s.at_us > from_us && s.at_us <= to_us);
+        let mut readings: Vec<u64> = within.filter_map(|s| s.queue_bytes).collect();
+        readings.sort_unstable();
+        readings.get(readings.len() / 2).copied()
+    }
+
+    fn window(&self, to_us: u64) -> Option<u64> {
+        let until = self.end.samples.iter().rev().filter(|s| s.at_us <= to_us);
+        until
+            .filter_map(|s| s.tcp.as_ref()?.own_window_bytes)
+            .next()
+    }
+}
+
+/// A cumulative time of the receiver's thread, interpolated between its samples.
+struct Counter {
+    points: Vec<(u64, u64)>,
+}
+
+impl Counter {
+    fn of(end: &StreamEnd, reading: fn(&Sample) -> Option<u64>) -> Counter {
+        let mut points = vec![(end.started_us, 0)];
+        for sample in &end.samples {
+            let (last_at, last) = points[points.len() - 1];
+            match reading(sample) {
+                Some(value) if sample.at_us > last_at && value >= last => {
+                    points.push((sample.at_us, value));
+                }
+                _ => {}
+            }
+        }
+        Counter { points }
+    }
+
+    /// Growth per time over the part of the span that was sampled; `None` when none of it was.
+    fn share(&self, from_us: u64, to_us: u64) -> Option<f64> {
+        let (first, last) = (self.points[0].0, self.points[self.points.len() - 1].0);
+        let (from, to) = (from_us.max(first), to_us.min(last));
+        (to > from).then(|| ((self.at(to) - self.at(from)) / (to - from) as f64).clamp(0.0, 1.0))
+    }
+
+    fn at(&self, at_us: u64) -> f64 {
+        let after = self.points.partition_point(|p| p.0 <= at_us).max(1);
+        let (from, low) = self.points[after - 1];
+        let Some((to, high)) = self.points.get(after).copied() else {
+            return low as f64;
+        };
+        low as f64 + (high - low) as f64 * (at_us - from) as f64 / (to - from) as f64
+    }
+}

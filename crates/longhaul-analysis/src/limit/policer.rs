@@ -1,0 +1,215 @@
+//! Does a policer throw away what exceeds a rate, without queueing it?
+//!
+//! Two looks at losses that no queue preceded. *Replay* (Flach et al., SIGCOMM 2016, constants of its
+//! public code): fill a bucket at the rate found between first and last loss and empty it by what
+//! passed; if the loss times find it equally empty, and emptier than the loss-free times, it is a
+//! bucket. *Bursts*: the losses come in clumps, and the goodput is far above what the same loss would
+//! allow if it were random (Mathis 1997).
+//!
+//! All streams share the one bucket. Units: bit/s, bytes. Error: the rate is the goodput between
+//! losses, a few per cent below the true one; the burst is known to one interval's bytes.
+//! Wrong when: a link's queue is too short to be seen in the round trip (it then acts as a bucket),
+//! or intervals are much longer than the bucket's refill.
+
+use super::bounds::loss_bound_bps;
+use super::scene::Scene;
+use crate::stats::quantile::{median, quantile, sorted};
+use crate::stats::robust::{mad_scale, mean_and_deviation};
+use crate::throughput::totals;
+
+/// Lost segments below which nothing is said (Flach: 15 lost and 15 passed).
+const LEAST_LOST: f64 = 15.0;
+/// Retransmissions below this share are within the reach of random loss and overshoot.
+const LEAST_LOSS_RATIO: f64 = 0.002;
+/// Slots with loss: the replay needs a pattern, clumps need a repetition.
+const LEAST_REPLAY_SLOTS: usize = 5;
+const LEAST_BURST_SLOTS: usize = 2;
+/// Losses preceded by a queue (Flach: at most a fifth).
+const MOST_QUEUED_RATIO: f64 = 0.2;
+/// Loss fills outside the tolerance, and pass fills below the loss level (Flach).
+const MOST_LOSS_OUTSIDE: f64 = 0.1;
+const MOST_PASS_BELOW: f64 = 0.03;
+/// Tolerance: two round trips at the rate (Flach), and a quarter of a slot for our coarser time.
+const TOLERANCE_RTTS: f64 = 2.0;
+const TOLERANCE_SLOTS: f64 = 0.25;
+/// With losses in nearly every slot only a bucket keeps the rate as flat as this.
+const DENSE_RATIO: f64 = 0.6;
+const DENSE_SCATTER: f64 = 0.04;
+/// Goodput beyond the bound of random loss: random loss itself gave 1.3, a policer 5.9.
+const LEAST_OVER_BOUND: f64 = 2.5;
+const LEAST_OVER_BOUND_REPLAY: f64 = 1.5;
+/// Variance over mean of the losses per slot: 1 for random loss.
+const LEAST_CLUMPING: f64 = 4.0;
+/// A policed rate has a lid: its quick intervals stay near the mean.
+const MOST_TOP_RATIO: f64 = 1.6;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policed {
+    pub from_us: u64,
+    pub rate_bps: f64,
+    pub burst_bytes: f64,
+    pub loss_ratio: f64,
+    /// Goodput over the bound that random loss of this size would set.
+    pub over_bound: f64,
+    pub loss_slots: usize,
+}
+
+/// A stretch of time, all streams together.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    from_us: u64,
+    to_us: u64,
+    bytes: f64,
+    lost: f64,
+    queued: bool,
+}
+
+impl Slot {
+    fn seconds(&self) -> f64 {
+        (self.to_us - self.from_us) as f64 / 1e6
+    }
+}
+
+pub fn find(scene: &Scene) -> Option<Policed> {
+    let slots = slots(scene);
+    let losing: Vec<usize> = (0..slots.len()).filter(|i| slots[*i].lost >= 1.0).collect();
+    let lost: f64 = slots.iter().map(|s| s.lost).sum();
+    let loss_ratio = scene.loss_ratio()?;
+    let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
+    let plain = lost >= LEAST_LOST
+        && loss_ratio >= LEAST_LOSS_RATIO
+        && queued <= MOST_QUEUED_RATIO * losing.len() as f64
+        && losing.len() >= LEAST_BURST_SLOTS
+        && !scene.dropped_by_hosts();
+    if !plain {
+        return None;
+    }
+    let (first, last) = (losing[0], losing[losing.len() - 1]);
+    // The slot of the first loss still holds the burst; what follows is at the policed rate.
+    let held = slots
+        .get(first + 1..=last)
+        .filter(|held| !held.is_empty())?;
+    let seconds: f64 = held.iter().map(Slot::seconds).sum();
+    let rate_bps = held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds;
+    let over_bound = rate_bps / random_bound_bps(scene, loss_ratio)?;
+    let found =
+        dense(held) || replayed(scene, held, rate_bps, over_bound) || bursts(held, over_bound);
+    (rate_bps > 0.0 && found).then(|| Policed {
+        from_us: slots[first].from_us,
+        rate_bps,
+        burst_bytes: burst_bytes(&slots[..=first], rate_bps),
+        loss_ratio,
+        over_bound,
+        loss_slots: losing.len(),
+    })
+}
+
+fn random_bound_bps(scene: &Scene, loss_ratio: f64) -> Option<f64> {
+    let streams = &scene.observation.streams;
+    let mss = streams
+        .iter()
+        .filter_map(|s| Some(totals::last(&s.sender)?.mss_bytes))
+        .max()?;
+    let rtt_s = scene.idle_rtt_us? as f64 / 1e6;
+    loss_bound_bps(mss as f64, rtt_s, loss_ratio).map(|one| one * streams.len() as f64)
+}
+
+/// Loss in nearly every slot, and yet the rate does not move.
+fn dense(held: &[Slot]) -> bool {
+    let losing = held.iter().filter(|s| s.lost >= 1.0).count();
+    let rates: Vec<f64> = held.iter().map(|s| s.bytes / s.seconds()).collect();
+    let level = median(rates.iter().copied()).unwrap_or(0.0);
+    losing >= LEAST_REPLAY_SLOTS
+        && losing as f64 >= DENSE_RATIO * held.len() as f64
+        && mad_scale(&rates).is_some_and(|scatter| scatter < DENSE_SCATTER * level)
+}
+
+fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {
+    let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
+    for slot in held {
+        fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
+        if slot.lost >= 1.0 {
+            on_loss.push(fill)
+        } else {
+            on_pass.push(fill)
+        }
+    }
+    if on_loss.len() < LEAST_REPLAY_SLOTS || on_pass.len() < LEAST_REPLAY_SLOTS {
+        return false;
+    }
+    let middle = |fills: &[f64]| median(fills.iter().copied()).unwrap_or(0.0);
+    let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
+    let trip = rate_bps / 8.0 * scene.idle_rtt_us.unwrap_or(0) as f64 / 1e6;
+    let grain = rate_bps / 8.0 * TOLERANCE_SLOTS * held[0].seconds();
+    let level = middle(&on_loss);
+    let outside = |f: &&f64| (**f - level).abs() > TOLERANCE_RTTS * trip + grain;
+    let below = |f: &&f64| **f < level - 0.75 * trip - grain;
+    over_bound >= LEAST_OVER_BOUND_REPLAY
+        && middle(&on_pass) > level
+        && mean(&on_pass) > mean(&on_loss)
+        && on_loss.iter().filter(outside).count() as f64 <= MOST_LOSS_OUTSIDE * on_loss.len() as f64
+        && on_pass.iter().filter(below).count() as f64 <= MOST_PASS_BELOW * on_pass.len() as f64
+}
+
+fn bursts(held: &[Slot], over_bound: f64) -> bool {
+    let losses: Vec<f64> = held.iter().map(|s| s.lost).collect();
+    let rates = sorted(held.iter().map(|s| s.bytes / s.seconds()));
+    let Some((mean, deviation)) = mean_and_deviation(&losses) else {
+        return false;
+    };
+    let top = quantile(&rates, 0.95).unwrap_or(0.0);
+    let level = rates.iter().sum::<f64>() / rates.len() as f64;
+    over_bound >= LEAST_OVER_BOUND
+        && deviation * deviation >= LEAST_CLUMPING * mean
+        && top <= MOST_TOP_RATIO * level
+}
+
+/// What passed above the rate before the first loss: the bucket, which was full when it began.
+fn burst_bytes(until_loss: &[Slot], rate_bps: f64) -> f64 {
+    until_loss.iter().fold(0.0, |used: f64, slot| {
+        (used + slot.bytes - rate_bps / 8.0 * slot.seconds()).max(0.0)
+    })
+}
+
+/// The finest stream's intervals as common time, with the losses of all streams laid on them.
+fn slots(scene: &Scene) -> Vec<Slot> {
+    let Some(grid) = scene.streams.iter().max_by_key(|s| s.len()) else {
+        return Vec::new();
+    };
+    let losses: Vec<Vec<(u64, f64)>> = scene.streams.iter().map(|s| cumulative(s)).collect();
+    let lost_by = |at: u64| losses.iter().map(|points| read(points, at)).sum::<f64>();
+    let mut before_queued = false;
+    let mut slots = Vec::with_capacity(grid.len());
+    for interval in grid {
+        let (from_us, to_us) = (interval.from_us, interval.to_us);
+        let seconds = interval.length_us() as f64 / 1e6;
+        let now_queued = interval
+            .rtt_us
+            .is_some_and(|rtt| scene.inflated(rtt as f64));
+        slots.push(Slot {
+            from_us,
+            to_us,
+            bytes: scene.arrivals.rate_between_bps(from_us, to_us) * seconds / 8.0,
+            lost: lost_by(to_us) - lost_by(from_us),
+            queued: now_queued || before_queued,
+        });
+        before_queued = now_queued;
+    }
+    slots
+}
+
+fn cumulative(stream: &[super::intervals::Interval]) -> Vec<(u64, f64)> {
+    let mut sum = 0.0;
+    let grown = stream.iter().map(|i| {
+        sum += i.retransmitted_segments.unwrap_or(0) as f64;
+        (i.to_us, sum)
+    });
+    grown.collect()
+}
+
+fn read(points: &[(u64, f64)], at: u64) -> f64 {
+    points
+        .partition_point(|p| p.0 <= at)
+        .checked_sub(1)
+        .map_or(0.0, |i| points[i].1)
+}

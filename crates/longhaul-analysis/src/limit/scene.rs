@@ -1,0 +1,211 @@
+//! What is true of the run as a whole, before any single interval is judged?
+//!
+//! The intervals of all streams, the arrivals they add up to, the idle round trip, the level that
+//! the rate reached, and whether a token bucket stood in the way.
+//!
+//! Units: bit/s, microseconds. Wrong when: streams take different routes (one idle RTT for all).
+
+use super::intervals::{self, Interval};
+use super::policer::{self, Policed};
+use super::shaper::{self, Bucket};
+use crate::stats::quantile::{median, quantile, sorted};
+use crate::stats::robust::mad_scale;
+use crate::throughput::rtt;
+use crate::throughput::timeline::Arrivals;
+use longhaul_model::report::v1::analysis::Span;
+use longhaul_model::report::v1::observation::{Observation, StreamEnd};
+use longhaul_model::report::v1::plan::Plan;
+
+/// A standing queue: this much above the idle round trip, in time and as a share of it.
+const QUEUE_US: f64 = 2000.0;
+const QUEUE_RATIO: f64 = 0.1;
+/// The level of the rate: all but the quickest tenth of the intervals stay below.
+const LEVEL_QUANTILE: f64 = 0.9;
+/// A rate whose intervals scatter less than this is flat: held by something that does not move.
+const FLAT_RATIO: f64 = 0.04;
+/// Flatness cannot be seen in fewer intervals.
+const FLAT_LEAST: usize = 8;
+/// Retransmitted segments that drops on the own interface explain when they are this share of them.
+const HOST_DROP_RATIO: f64 = 0.2;
+
+pub struct Scene<'a> {
+    pub plan: &'a Plan,
+    pub observation: &'a Observation,
+    pub arrivals: Arrivals,
+    /// One list per stream of the observation, in its order.
+    pub streams: Vec<Vec<Interval<'a>>>,
+    pub steady: Option<Span>,
+    pub idle_rtt_us: Option<u64>,
+    /// The rate that all streams together reached and held.
+    pub level_bps: f64,
+    /// The steady part scatters less than [`FLAT_RATIO`].
+    pub flat: bool,
+    pub bucket: Option<Bucket>,
+    pub policed: Option<Policed>,
+}
+
+impl<'a> Scene<'a> {
+    pub fn of(plan: &'a Plan, observation: &'a Observation) -> Scene<'a> {
+        let arrivals = Arrivals::of(observation);
+        let idle_rtt_us = rtt::idle_us(observation);
+        let least_us = idle_rtt_us.unwrap_or(0);
+        let streams: Vec<_> = observation
+            .streams
+            .iter()
+            .map(|s| intervals::of_stream(s, least_us))
+            .collect();
+        let rates = sorted(arrivals.rates_bps());
+        let mut scene = Scene {
+            plan,
+            observation,
+            steady: crate::throughput::ramp::steady(&arrivals, plan.warm_up_us),
+            level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
+            flat: false,
+            bucket: shaper::find(&arrivals),
+            policed: None,
+            arrivals,
+            streams,
+            idle_rtt_us,
+        };
+        scene.policed = policer::find(&scene);
+        scene.settle_bucket();
+        scene.flat = scene.is_flat();
+        scene
+    }
+
+    /// What comes after the knee is the steady part; a step without a standing queue, or one that
+    /// the sender's own window or application explains, is no shaper.
+    fn settle_bucket(&mut self) {
+        if self.policed.is_some() || !self.queued_after_knee() {
+            self.bucket = None;
+        }
+        if let (Some(bucket), None) = (self.bucket, self.plan.warm_up_us) {
+            let to_us = self.arrivals.to_us();
+            self.steady = Some(Span {
+                from_us: bucket.knee_us,
+                to_us,
+            });
+            self.level_bps = bucket.sustained_bps;
+        }
+    }
+
+    /// A shaper queues what it does not let pass, so the round trip stands above the idle one.
+    fn queued_after_knee(&self) -> bool {
+        let Some(bucket) = self.bucket else {
+            return false;
+        };
+        let after = self
+            .streams
+            .iter()
+            .flatten()
+            .filter(|i| i.from_us >= bucket.knee_us);
+        let readings: Vec<bool> = after
+            .filter_map(|i| Some(self.inflated(i.rtt_us? as f64)))
+            .collect();
+        let queued = readings.iter().filter(|q| **q).count();
+        queued * 2 >= readings.len() && !readings.is_empty()
+    }
+
+    fn is_flat(&self) -> bool {
+        let Some(span) = self.steady else {
+            return false;
+        };
+        let bins = self.arrivals.within(span.from_us, span.to_us);
+        let rates: Vec<f64> = bins.iter().map(|b| b.rate_bps()).collect();
+        let level = median(rates.iter().copied()).unwrap_or(0.0);
+        let scatter = mad_scale(&rates).unwrap_or(f64::INFINITY);
+        rates.len() >= FLAT_LEAST && level > 0.0 && scatter < FLAT_RATIO * level
+    }
+
+    /// This round trip holds a queue.
+    pub fn inflated(&self, rtt_us: f64) -> bool {
+        self.idle_rtt_us
+            .is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
+    }
+
+    pub fn queue_threshold_us(&self) -> f64 {
+        QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64)
+    }
+
+    /// Intervals of all streams in the steady part (or in the whole run).
+    pub fn judged(&self) -> impl Iterator<Item = &Interval<'a>> {
+        self.streams.iter().flatten().filter(|i| self.is_judged(i))
+    }
+
+    pub fn is_judged(&self, interval: &Interval) -> bool {
+        self.steady.is_none_or(|span| interval.to_us > span.from_us)
+    }
+
+    pub fn is_bbr(&self) -> bool {
+        let named = |end: &StreamEnd| {
+            end.congestion_control
+                .as_deref()
+                .map(|n| n.starts_with("bbr"))
+        };
+        self.observation
+            .streams
+            .iter()
+            .any(|s| named(&s.sender) == Some(true))
+    }
+
+    pub fn retransmitted_segments(&self) -> u64 {
+        let grown = self
+            .streams
+            .iter()
+            .flatten()
+            .filter_map(|i| i.retransmitted_segments);
+        grown.fold(0, u64::saturating_add)
+    }
+
+    /// Segments of payload that left the sender, from counters or from bytes over segment size.
+    pub fn sent_segments(&self) -> Option<u64> {
+        let streams = &self.observation.streams;
+        let counts = streams.iter().map(|s| {
+            let tcp = crate::throughput::totals::last(&s.sender)?;
+            tcp.data_segments_out
+                .or_else(|| s.sender.bytes.checked_div(tcp.mss_bytes))
+        });
+        let counts: Option<Vec<u64>> = counts.collect();
+        counts
+            .filter(|c| !c.is_empty())
+            .map(|c| c.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Share of the sent segments that had to be sent again.
+    pub fn loss_ratio(&self) -> Option<f64> {
+        let sent = self.sent_segments().filter(|n| *n > 0)?;
+        Some((self.retransmitted_segments() as f64 / sent as f64).min(1.0))
+    }
+
+    /// Packets that the two hosts themselves dropped, by their own counters.
+    pub fn host_drops(&self) -> u64 {
+        let ends = &self.observation.ends;
+        let counts = [&ends.sender.interface, &ends.receiver.interface];
+        let dropped = counts
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| is_drop_counter(name))
+            .map(|(_, grown)| *grown);
+        dropped.fold(0, u64::saturating_add)
+    }
+
+    /// The hosts' own drops explain the retransmissions.
+    pub fn dropped_by_hosts(&self) -> bool {
+        let lost = self.retransmitted_segments() as f64;
+        let dropped = self.host_drops() as f64;
+        dropped > 0.0 && dropped >= HOST_DROP_RATIO * lost
+    }
+}
+
+/// Names that drivers give to packets that came and were not kept.
+pub fn is_drop_counter(name: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "drop",
+        "missed",
+        "no_buffer",
+        "discards",
+        "fifo",
+        "over_errors",
+    ];
+    WORDS.iter().any(|word| name.contains(word))
+}

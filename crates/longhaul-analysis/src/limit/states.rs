@@ -1,0 +1,407 @@
+//! In which state was one stream in one interval?
+//!
+//! An ordered list of rules; the first that matches decides. What starves the connection from outside
+//! comes first (timeouts, applications, processors), then the path that shows itself as full, then
+//! windows and buffers, and last what remains when the congestion window rules.
+//!
+//! Source: state machine and traps of our experiments on a 40 ms path (docs/methods); RFC 9438 for
+//! the recovery time. Units: shares of time, bytes, microseconds.
+//! Wrong when: samples are sparser than the changes. A kernel too old for a counter makes its rules
+//! silent, never wrong.
+
+use super::intervals::Interval;
+use super::scene::Scene;
+use crate::stats::quantile::{quantile, sorted};
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// An interval belongs to what held it for this share of its time.
+const HALF: f64 = 0.5;
+/// A thread that runs, or wants to, for this share of the time is short of processor.
+const STARVED_RATIO: f64 = 0.85;
+/// Nothing moved for so long, with data outstanding: stalled.
+const STALL_US: u64 = 1_000_000;
+/// Unread bytes above this share of the advertised window: the reader is behind.
+const UNREAD_RATIO: f64 = 0.25;
+/// The window counts as level while its greatest is below this multiple of its least...
+const LEVEL_WINDOW_RATIO: f64 = 1.3;
+/// ... over this many intervals.
+const WINDOW_MEMORY: usize = 10;
+/// Outstanding bytes below this share of both windows are held by the send buffer.
+const BELOW_WINDOW_RATIO: f64 = 0.9;
+/// Unsent bytes below this share of the outstanding ones: the buffer has no reserve.
+const NO_RESERVE_RATIO: f64 = 0.1;
+/// Slow start multiplies the window by at least this per interval of one round trip.
+const GROWTH_RATIO: f64 = 1.15;
+/// The path is full only while the rate is near its level.
+const NEAR_LEVEL_RATIO: f64 = 0.85;
+/// After a loss in a full queue the path still counts as the limit down to this share of the level.
+const SAG_RATIO: f64 = 0.7;
+/// A congestion window that moved by this factor while the rate did not is not the limit.
+const MOVED_RATIO: f64 = 1.2;
+/// Goodput above this share of the asked pacing rate (headers are paced too).
+const PACED_RATIO: f64 = 0.85;
+/// CUBIC, RFC 9438: the constants C and 1 − β of K.
+const CUBIC_C: f64 = 0.4;
+const CUBIC_DROP: f64 = 0.3;
+/// The lowest round trips of a stream with a standing queue are themselves raised.
+const STANDING_QUANTILE: f64 = 0.1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    StalledRto,
+    SenderApp,
+    SenderCpu,
+    ReceiverApp,
+    ReceiverCpu,
+    WindowClip,
+    WindowGrowing,
+    SendBufferClip,
+    SlowStart,
+    Climbing,
+    PathFull,
+    /// Growing back after a loss in a full queue.
+    Sawtooth,
+    /// Far below a level that was reached, after overshooting a full queue.
+    Overshot,
+    Shaper,
+    Policer,
+    Loss,
+    /// Growing back after a loss without a queue.
+    Recovering,
+    Pacing,
+    Unknown,
+}
+
+impl State {
+    pub const fn word(self) -> &'static str {
+        match self {
+            State::StalledRto => "stalled_rto",
+            State::SenderApp => "sender_app",
+            State::SenderCpu => "sender_cpu",
+            State::ReceiverApp => "receiver_app",
+            State::ReceiverCpu => "receiver_cpu",
+            State::WindowClip => "rwnd_clip",
+            State::WindowGrowing => "rwnd_growing",
+            State::SendBufferClip => "sndbuf_clip",
+            State::SlowStart => "slow_start",
+            State::Climbing => "climbing",
+            State::PathFull => "path_full",
+            State::Sawtooth => "sawtooth",
+            State::Overshot => "overshot",
+            State::Shaper => "shaper",
+            State::Policer => "policer",
+            State::Loss => "loss",
+            State::Recovering => "recovering",
+            State::Pacing => "pacing",
+            State::Unknown => "unknown",
+        }
+    }
+
+    pub const fn limiter(self) -> Limiter {
+        match self {
+            State::StalledRto | State::Loss | State::Recovering => Limiter::Loss,
+            State::SenderApp | State::ReceiverApp => Limiter::Application,
+            State::SenderCpu => Limiter::CpuSender,
+            State::ReceiverCpu => Limiter::CpuReceiver,
+            State::WindowClip => Limiter::ReceiveWindow,
+            State::SendBufferClip => Limiter::SendBuffer,
+            State::WindowGrowing | State::SlowStart | State::Climbing | State::Overshot => {
+                Limiter::Ramp
+            }
+            State::PathFull | State::Sawtooth => Limiter::PathCapacity,
+            State::Shaper => Limiter::Shaper,
+            State::Policer => Limiter::Policer,
+            State::Pacing => Limiter::Pacing,
+            State::Unknown => Limiter::Unknown,
+        }
+    }
+
+    /// What a token bucket on the path would look like from the sender.
+    const fn is_path_like(self) -> bool {
+        matches!(
+            self,
+            State::StalledRto
+                | State::SlowStart
+                | State::Climbing
+                | State::PathFull
+                | State::Sawtooth
+                | State::Overshot
+                | State::Loss
+                | State::Recovering
+                | State::Unknown
+        )
+    }
+}
+
+/// One interval with what surrounds it.
+struct View<'v, 'a> {
+    now: &'v Interval<'a>,
+    before: &'v [Interval<'a>],
+    scene: &'v Scene<'a>,
+    /// Of the whole stream: its lowest round trips are raised.
+    standing_queue: bool,
+    /// Of the whole stream: the congestion window moved while it was judged.
+    window_moved: bool,
+    rate_bps: f64,
+}
+
+/// The order is the argument: see the header.
+const RULES: [fn(&View) -> Option<State>; 13] = [
+    stalled,
+    sender_app,
+    sender_cpu,
+    receiver_slow,
+    paced_as_asked,
+    path_full,
+    window_clip,
+    send_buffer_clip,
+    slow_start,
+    path_flat,
+    lossy,
+    recovering,
+    climbing,
+];
+
+/// One state per interval of the stream.
+pub fn of_stream(scene: &Scene, intervals: &[Interval]) -> Vec<State> {
+    let standing_queue = stands(scene, intervals);
+    let window_moved = moved(scene, intervals);
+    let states = intervals.iter().enumerate().map(|(i, now)| {
+        let view = View {
+            now,
+            before: &intervals[..i],
+            scene,
+            standing_queue,
+            window_moved,
+            rate_bps: scene.arrivals.rate_between_bps(now.from_us, now.to_us),
+        };
+        let state = RULES
+            .iter()
+            .find_map(|rule| rule(&view))
+            .unwrap_or(State::Unknown);
+        under_bucket(&view, state)
+    });
+    states.collect()
+}
+
+/// A bucket found in the whole run explains what its intervals show.
+fn under_bucket(view: &View, state: State) -> State {
+    let policed = view
+        .scene
+        .policed
+        .is_some_and(|p| view.now.to_us > p.from_us);
+    let shaped = view
+        .scene
+        .bucket
+        .is_some_and(|b| view.now.to_us > b.knee_us);
+    match (policed, shaped) {
+        (true, _) if state.is_path_like() => State::Policer,
+        (_, true) if state.is_path_like() => State::Shaper,
+        _ => state,
+    }
+}
+
+fn stands(scene: &Scene, intervals: &[Interval]) -> bool {
+    let judged = intervals.iter().filter(|i| scene.is_judged(i));
+    let trips = sorted(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
+    quantile(&trips, STANDING_QUANTILE).is_some_and(|rtt| scene.inflated(rtt))
+}
+
+fn moved(scene: &Scene, intervals: &[Interval]) -> bool {
+    let judged = intervals.iter().filter(|i| scene.is_judged(i));
+    let windows = sorted(judged.filter_map(|i| i.tcp).map(|t| t.cwnd_bytes as f64));
+    let ends = quantile(&windows, 0.1).zip(quantile(&windows, 0.9));
+    ends.is_some_and(|(low, high)| high > MOVED_RATIO * low)
+}
+
+fn stalled(view: &View) -> Option<State> {
+    let waiting = view.now.tcp.is_some_and(|t| t.unacked_bytes > 0);
+    let by_timeout = view.now.in_timeout.is_some_and(|share| share >= HALF);
+    let idle = view.now.delivered_bytes <= 0.0
+        && view.now.acked_bytes.is_none_or(|bytes| bytes == 0)
+        && view.now.window_limited.is_none_or(|share| share < HALF)
+        && view.now.length_us() >= STALL_US.max(3 * view.scene.idle_rtt_us.unwrap_or(0));
+    ((waiting && idle) || by_timeout).then_some(State::StalledRto)
+}
+
+fn sender_app(view: &View) -> Option<State> {
+    let dry = view
+        .now
+        .tcp
+        .is_none_or(|t| t.unsent_bytes.is_none_or(|bytes| bytes <= 2 * t.mss_bytes));
+    (view.now.sender.elsewhere() >= HALF && dry).then_some(State::SenderApp)
+}
+
+/// The thread hardly ever sleeps, and the windows it could fill stay unfilled.
+fn sender_cpu(view: &View) -> Option<State> {
+    let starved = view.now.sender.demand()? >= STARVED_RATIO;
+    let filled = view.now.tcp.is_some_and(|t| {
+        let room = t.cwnd_bytes.min(t.peer_window_bytes.unwrap_or(u64::MAX));
+        t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * room as f64
+            && t.unsent_bytes
+                .is_some_and(|unsent| unsent > 2 * t.mss_bytes)
+    });
+    (starved && !filled && !receiver_holds(view)).then_some(State::SenderCpu)
+}
+
+fn receiver_holds(view: &View) -> bool {
+    view.now.window_limited.is_some_and(|share| share >= HALF)
+}
+
+fn receiver_slow(view: &View) -> Option<State> {
+    let reader = view.now.receiver;
+    if reader.asleep() >= HALF {
+        return None; // It waits for data: whatever is slow, it is not the reader.
+    }
+    let unread = view.now.unread_bytes?;
+    let window = view
+        .now
+        .own_window_bytes
+        .or(view.now.tcp?.peer_window_bytes);
+    let mss = view.now.tcp.map_or(0, |t| t.mss_bytes);
+    let behind =
+        unread > 2 * mss && window.is_some_and(|w| unread as f64 > UNREAD_RATIO * w as f64);
+    let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO);
+    match (behind, starved, receiver_holds(view)) {
+        (true, true, _) | (_, true, true) => Some(State::ReceiverCpu),
+        (true, false, _) => Some(State::ReceiverApp),
+        // The window was shut and the reader was elsewhere, though its queue was empty when sampled.
+        (false, false, true) if reader.elsewhere() >= HALF => Some(State::ReceiverApp),
+        _ => None,
+    }
+}
+
+fn paced_as_asked(view: &View) -> Option<State> {
+    let asked = view.scene.plan.pacing_bps? as f64;
+    let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
+    (own >= PACED_RATIO * asked && !view.standing_queue).then_some(State::Pacing)
+}
+
+fn near_level(view: &View) -> bool {
+    view.rate_bps >= NEAR_LEVEL_RATIO * view.scene.level_bps
+}
+
+fn path_full(view: &View) -> Option<State> {
+    let raised = view
+        .now
+        .rtt_us
+        .is_some_and(|rtt| view.scene.inflated(rtt as f64));
+    // A stream held by its window has the same rate with and without jitter in its round trips:
+    // only a queue that never leaves counts against the window.
+    let queue = raised && (!receiver_holds(view) || view.standing_queue);
+    (queue && near_level(view)).then_some(State::PathFull)
+}
+
+fn window_clip(view: &View) -> Option<State> {
+    let tcp = view.now.tcp?;
+    let held = match view.now.window_limited {
+        Some(share) => share >= HALF,
+        // Older than Linux 4.9: the window must be seen to be full.
+        None => view.now.own_window_bytes.is_some_and(|own| {
+            tcp.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * own as f64
+                && (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64
+        }),
+    };
+    held.then(|| {
+        if window_grows(view) {
+            State::WindowGrowing
+        } else {
+            State::WindowClip
+        }
+    })
+}
+
+/// The advertised window is well above what it was some intervals ago: autotuning is at work.
+fn window_grows(view: &View) -> bool {
+    let window = |i: &Interval| {
+        i.tcp
+            .and_then(|t| t.peer_window_bytes)
+            .or(i.own_window_bytes)
+    };
+    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
+    let past = view.before[earlier..].iter().filter_map(window).min();
+    let growing = past.zip(window(view.now));
+    // What follows decides: growth that a later interval does not continue has reached its end.
+    growing.is_some_and(|(low, now)| now as f64 > LEVEL_WINDOW_RATIO * low.max(1) as f64)
+        && view.before.last().and_then(window) < window(view.now)
+}
+
+fn send_buffer_clip(view: &View) -> Option<State> {
+    let tcp = view.now.tcp?;
+    if view.now.buffer_limited.is_some_and(|share| share >= HALF) {
+        return Some(State::SendBufferClip);
+    }
+    let room = tcp
+        .cwnd_bytes
+        .min(tcp.peer_window_bytes.unwrap_or(u64::MAX));
+    let reserve = (NO_RESERVE_RATIO * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
+    let dry = tcp
+        .unsent_bytes
+        .is_some_and(|unsent| unsent as f64 <= reserve);
+    let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * room as f64;
+    (view.now.sender.asleep() >= HALF && dry && below).then_some(State::SendBufferClip)
+}
+
+fn slow_start(view: &View) -> Option<State> {
+    let tcp = view.now.tcp?;
+    let fresh = tcp.retransmitted_segments == 0 && tcp.ca_state <= 1;
+    let below = tcp
+        .ssthresh_bytes
+        .is_none_or(|threshold| tcp.cwnd_bytes < threshold);
+    let earlier = view.before.last().and_then(|i| i.tcp).map(|t| t.cwnd_bytes);
+    let grew = earlier.is_none_or(|e| tcp.cwnd_bytes as f64 >= GROWTH_RATIO * e as f64);
+    (fresh && below && grew).then_some(State::SlowStart)
+}
+
+/// No queue to be seen, but the windows move and the rate of all streams together does not; or the
+/// congestion control is one that keeps no queue and paces at the path's rate.
+fn path_flat(view: &View) -> Option<State> {
+    let indifferent = view.scene.flat && view.window_moved;
+    let modelled = view.scene.is_bbr() && view.now.tcp.is_some();
+    ((indifferent || modelled) && near_level(view)).then_some(State::PathFull)
+}
+
+fn lossy(view: &View) -> Option<State> {
+    (view.now.retransmitted_segments? > 0).then(|| after_loss(view, view.before.len(), State::Loss))
+}
+
+/// No loss now, but the window has not grown back from an earlier one.
+fn recovering(view: &View) -> Option<State> {
+    let lost = |i: &Interval| i.retransmitted_segments.is_some_and(|n| n > 0);
+    let last = view.before.iter().rposition(lost)?;
+    let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
+    (past <= recovery_seconds(&view.before[..=last]))
+        .then(|| after_loss(view, last, State::Recovering))
+}
+
+/// Loss in a full queue is the path's way to say that it is full; without a queue it is loss.
+fn after_loss(view: &View, at: usize, plain: State) -> State {
+    let around = at.saturating_sub(2)..=at;
+    let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
+    let queued = trips
+        .max()
+        .is_some_and(|rtt| view.scene.inflated(rtt as f64));
+    match queued {
+        true if view.rate_bps >= SAG_RATIO * view.scene.level_bps => State::Sawtooth,
+        true => State::Overshot,
+        false => plain,
+    }
+}
+
+/// CUBIC's K: seconds from a loss until the window is what it was before it (at least one RTT).
+fn recovery_seconds(until_loss: &[Interval]) -> f64 {
+    let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
+    let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
+    let greatest = segments.fold(0.0, f64::max);
+    (greatest * CUBIC_DROP / CUBIC_C).cbrt().max(1.0)
+}
+
+/// Above its threshold, without loss or queue, and still gaining: slow start was left too early.
+fn climbing(view: &View) -> Option<State> {
+    let tcp = view.now.tcp?;
+    let earlier = view.before.len().checked_sub(WINDOW_MEMORY).unwrap_or(0);
+    let past = view.before.get(earlier)?.tcp?.cwnd_bytes;
+    let gains = tcp.cwnd_bytes as f64 > past as f64 * GROWTH_RATIO;
+    let full = tcp.unacked_bytes as f64 >= 0.7 * tcp.cwnd_bytes as f64;
+    (gains && full && !view.scene.flat).then_some(State::Climbing)
+}

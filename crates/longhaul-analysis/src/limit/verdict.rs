@@ -1,0 +1,121 @@
+//! Which limiter is named, and how sure is that?
+//!
+//! The limiter with the greatest share. Two that hold 30 % each are both told of. A run that ended
+//! before its rate could settle is limited by its ramp, whatever its intervals show.
+//!
+//! Source: rules of facts on attribution; the shortness of 20 round trips from the same.
+//! Wrong when: the run is nearly all `unknown`; then that is what is said.
+
+use super::attribute::{Shares, attribute};
+use super::scene::Scene;
+use super::states::State;
+use crate::throughput::ramp;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::Transport;
+
+/// A limiter with this share is the limiter.
+pub const PRIMARY_RATIO: f64 = 0.6;
+/// Two with this share each are two limiters.
+pub const SHARED_RATIO: f64 = 0.3;
+/// Below this share nothing is named.
+const LEAST_RATIO: f64 = 0.35;
+/// Round trips below which a run shows its beginning only.
+pub const SHORT_TRIPS: u64 = 20;
+/// Without a steady part, this much of ramp states makes it a ramp.
+const RAMP_RATIO: f64 = 0.3;
+/// UDP: the asked rate was delivered if this share of it was.
+const UDP_DELIVERED_RATIO: f64 = 0.97;
+/// UDP: loss above this is what holds the rate.
+const UDP_LOSS_RATIO: f64 = 0.005;
+
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    pub limiter: Limiter,
+    pub confidence_ratio: f64,
+    pub shares: Shares,
+    /// Another limiter with nearly as much to say.
+    pub second: Option<(Limiter, f64)>,
+}
+
+pub fn verdict(scene: &Scene) -> Verdict {
+    let shares = attribute(scene);
+    if let Transport::Udp { rate_bps } = scene.plan.transport {
+        return of_datagrams(scene, shares, rate_bps);
+    }
+    let ranked = shares.limiters();
+    let (first, share) = ranked.first().copied().unwrap_or((Limiter::Unknown, 0.0));
+    let second = ranked.get(1).copied().filter(|s| s.1 >= SHARED_RATIO);
+    if let Some(sureness) = is_ramp(scene, &shares, first, share) {
+        let confidence_ratio = sureness.max(shares.limiter(Limiter::Ramp));
+        return Verdict {
+            limiter: Limiter::Ramp,
+            confidence_ratio,
+            shares,
+            second: None,
+        };
+    }
+    let limiter = if share >= LEAST_RATIO {
+        first
+    } else {
+        Limiter::Unknown
+    };
+    let confidence_ratio = match limiter {
+        Limiter::Unknown => 0.0,
+        _ => share * (1.0 - shares.state(State::Unknown)),
+    };
+    Verdict {
+        limiter,
+        confidence_ratio,
+        shares,
+        second,
+    }
+}
+
+/// How surely the run was too short to show anything but its ramp; `None` when it was not.
+fn is_ramp(scene: &Scene, shares: &Shares, first: Limiter, share: f64) -> Option<f64> {
+    let elapsed = scene.arrivals.to_us() - scene.arrivals.from_us();
+    let trips = scene.idle_rtt_us.and_then(|rtt| elapsed.checked_div(rtt));
+    let settled = scene.steady.is_some() && share >= PRIMARY_RATIO;
+    if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && first != Limiter::Application {
+        return Some(1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64);
+    }
+    if scene.steady.is_some() {
+        return None;
+    }
+    let ramping = shares.limiter(Limiter::Ramp);
+    let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
+    let climbs = ramp::still_climbing(&scene.arrivals);
+    (ramping >= RAMP_RATIO || (climbs && unexplained)).then_some(ramping.max(0.5))
+}
+
+fn of_datagrams(scene: &Scene, shares: Shares, rate_bps: u64) -> Verdict {
+    let totals = crate::throughput::totals::totals(scene.observation);
+    let seconds = scene.observation.elapsed_us.max(1) as f64 / 1e6;
+    let asked = rate_bps as f64;
+    let sent = totals.sender_bytes as f64 * 8.0 / seconds;
+    let came = totals.receiver_bytes as f64 * 8.0 / seconds;
+    let (limiter, confidence_ratio) = if came >= UDP_DELIVERED_RATIO * asked {
+        (Limiter::Application, 1.0)
+    } else if totals
+        .loss_ratio
+        .is_some_and(|ratio| ratio > UDP_LOSS_RATIO)
+    {
+        (Limiter::Loss, 0.8)
+    } else if sent < UDP_DELIVERED_RATIO * asked && sender_is_busy(scene) {
+        (Limiter::CpuSender, 0.8)
+    } else {
+        (Limiter::Unknown, 0.0)
+    };
+    Verdict {
+        limiter,
+        confidence_ratio,
+        shares,
+        second: None,
+    }
+}
+
+fn sender_is_busy(scene: &Scene) -> bool {
+    let ends = scene.observation.streams.iter().map(|s| &s.sender);
+    let mut busy = ends.filter_map(|e| Some(e.cpu_us? as f64 / e.duration_us.max(1) as f64));
+    busy.any(|share| share >= 0.85)
+}

@@ -1,0 +1,5 @@
+//! Statistics of finished series: quantiles, robust scales, intervals of confidence.
+
+pub mod interval;
+pub mod quantile;
+pub mod robust;

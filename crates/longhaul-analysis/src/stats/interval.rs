@@ -1,0 +1,130 @@
+//! Between which bounds does the true mean of a series lie, if its neighbours resemble each other?
+//!
+//! Rates of neighbouring intervals are correlated (a sawtooth lasts many of them), so n values are
+//! worth fewer than n. Two estimates of the error of the mean are made and the larger is taken:
+//! an effective number of values from the first autocorrelation, corrected for its small-sample
+//! bias (Marriott and Pope 1954), and the scatter of batch means (Law and Kelton, Simulation
+//! Modeling and Analysis, section 9.5), which sees slower swings.
+//!
+//! Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases for first-order
+//! noise of correlation up to 0.8 and 40 values (`accuracy`).
+//! Wrong when: the series drifts, or swings slower than a quarter of its length.
+
+use super::robust::mean_and_deviation;
+
+/// Fewer values than this say nothing of their own scatter.
+pub const LEAST_VALUES: usize = 5;
+/// Batches for the second estimate: few, so that each is long beside the correlation.
+const BATCHES: usize = 8;
+/// Values each batch must hold before batch means are worth anything.
+const LEAST_PER_BATCH: usize = 3;
+/// The correlation is not believed above this: beyond it the series is a drift.
+const MOST_CORRELATION: f64 = 0.95;
+
+/// Half-width of the 95 % interval of the mean; `None` when there are too few values.
+pub fn mean_half_width(values: &[f64]) -> Option<f64> {
+    if values.len() < LEAST_VALUES {
+        return None;
+    }
+    let (_, deviation) = mean_and_deviation(values)?;
+    let count = values.len() as f64;
+    let lag_one = corrected_correlation(values).clamp(0.0, MOST_CORRELATION);
+    let effective = (count * (1.0 - lag_one) / (1.0 + lag_one)).max(2.0);
+    let by_correlation = student_t_975(effective - 1.0) * deviation / effective.sqrt();
+    Some(by_batches(values).map_or(by_correlation, |batches| batches.max(by_correlation)))
+}
+
+fn by_batches(values: &[f64]) -> Option<f64> {
+    let size = values.len() / BATCHES;
+    if size < LEAST_PER_BATCH {
+        return None;
+    }
+    let means: Vec<f64> = values
+        .chunks_exact(size)
+        .map(|batch| batch.iter().sum::<f64>() / size as f64)
+        .collect();
+    let (_, deviation) = mean_and_deviation(&means)?;
+    let count = means.len() as f64;
+    Some(student_t_975(count - 1.0) * deviation / count.sqrt())
+}
+
+/// First autocorrelation with its small-sample bias, −(1 + 4ρ)/n, taken out; 0 for constants.
+fn corrected_correlation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let spread: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    if spread <= 0.0 {
+        return 0.0;
+    }
+    let products: f64 = values
+        .windows(2)
+        .map(|w| (w[0] - mean) * (w[1] - mean))
+        .sum();
+    let raw = products / spread;
+    raw + (1.0 + 4.0 * raw) / count
+}
+
+/// The 97.5 % quantile of Student's t with `freedom` degrees of freedom (at least 1).
+///
+/// Exact at 1 and 2, interpolated between; above, the series of Abramowitz and Stegun 26.7.5,
+/// right to 0.5 %.
+pub fn student_t_975(freedom: f64) -> f64 {
+    const AT_ONE: f64 = 12.706;
+    const AT_TWO: f64 = 4.303;
+    const AT_THREE: f64 = 3.182;
+    const NORMAL: f64 = 1.959_964;
+    if freedom < 2.0 {
+        let part = (freedom - 1.0).max(0.0);
+        return AT_ONE * (1.0 - part) + AT_TWO * part;
+    }
+    if freedom < 3.0 {
+        let part = freedom - 2.0;
+        return AT_TWO * (1.0 - part) + AT_THREE * part;
+    }
+    let z = NORMAL;
+    let first = (z.powi(3) + z) / (4.0 * freedom);
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom.powi(2));
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z)
+        / (384.0 * freedom.powi(3));
+    z + first + second + third
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t_quantiles_agree_with_the_printed_table() {
+        let table = [
+            (1.0, 12.706),
+            (2.0, 4.303),
+            (3.0, 3.182),
+            (4.0, 2.776),
+            (7.0, 2.365),
+            (10.0, 2.228),
+            (30.0, 2.042),
+            (1e9, 1.960),
+        ];
+        for (freedom, expected) in table {
+            let got = student_t_975(freedom);
+            assert!(
+                (got / expected - 1.0).abs() < 0.006,
+                "{freedom}: {got} not {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn resembling_neighbours_widen_the_interval() {
+        let loose: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
+        let clumped: Vec<f64> = (0..40).map(|i| f64::from(i / 10 % 2)).collect();
+        let narrow = mean_half_width(&loose).unwrap();
+        let wide = mean_half_width(&clumped).unwrap();
+        assert!(wide > 3.0 * narrow, "{wide} is not well above {narrow}");
+    }
+
+    #[test]
+    fn too_few_values_have_no_interval() {
+        assert_eq!(mean_half_width(&[1.0, 2.0, 3.0, 4.0]), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! How widely do the values scatter, and what is the level, if a few of them are wild?
+//!
+//! Median absolute deviation, scaled by 1.4826 so that it equals the standard deviation of normal
+//! values (Hampel 1974); running medians (Tukey 1977). Units: those of the values.
+
+use super::quantile::median;
+
+/// Makes the median absolute deviation of normal values their standard deviation.
+const MAD_TO_SIGMA: f64 = 1.4826;
+
+/// Robust standard deviation; `None` when there are no values.
+pub fn mad_scale(values: &[f64]) -> Option<f64> {
+    let centre = median(values.iter().copied())?;
+    median(values.iter().map(|v| (v - centre).abs())).map(|mad| mad * MAD_TO_SIGMA)
+}
+
+/// Each value replaced by the median of the `width` values around it (fewer at the borders): a dip
+/// shorter than half the width vanishes, a lasting step stays where it is.
+pub fn running_median(values: &[f64], width: usize) -> Vec<f64> {
+    let half = width / 2;
+    (0..values.len())
+        .map(|i| {
+            // The reach is the same on both sides, so that a rising series is not bent at its ends.
+            let reach = half.min(i).min(values.len() - 1 - i);
+            median(values[i - reach..=i + reach].iter().copied()).unwrap_or(values[i])
+        })
+        .collect()
+}
+
+/// Mean and standard deviation (divisor n − 1); `None` for fewer than two values.
+pub fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((mean, (squares / (count - 1.0)).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wild_value_does_not_move_the_scale() {
+        let calm = mad_scale(&[9.0, 10.0, 11.0, 10.0, 9.0, 11.0, 10.0]).unwrap();
+        let wild = mad_scale(&[9.0, 10.0, 11.0, 10.0, 9.0, 11.0, 1e9]).unwrap();
+        assert!((calm - wild).abs() < 0.5, "{calm} and {wild}");
+    }
+
+    #[test]
+    fn a_running_median_takes_out_a_dip_and_keeps_a_step() {
+        let dip = [5.0, 5.0, 0.0, 5.0, 5.0, 5.0];
+        assert_eq!(running_median(&dip, 5), [5.0; 6]);
+        let step = [1.0, 1.0, 1.0, 5.0, 5.0, 5.0];
+        assert_eq!(running_median(&step, 5), step);
+    }
+}

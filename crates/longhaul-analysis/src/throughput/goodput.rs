@@ -1,0 +1,63 @@
+//! How many payload bytes per second did the receiving application get, and how sure is that?
+//!
+//! Bytes over time in the steady part, by the receiver's own counts; the 95 % interval from the
+//! scatter of the interval rates, honest about their correlation ([`crate::stats::interval`]).
+//!
+//! Units: bit/s. Wrong when: the steady part holds few intervals; then there is no interval.
+
+use super::timeline::{Arrivals, Bin};
+use crate::stats::interval::mean_half_width;
+use longhaul_model::report::v1::analysis::Span;
+use longhaul_model::report::v1::observation::Observation;
+use longhaul_model::units::Rate;
+use std::time::Duration;
+
+/// Without a steady part, the last share of the run stands for what it had reached.
+const LAST_RATIO: f64 = 0.25;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Goodput {
+    pub bps: Option<u64>,
+    pub interval_bps: Option<[u64; 2]>,
+}
+
+/// Over the span; with no steady part, over the last quarter of the run and without an interval.
+pub fn goodput(arrivals: &Arrivals, steady: Option<Span>) -> Goodput {
+    let Some(span) = steady else {
+        let length = arrivals.to_us() - arrivals.from_us();
+        let from = arrivals.to_us() - (length as f64 * LAST_RATIO) as u64;
+        let last: Vec<Bin> = arrivals
+            .bins
+            .iter()
+            .filter(|b| b.to_us > from)
+            .copied()
+            .collect();
+        return Goodput {
+            bps: rate(&last),
+            interval_bps: None,
+        };
+    };
+    let bins = arrivals.within(span.from_us, span.to_us);
+    let bps = rate(bins);
+    let rates: Vec<f64> = bins.iter().map(Bin::rate_bps).collect();
+    let interval_bps = bps.zip(mean_half_width(&rates)).map(|(centre, half)| {
+        let half = half.round() as u64;
+        [centre.saturating_sub(half), centre.saturating_add(half)]
+    });
+    Goodput { bps, interval_bps }
+}
+
+fn rate(bins: &[Bin]) -> Option<u64> {
+    let bytes: f64 = bins.iter().map(|b| b.bytes).sum();
+    let seconds: f64 = bins.iter().map(Bin::seconds).sum();
+    (seconds > 0.0).then(|| (bytes * 8.0 / seconds).round() as u64)
+}
+
+/// All bytes over the whole time, ramp included.
+pub fn mean(observation: &Observation) -> Option<u64> {
+    let bytes = observation
+        .streams
+        .iter()
+        .fold(0u64, |sum, s| sum.saturating_add(s.receiver.bytes));
+    Rate::over(bytes, Duration::from_micros(observation.elapsed_us)).map(Rate::as_bps)
+}

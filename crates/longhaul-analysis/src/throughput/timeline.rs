@@ -1,0 +1,184 @@
+//! How many bytes had arrived by when?
+//!
+//! Turns the cumulative counts of one end into lines without jumps backwards, and lays the lines of
+//! all streams over each other in the time in which all of them were alive.
+//!
+//! Units: microseconds of the run's common time line, bytes.
+//! Error: between two samples the count is taken to grow evenly.
+//! Wrong when: samples are sparser than the changes looked for.
+
+use longhaul_model::report::v1::observation::{Observation, StreamEnd};
+
+/// Bins shorter than this share of the usual one are joined to their neighbour: a count over a
+/// sliver of time is a rate of noise.
+const SLIVER_RATIO: f64 = 0.5;
+
+/// The cumulative byte count of one stream at one end.
+#[derive(Debug, Clone, Default)]
+pub struct Track {
+    points: Vec<(u64, u64)>,
+}
+
+impl Track {
+    /// The end's own start, its samples and its last count; samples that run backwards are dropped.
+    pub fn of(end: &StreamEnd) -> Track {
+        let stopped = end.started_us.saturating_add(end.duration_us);
+        let samples = end.samples.iter().map(|s| (s.at_us, s.bytes));
+        let mut raw: Vec<(u64, u64)> = samples.chain([(stopped, end.bytes)]).collect();
+        raw.sort_unstable();
+        let mut points = vec![(end.started_us, 0)];
+        for (at, bytes) in raw {
+            let (last_at, last_bytes) = points[points.len() - 1];
+            if at > last_at && bytes >= last_bytes && bytes <= end.bytes && at <= stopped {
+                points.push((at, bytes));
+            }
+        }
+        Track { points }
+    }
+
+    /// Bytes counted by `at_us`, with even growth between samples.
+    pub fn at(&self, at_us: u64) -> f64 {
+        let after = self.points.partition_point(|(at, _)| *at <= at_us);
+        let Some((from, low)) = after.checked_sub(1).map(|i| self.points[i]) else {
+            return 0.0;
+        };
+        let Some((to, high)) = self.points.get(after).copied() else {
+            return low as f64;
+        };
+        let part = (at_us - from) as f64 / (to - from) as f64;
+        low as f64 + (high - low) as f64 * part
+    }
+
+    fn first_us(&self) -> u64 {
+        self.points.first().map_or(0, |p| p.0)
+    }
+
+    fn last_us(&self) -> u64 {
+        self.points.last().map_or(0, |p| p.0)
+    }
+}
+
+/// Bytes that arrived in one stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bin {
+    pub from_us: u64,
+    pub to_us: u64,
+    pub bytes: f64,
+}
+
+impl Bin {
+    pub fn seconds(&self) -> f64 {
+        self.to_us.saturating_sub(self.from_us) as f64 / 1e6
+    }
+
+    pub fn rate_bps(&self) -> f64 {
+        let seconds = self.seconds();
+        if seconds > 0.0 {
+            self.bytes * 8.0 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What arrived at the receiver, all streams together, while all of them were alive.
+#[derive(Debug, Clone, Default)]
+pub struct Arrivals {
+    pub bins: Vec<Bin>,
+    tracks: Vec<Track>,
+}
+
+impl Arrivals {
+    pub fn of(observation: &Observation) -> Arrivals {
+        let carrying = observation.streams.iter().filter(|s| s.receiver.bytes > 0);
+        let tracks: Vec<Track> = carrying.map(|s| Track::of(&s.receiver)).collect();
+        let from = tracks.iter().map(Track::first_us).max().unwrap_or(0);
+        let to = tracks.iter().map(Track::last_us).min().unwrap_or(0);
+        let bins = if to > from {
+            binned(&tracks, from, to)
+        } else {
+            Vec::new()
+        };
+        Arrivals { bins, tracks }
+    }
+
+    /// For series that come from elsewhere: equal bins of `step_us`.
+    pub fn from_rates(rates_bps: &[f64], step_us: u64) -> Arrivals {
+        let seconds = step_us as f64 / 1e6;
+        let bins = rates_bps.iter().zip(0u64..).map(|(rate, i)| Bin {
+            from_us: i * step_us,
+            to_us: (i + 1) * step_us,
+            bytes: rate * seconds / 8.0,
+        });
+        Arrivals {
+            bins: bins.collect(),
+            tracks: Vec::new(),
+        }
+    }
+
+    pub fn from_us(&self) -> u64 {
+        self.bins.first().map_or(0, |b| b.from_us)
+    }
+
+    pub fn to_us(&self) -> u64 {
+        self.bins.last().map_or(0, |b| b.to_us)
+    }
+
+    pub fn rates_bps(&self) -> Vec<f64> {
+        self.bins.iter().map(Bin::rate_bps).collect()
+    }
+
+    /// Rate of all streams over any span of the run, at the grain of the samples.
+    pub fn rate_between_bps(&self, from_us: u64, to_us: u64) -> f64 {
+        let bytes: f64 = self
+            .tracks
+            .iter()
+            .map(|t| t.at(to_us) - t.at(from_us))
+            .sum();
+        Bin {
+            from_us,
+            to_us,
+            bytes,
+        }
+        .rate_bps()
+    }
+
+    /// The bins that lie in the span.
+    pub fn within(&self, from_us: u64, to_us: u64) -> &[Bin] {
+        let first = self.bins.partition_point(|b| b.from_us < from_us);
+        let end = self.bins.partition_point(|b| b.to_us <= to_us);
+        self.bins.get(first..end).unwrap_or(&[])
+    }
+}
+
+/// Cuts the span at the samples of the stream that has most of them.
+fn binned(tracks: &[Track], from: u64, to: u64) -> Vec<Bin> {
+    let Some(finest) = tracks.iter().max_by_key(|t| t.points.len()) else {
+        return Vec::new();
+    };
+    let inside = finest
+        .points
+        .iter()
+        .map(|p| p.0)
+        .filter(|at| *at > from && *at < to);
+    let edges: Vec<u64> = [from].into_iter().chain(inside).chain([to]).collect();
+    let mut lengths: Vec<u64> = edges.windows(2).map(|w| w[1] - w[0]).collect();
+    lengths.sort_unstable();
+    let sliver = (lengths[lengths.len() / 2] as f64 * SLIVER_RATIO) as u64;
+    let mut kept = vec![from];
+    for at in edges.into_iter().skip(1) {
+        if at - kept[kept.len() - 1] > sliver {
+            kept.push(at);
+        } else if at == to && kept.len() > 1 {
+            kept.pop();
+            kept.push(at);
+        }
+    }
+    let count = |at: u64| tracks.iter().map(|t| t.at(at)).sum::<f64>();
+    let bins = kept.windows(2).map(|w| Bin {
+        from_us: w[0],
+        to_us: w[1],
+        bytes: count(w[1]) - count(w[0]),
+    });
+    bins.collect()
+}

@@ -1,0 +1,100 @@
+//! What did the run move and cost in all, and do both ends agree?
+//!
+//! Sums over the streams' last counts; per-stream lines for the table. Packets sent are the
+//! sender's, packets received the receiver's, acknowledgements of each included (`tcpi_segs_out`,
+//! `tcpi_segs_in`). Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
+
+use longhaul_model::report::v1::analysis::{StreamTotals, Totals};
+use longhaul_model::report::v1::observation::{End, Observation, Stream, StreamEnd, Tcp, Udp};
+use longhaul_model::units::Rate;
+use std::time::Duration;
+
+pub fn totals(observation: &Observation) -> Totals {
+    let streams = &observation.streams;
+    let sum = |of: fn(&Stream) -> u64| streams.iter().fold(0u64, |t, s| t.saturating_add(of(s)));
+    let sender_bytes = sum(|s| s.sender.bytes);
+    let receiver_bytes = sum(|s| s.receiver.bytes);
+    let data_segments_sent = over(streams, |s| last(&s.sender)?.data_segments_out);
+    let wire_bytes = over(streams, |s| last(&s.sender)?.bytes_sent).unwrap_or(sender_bytes);
+    let ends = &observation.ends;
+    Totals {
+        sender_bytes,
+        receiver_bytes,
+        undelivered_bytes: sender_bytes.saturating_sub(receiver_bytes),
+        data_segments_sent,
+        retransmitted_segments: over(streams, |s| Some(last(&s.sender)?.retransmitted_segments)),
+        mean_segment_bytes: data_segments_sent.and_then(|n| wire_bytes.checked_div(n)),
+        packets_sent: over(streams, |s| last(&s.sender)?.segments_out),
+        packets_received: over(streams, |s| last(&s.receiver)?.segments_in),
+        stream_errors: streams.iter().filter(|s| failed(s)).count() as u64,
+        sender_cpu_us_per_gb: per_bytes(cpu_us(&ends.sender), 1_000_000_000, sender_bytes),
+        receiver_cpu_us_per_gb: per_bytes(cpu_us(&ends.receiver), 1_000_000_000, receiver_bytes),
+        sender_millicycles_per_byte: per_bytes(ends.sender.cycles, 1000, sender_bytes),
+        receiver_millicycles_per_byte: per_bytes(ends.receiver.cycles, 1000, receiver_bytes),
+        loss_ratio: loss_ratio(streams),
+        jitter_us: jitter_us(streams),
+    }
+}
+
+pub fn per_stream(observation: &Observation) -> Vec<StreamTotals> {
+    observation.streams.iter().map(line).collect()
+}
+
+fn line(stream: &Stream) -> StreamTotals {
+    let (sender, receiver) = (&stream.sender, &stream.receiver);
+    let tcp = || sender.samples.iter().filter_map(|s| s.tcp.as_ref());
+    let lasted = Duration::from_micros(receiver.duration_us);
+    StreamTotals {
+        index: stream.index,
+        bytes: receiver.bytes,
+        duration_us: receiver.duration_us,
+        goodput_bps: Rate::over(receiver.bytes, lasted).map(Rate::as_bps),
+        writes_per_1000s: per_bytes(Some(sender.calls), 1_000_000_000, sender.duration_us),
+        retransmitted_segments: last(sender).map(|t| t.retransmitted_segments),
+        rtt_min_us: tcp().filter_map(|t| t.rtt_min_us).min(),
+        cwnd_max_bytes: tcp().map(|t| t.cwnd_bytes).max(),
+    }
+}
+
+fn failed(stream: &Stream) -> bool {
+    stream.sender.error.is_some() || stream.receiver.error.is_some()
+}
+
+/// The last TCP_INFO of one end of a stream.
+pub fn last(end: &StreamEnd) -> Option<&Tcp> {
+    end.samples.iter().rev().find_map(|s| s.tcp.as_ref())
+}
+
+/// The sum, if every stream has the reading and there is at least one.
+fn over(streams: &[Stream], of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
+    let readings: Option<Vec<u64>> = streams.iter().map(of).collect();
+    let readings = readings.filter(|r| !r.is_empty())?;
+    Some(readings.into_iter().fold(0u64, u64::saturating_add))
+}
+
+fn cpu_us(end: &End) -> Option<u64> {
+    Some(end.cpu_user_us?.saturating_add(end.cpu_system_us?))
+}
+
+/// `amount × scale / base`, in whole numbers; `None` when there is no base or no reading.
+fn per_bytes(amount: Option<u64>, scale: u64, base: u64) -> Option<u64> {
+    let scaled = u128::from(amount?) * u128::from(scale);
+    u64::try_from(scaled.checked_div(u128::from(base))?).ok()
+}
+
+fn udp(streams: &[Stream]) -> impl Iterator<Item = &Udp> {
+    streams.iter().filter_map(|s| s.receiver.udp.as_ref())
+}
+
+fn loss_ratio(streams: &[Stream]) -> Option<f64> {
+    let lost: f64 = udp(streams).map(|u| u.lost as f64).sum();
+    let arrived: f64 = udp(streams).map(|u| u.datagrams as f64).sum();
+    (lost + arrived > 0.0).then(|| lost / (lost + arrived))
+}
+
+/// Mean of the streams' jitters.
+fn jitter_us(streams: &[Stream]) -> Option<u64> {
+    let readings: Vec<u64> = udp(streams).filter_map(|u| u.jitter_ns).collect();
+    let sum = readings.iter().fold(0u64, |t, j| t.saturating_add(*j));
+    Some(sum.checked_div(readings.len() as u64)? / 1000)
+}

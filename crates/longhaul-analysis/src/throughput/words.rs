@@ -1,0 +1,56 @@
+//! The verdict in one line, for the terminal. Reads only the analysis, so that an archived one can
+//! be told again.
+
+use longhaul_model::report::v1::analysis::{Analysis, Limiter};
+use longhaul_model::units::Rate;
+
+/// `Limited by the receive window: receive window of 64 KiB in each round trip of 160 ms, which is
+/// 3.28 Mbit/s. Behind it: …`
+pub fn sentence(analysis: &Analysis) -> String {
+    let limiter = analysis.limited_by;
+    let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
+    let proof = own.map_or_else(String::new, |bound| {
+        format!(
+            ": {}, about {}",
+            bound.why,
+            Rate::bits_per_second(bound.rate_bps)
+        )
+    });
+    let next = analysis.next_limit.as_ref().map_or_else(
+        || String::from(" What comes behind it is unknown until measured."),
+        |bound| {
+            let rate = Rate::bits_per_second(bound.rate_bps);
+            format!(
+                " Behind it: {} ({}, {rate}).",
+                name(bound.limiter),
+                bound.why
+            )
+        },
+    );
+    let told = match limiter {
+        Limiter::Unknown => {
+            return String::from("What limited this run could not be told from its counters.");
+        }
+        Limiter::PathCapacity => String::new(),
+        _ => next,
+    };
+    format!("Limited by {}{proof}.{told}", name(limiter))
+}
+
+/// The limiter as part of a sentence.
+pub const fn name(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::ReceiveWindow => "the receive window",
+        Limiter::SendBuffer => "the send buffer",
+        Limiter::Application => "the application",
+        Limiter::CpuSender => "the sender's processor",
+        Limiter::CpuReceiver => "the receiver's processor",
+        Limiter::Loss => "packet loss",
+        Limiter::PathCapacity => "the capacity of the path",
+        Limiter::Shaper => "a shaper on the path",
+        Limiter::Policer => "a policer on the path",
+        Limiter::Pacing => "pacing",
+        Limiter::Ramp => "its own ramp: the run ended before the rate settled",
+        Limiter::Unknown => "something unknown",
+    }
+}
