@@ -16,7 +16,7 @@ pub mod table;
 pub mod throughput;
 pub mod verdicts;
 
-use crate::Outcome;
+use crate::{Outcome, process};
 use std::path::Path;
 use table::Table;
 
@@ -39,7 +39,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
         "throughput" => throughput::tables()?,
         "lab" => lab::tables()?,
         "verdicts" => {
-            let (table, missed) = verdicts::verdict(&verdicts::run_all()?);
+            let (table, missed) = verdicts::verdict(&verdicts::run_all(&process::longhaul()?)?);
             misses = missed;
             vec![table]
         }

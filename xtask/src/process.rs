@@ -124,13 +124,27 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Builds the program once and says where it is; `LONGHAUL_BIN` names one that is built already.
+/// Builds the program as its users get it, and says where it is; `LONGHAUL_BIN` names one that is
+/// built already.
 pub fn longhaul() -> Result<PathBuf, String> {
+    build_longhaul(&["--release"], "release/longhaul")
+}
+
+/// The same as tests have it, with its assertions on.
+pub fn longhaul_for_tests() -> Result<PathBuf, String> {
+    build_longhaul(&[], "debug/longhaul")
+}
+
+fn build_longhaul(options: &[&str], file: &str) -> Result<PathBuf, String> {
     if let Some(built) = std::env::var_os("LONGHAUL_BIN") {
         return Ok(PathBuf::from(built));
     }
-    show_and_run(cargo().args(["build", "--release", "--package", "longhaul"]))?;
-    Ok(target_folder()?.join("release/longhaul"))
+    show_and_run(
+        cargo()
+            .args(["build", "--package", "longhaul"])
+            .args(options),
+    )?;
+    Ok(target_folder()?.join(file))
 }
 
 /// Where cargo puts what it builds.

@@ -56,12 +56,11 @@ impl Judged {
 }
 
 /// Runs every cell of the matrix, one after the other.
-pub fn run_all() -> Result<Vec<Judged>, String> {
-    let longhaul = process::longhaul()?;
+pub fn run_all(longhaul: &Path) -> Result<Vec<Judged>, String> {
     let matrix = Matrix::read()?;
     let folder = Folder::new()?;
     let judged = matrix.cells.into_iter().map(|cell| {
-        let said = measure(&longhaul, &folder.0, &cell);
+        let said = measure(longhaul, &folder.0, &cell);
         let judged = Judged { cell, said };
         eprintln!("{}", line(&judged));
         judged
