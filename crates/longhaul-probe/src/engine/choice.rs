@@ -42,7 +42,10 @@ impl Choice {
         let cores = cores(spec, near);
         let per_stream =
             |bps: Option<u64>| bps.map(|bps| Rate::bits_per_second(bps / streams.max(1) as u64));
-        let (write_rate, read_rate) = (per_stream(plan.write_rate_bps), per_stream(plan.read_rate_bps));
+        let (write_rate, read_rate) = (
+            per_stream(plan.write_rate_bps),
+            per_stream(plan.read_rate_bps),
+        );
         let copies = plan.mode == Mode::Delivered && !plan.zero_copy;
         let capped = near && copies && plan.send_buffer_bytes.is_none();
         let split = near && cores.is_empty();
@@ -73,9 +76,8 @@ impl Choice {
 
 fn cores(spec: &EndSpec, near: bool) -> Vec<usize> {
     match &spec.plan.affinity {
-        Affinity::Off => Vec::new(),
         Affinity::Auto if near => sched::allowed_cores().unwrap_or_default(),
-        Affinity::Auto => Vec::new(),
+        Affinity::Auto | Affinity::Off => Vec::new(),
         Affinity::Cores {
             initiator,
             responder,

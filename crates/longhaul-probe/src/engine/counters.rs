@@ -72,7 +72,10 @@ impl Counters {
     pub fn thread_times_us(&self) -> (Option<u64>, Option<u64>) {
         if self.ended.load(Acquire) {
             let read = |value: &AtomicU64| Some(value.load(Relaxed) / 1000).filter(|&us| us > 0);
-            return (read(&self.cpu_ns), Some(self.core_wait_ns.load(Relaxed) / 1000));
+            return (
+                read(&self.cpu_ns),
+                Some(self.core_wait_ns.load(Relaxed) / 1000),
+            );
         }
         let number = self.thread.load(Relaxed);
         if number == 0 {

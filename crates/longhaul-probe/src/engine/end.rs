@@ -48,9 +48,7 @@ fn interface_counters(name: Option<&str>) -> Counters {
 }
 
 /// The interface that the streams use, by the first stream's addresses.
-pub(super) fn interface_of(
-    addresses: (Option<SocketAddr>, Option<SocketAddr>),
-) -> Option<String> {
+pub(super) fn interface_of(addresses: (Option<SocketAddr>, Option<SocketAddr>)) -> Option<String> {
     let (local, peer) = (addresses.0?, addresses.1?);
     interface::between(local.ip(), peer.ip())
 }
@@ -68,7 +66,10 @@ pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -
         bytes: streams.map(|stream| stream.counters.bytes()).sum(),
         cpu_user_us: spent(|times| times.user),
         cpu_system_us: spent(|times| times.system),
-        cycles: shared.cycles.as_ref().and_then(|count| Cycles::read(count).ok()),
+        cycles: shared
+            .cycles
+            .as_ref()
+            .and_then(|count| Cycles::read(count).ok()),
         cores,
         protocol: protocol::growth(&baseline.protocol, &now.protocol),
         interface: protocol::growth(&baseline.interface, &now.interface),

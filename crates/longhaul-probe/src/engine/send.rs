@@ -39,11 +39,7 @@ pub(super) enum Mover {
 
 impl Mover {
     /// The mover for one stream; a caveat when it is not the one that was asked for.
-    pub fn new(
-        payload: &Arc<Region>,
-        zero_copy: bool,
-        choice: &Choice,
-    ) -> (Mover, Option<Caveat>) {
+    pub fn new(payload: &Arc<Region>, zero_copy: bool, choice: &Choice) -> (Mover, Option<Caveat>) {
         let gather = || Gather::new(Arc::clone(payload), choice.write_bytes);
         if !zero_copy {
             return (Mover::Write(gather()), None);

@@ -1,0 +1,270 @@
+//! What each datagram carries, and what a receiver concludes from those that came.
+//!
+//! Header, 24 bytes, big-endian: magic `LHD1`, stream (u16), flags (u16), sequence (u64), send time in
+//! nanoseconds since the sender's zero (u64). The rest is payload. A datagram with the flag `LAST`
+//! carries no payload to be counted; its sequence is the number of datagrams sent.
+//!
+//! Loss: a sequence number that never came. Duplicate: one that came again. Out of order: one below
+//! the highest so far. Jitter: RFC 3550 section 6.4.1, of the kernel's arrival times where they can
+//! be had; the two clocks need not agree, only tick alike.
+//! Error: a datagram more than 65 536 behind the highest counts as a duplicate.
+
+use longhaul_model::report::v1::observation::{StreamEnd, Udp};
+use std::time::Duration;
+
+pub(super) const HEADER_BYTES: usize = 24;
+const MAGIC: [u8; 4] = *b"LHD1";
+const LAST: u16 = 1;
+
+/// The head of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub stream: u16,
+    /// Nothing follows; `sequence` is the number of datagrams sent.
+    pub last: bool,
+    pub sequence: u64,
+    pub sent_ns: u64,
+}
+
+impl Header {
+    /// Writes the header to the beginning of `datagram`, which has room for it.
+    pub fn write(self, datagram: &mut [u8]) {
+        let flags = if self.last { LAST } else { 0 };
+        datagram[0..4].copy_from_slice(&MAGIC);
+        datagram[4..6].copy_from_slice(&self.stream.to_be_bytes());
+        datagram[6..8].copy_from_slice(&flags.to_be_bytes());
+        datagram[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        datagram[16..24].copy_from_slice(&self.sent_ns.to_be_bytes());
+    }
+
+    /// `None`: not one of ours.
+    pub fn read(datagram: &[u8]) -> Option<Header> {
+        let head: &[u8; HEADER_BYTES] = datagram.first_chunk()?;
+        let (magic, rest) = head.split_first_chunk::<4>()?;
+        let (stream, rest) = rest.split_first_chunk::<2>()?;
+        let (flags, rest) = rest.split_first_chunk::<2>()?;
+        let (sequence, rest) = rest.split_first_chunk::<8>()?;
+        let sent_ns = rest.first_chunk::<8>()?;
+        (*magic == MAGIC).then(|| Header {
+            stream: u16::from_be_bytes(*stream),
+            last: u16::from_be_bytes(*flags) & LAST != 0,
+            sequence: u64::from_be_bytes(*sequence),
+            sent_ns: u64::from_be_bytes(*sent_ns),
+        })
+    }
+}
+
+const WINDOW: u64 = 1 << 16;
+
+/// Which datagrams of one stream have come.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// One bit for each of the last [`WINDOW`] sequence numbers.
+    seen: Vec<u64>,
+    /// One above the highest sequence number so far.
+    next: u64,
+    came: u64,
+    out_of_order: u64,
+    duplicates: u64,
+    /// Datagrams that the sender says it sent.
+    total: Option<u64>,
+    transit_ns: Option<i128>,
+    jitter_ns: f64,
+}
+
+impl Ledger {
+    pub fn new() -> Ledger {
+        Ledger {
+            seen: vec![0; (WINDOW / 64) as usize],
+            next: 0,
+            came: 0,
+            out_of_order: 0,
+            duplicates: 0,
+            total: None,
+            transit_ns: None,
+            jitter_ns: 0.0,
+        }
+    }
+
+    /// Enters a datagram; true when it is a new one. `arrived` is a time on any steady clock.
+    pub fn enter(&mut self, header: Header, arrived: Duration) -> bool {
+        if header.last {
+            self.total = Some(header.sequence);
+            return false;
+        }
+        // A number near the end of the type is damage or malice, and would wrap the count.
+        let Some(after) = header.sequence.checked_add(1) else {
+            return false;
+        };
+        if after > self.next {
+            self.forget(after);
+            self.next = after;
+        } else if self.is_known(header.sequence) {
+            self.duplicates += 1;
+            return false;
+        } else {
+            self.out_of_order += 1;
+        }
+        self.mark(header.sequence);
+        self.came += 1;
+        self.time(header.sent_ns, arrived);
+        true
+    }
+
+    /// Clears the bits that the numbers up to `next` will use.
+    fn forget(&mut self, next: u64) {
+        if next - self.next >= WINDOW {
+            self.seen.fill(0);
+            return;
+        }
+        for number in self.next..next {
+            let (word, bit) = Ledger::place(number);
+            self.seen[word] &= !(1 << bit);
+        }
+    }
+
+    fn place(sequence: u64) -> (usize, u64) {
+        let index = sequence % WINDOW;
+        ((index / 64) as usize, index % 64)
+    }
+
+    fn is_known(&self, sequence: u64) -> bool {
+        let (word, bit) = Ledger::place(sequence);
+        self.next - sequence > WINDOW || self.seen[word] >> bit & 1 == 1
+    }
+
+    fn mark(&mut self, sequence: u64) {
+        let (word, bit) = Ledger::place(sequence);
+        self.seen[word] |= 1 << bit;
+    }
+
+    fn time(&mut self, sent_ns: u64, arrived: Duration) {
+        let transit = arrived.as_nanos() as i128 - i128::from(sent_ns);
+        if let Some(before) = self.transit_ns.replace(transit) {
+            let change = (transit - before).unsigned_abs() as f64;
+            self.jitter_ns += (change - self.jitter_ns) / 16.0;
+        }
+    }
+
+    /// The sender has said that it is done.
+    pub fn has_end(&self) -> bool {
+        self.total.is_some()
+    }
+
+    /// Every datagram sent has come.
+    pub fn is_complete(&self) -> bool {
+        self.total.is_some_and(|total| self.came >= total)
+    }
+
+    pub fn account(&self) -> Udp {
+        let expected = self.total.unwrap_or(self.next).max(self.next);
+        Udp {
+            datagrams: self.came,
+            lost: expected.saturating_sub(self.came),
+            out_of_order: self.out_of_order,
+            duplicates: self.duplicates,
+            jitter_ns: (self.came > 1).then_some(self.jitter_ns as u64),
+        }
+    }
+}
+
+/// Corrects a receiver's loss by the sender's own count, for when every end mark was lost.
+pub fn reconcile(sender: &StreamEnd, receiver: &mut StreamEnd) {
+    if let Some(udp) = &mut receiver.udp {
+        udp.lost = udp.lost.max(sender.calls.saturating_sub(udp.datagrams));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(sequence: u64) -> Header {
+        Header {
+            stream: 1,
+            last: false,
+            sequence,
+            sent_ns: sequence * 1000,
+        }
+    }
+
+    fn account(sequences: &[u64], total: Option<u64>) -> Udp {
+        let mut ledger = Ledger::new();
+        for &sequence in sequences {
+            ledger.enter(header(sequence), Duration::from_micros(sequence + 7));
+        }
+        if let Some(total) = total {
+            let last = Header {
+                last: true,
+                ..header(total)
+            };
+            ledger.enter(last, Duration::ZERO);
+        }
+        ledger.account()
+    }
+
+    #[test]
+    fn lost_late_and_repeated_datagrams_are_told_apart() {
+        for (sequences, total, expect) in [
+            (&[][..], None, [0, 0, 0, 0]),
+            (&[], Some(5), [0, 5, 0, 0]),
+            (&[0, 1, 2], Some(3), [3, 0, 0, 0]),
+            (&[0, 1, 4], None, [3, 2, 0, 0]),
+            (&[0, 1, 4], Some(7), [3, 4, 0, 0]),
+            (&[0, 2, 1, 3], Some(4), [4, 0, 1, 0]),
+            (&[0, 1, 1, 2, 0], Some(3), [3, 0, 0, 2]),
+            (&[0, 200_000, 5], Some(200_001), [2, 199_999, 0, 1]),
+        ] {
+            let seen = account(sequences, total);
+            let seen = [
+                seen.datagrams,
+                seen.lost,
+                seen.out_of_order,
+                seen.duplicates,
+            ];
+            assert_eq!(seen, expect, "{sequences:?} of {total:?}");
+        }
+    }
+
+    #[test]
+    fn an_even_stream_has_no_jitter_and_an_uneven_one_has() {
+        let even: Vec<u64> = (0..100).collect();
+        assert_eq!(account(&even, None).jitter_ns, Some(0));
+        let mut ledger = Ledger::new();
+        for number in 0..1000_u64 {
+            let late = Duration::from_micros(number % 2 * 160);
+            ledger.enter(header(number), Duration::from_micros(number) + late);
+        }
+        let jitter = ledger.account().jitter_ns.expect("a jitter");
+        assert!((150_000..=160_000).contains(&jitter), "{jitter} ns");
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_reads_back_as_it_was_written(stream: u16, last: bool, sequence: u64, sent_ns: u64) {
+            let header = Header { stream, last, sequence, sent_ns };
+            let mut datagram = [0; HEADER_BYTES];
+            header.write(&mut datagram);
+            prop_assert_eq!(Header::read(&datagram), Some(header));
+        }
+
+        #[test]
+        fn nothing_received_makes_the_ledger_fail(
+            datagrams in prop::collection::vec((any::<u64>(), any::<bool>(), any::<u64>()), 0..200),
+        ) {
+            let mut ledger = Ledger::new();
+            for (sequence, last, sent_ns) in datagrams {
+                let sequence = if sent_ns % 3 == 0 { sequence } else { sequence % 1000 };
+                ledger.enter(Header { stream: 0, last, sequence, sent_ns }, Duration::from_nanos(sent_ns));
+            }
+            ledger.account();
+        }
+
+        #[test]
+        fn bytes_of_a_stranger_are_no_header(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            prop_assume!(!bytes.starts_with(&MAGIC));
+            prop_assert_eq!(Header::read(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Both ends of a run over loopback, in one process.
+
+use super::*;
+use longhaul_model::report::v1::plan::{Affinity, Mode, Stop, Transport};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Connected pairs: (sender's side, receiver's side).
+fn tcp_pairs(plan: &Plan) -> Vec<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = listener.local_addr().expect("its address");
+    (0..plan.streams)
+        .map(|_| {
+            let socket = connecting_socket(plan, Role::Sender, to, &LocalBind::default());
+            let near = socket.expect("a socket").connect(SOON).expect("connect");
+            let (far, _) = listener.accept().expect("accept");
+            prepare_accepted(&far, plan, Role::Receiver).expect("accepted");
+            (near, far)
+        })
+        .collect()
+}
+
+fn spec(role: Role, plan: &Plan, same_host: bool) -> EndSpec {
+    EndSpec {
+        role,
+        plan: plan.clone(),
+        initiator: role == Role::Sender,
+        same_host,
+        idle_rtt: Some(Duration::from_micros(50)),
+        origin: Instant::now(),
+    }
+}
+
+fn start(role: Role, plan: &Plan, sockets: Vec<DataSocket>) -> EndRun {
+    EndRun::start(spec(role, plan, true), sockets).expect("an end")
+}
+
+/// Runs a plan over TCP to its end: (sender, receiver).
+fn run(plan: &Plan) -> (EndResult, EndResult) {
+    let (near, far): (Vec<_>, Vec<_>) = tcp_pairs(plan)
+        .into_iter()
+        .map(|(near, far)| (DataSocket::Tcp(near), DataSocket::Tcp(far)))
+        .unzip();
+    run_sockets(plan, near, far)
+}
+
+fn run_sockets(plan: &Plan, near: Vec<DataSocket>, far: Vec<DataSocket>) -> (EndResult, EndResult) {
+    let receiver = start(Role::Receiver, plan, far);
+    let sender = start(Role::Sender, plan, near);
+    receiver.go();
+    sender.go();
+    assert!(sender.wait(SOON), "the sender ends by its own rule");
+    if matches!(plan.stop, Stop::TimeUs(_)) && plan.transport == Transport::Tcp {
+        receiver.stop();
+    }
+    assert!(receiver.wait(SOON), "the receiver sees the end");
+    (sender.end(), receiver.end())
+}
+
+fn plan(streams: u32, stop: Stop) -> Plan {
+    Plan {
+        streams,
+        stop,
+        interval_us: 20_000,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn every_mode_delivers_exactly_the_bytes_asked_and_says_so_at_both_ends() {
+    const BYTES: u64 = 30_000_001;
+    for mode in [Mode::Delivered, Mode::Wire] {
+        for zero_copy in [false, true] {
+            for affinity in [Affinity::Auto, Affinity::Off] {
+                let plan = Plan {
+                    mode,
+                    zero_copy,
+                    affinity,
+                    ..plan(3, Stop::Bytes(BYTES))
+                };
+                let (sender, receiver) = run(&plan);
+                assert_eq!(sender.end.bytes, BYTES, "{mode:?} zero copy {zero_copy}");
+                assert_eq!(receiver.end.bytes, BYTES, "{mode:?} zero copy {zero_copy}");
+                for (sent, received) in sender.streams.iter().zip(&receiver.streams) {
+                    assert_eq!(sent.bytes, received.bytes);
+                    assert_eq!(sent.local, received.peer);
+                    assert_eq!((&sent.error, &received.error), (&None, &None));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_counted_exactly_over_all_streams() {
+    let plan = Plan {
+        write_bytes: Some(10_007),
+        ..plan(4, Stop::Blocks(1001))
+    };
+    let (sender, receiver) = run(&plan);
+    assert_eq!(receiver.end.bytes, 1001 * 10_007);
+    let calls: u64 = sender.streams.iter().map(|stream| stream.calls).sum();
+    assert_eq!(calls, 1001);
+}
+
+#[test]
+fn the_bytes_that_arrive_are_the_payload_in_order() {
+    const BYTES: u64 = 5_000_003;
+    for zero_copy in [false, true] {
+        for same_host in [false, true] {
+            let plan = Plan {
+                zero_copy,
+                ..plan(1, Stop::Bytes(BYTES))
+            };
+            let (near, mut far) = tcp_pairs(&plan).remove(0);
+            let near = vec![DataSocket::Tcp(near)];
+            let sender = EndRun::start(spec(Role::Sender, &plan, same_host), near);
+            let sender = sender.expect("an end");
+            sender.go();
+            let mut bytes = Vec::new();
+            far.read_to_end(&mut bytes).expect("the whole stream");
+            sender.end();
+            assert_eq!(bytes.len() as u64, BYTES);
+            let repeats = [16 << 10, 64 << 10, 2 << 20].iter().any(|&length: &u64| {
+                let expect = |index| payload_byte(index as u64 % length);
+                bytes
+                    .iter()
+                    .enumerate()
+                    .all(|(index, &byte)| byte == expect(index))
+            });
+            assert!(repeats, "zero copy {zero_copy}, same host {same_host}");
+        }
+    }
+}
+
+#[test]
+fn a_run_by_time_ends_on_time_though_nobody_reads() {
+    let plan = plan(2, Stop::TimeUs(300_000));
+    let pairs = tcp_pairs(&plan);
+    let (near, _unread): (Vec<_>, Vec<_>) = pairs
+        .into_iter()
+        .map(|(near, far)| (DataSocket::Tcp(near), far))
+        .unzip();
+    let sender = start(Role::Sender, &plan, near);
+    sender.go();
+    let began = Instant::now();
+    assert!(sender.wait(SOON));
+    assert!(began.elapsed() < Duration::from_millis(1500));
+    let result = sender.end();
+    for stream in &result.streams {
+        assert!(
+            stream.blocked_us >= 200_000,
+            "blocked {} us",
+            stream.blocked_us
+        );
+        let last = stream.samples.last().expect("samples");
+        assert!(last.queue_bytes.is_some_and(|bytes| bytes > 0));
+        assert_eq!(stream.error, None);
+    }
+}
+
+#[test]
+fn a_stop_ends_both_ends_though_nothing_moves() {
+    let plan = plan(2, Stop::Bytes(u64::MAX));
+    let (near, far): (Vec<_>, Vec<_>) = tcp_pairs(&plan).into_iter().unzip();
+    let silent = far.into_iter().map(DataSocket::Tcp).collect();
+    let receiver = start(Role::Receiver, &plan, silent);
+    receiver.go();
+    assert!(!receiver.wait(Duration::from_millis(20)));
+    receiver.stop();
+    assert!(receiver.wait(SOON));
+    assert_eq!(receiver.end().end.bytes, 0);
+    drop(near);
+}
+
+#[test]
+fn a_run_that_never_went_ends_too() {
+    let plan = plan(2, Stop::Bytes(1));
+    let (near, _far): (Vec<_>, Vec<_>) = tcp_pairs(&plan).into_iter().unzip();
+    let sender = start(
+        Role::Sender,
+        &plan,
+        near.into_iter().map(DataSocket::Tcp).collect(),
+    );
+    let result = sender.end();
+    assert_eq!((result.end.bytes, result.streams.len()), (0, 2));
+}
+
+#[test]
+fn a_slow_reader_leaves_bytes_in_the_socket_and_a_slow_writer_does_not() {
+    let slow_reader = Plan {
+        read_rate_bps: Some(20_000_000),
+        ..plan(1, Stop::TimeUs(400_000))
+    };
+    let (_, receiver) = run(&slow_reader);
+    let rate = receiver.end.bytes * 8 * 1000 / 400;
+    assert!((10_000_000..30_000_000).contains(&rate), "{rate} bit/s");
+    let waiting = |result: &EndResult| {
+        let samples = &result.streams[0].samples;
+        let full = samples.iter().filter(|sample| sample.queue_bytes > Some(0));
+        full.count() * 2 > samples.len()
+    };
+    assert!(waiting(&receiver));
+
+    let slow_writer = Plan {
+        write_rate_bps: Some(20_000_000),
+        ..plan(1, Stop::TimeUs(400_000))
+    };
+    let (sender, receiver) = run(&slow_writer);
+    let rate = receiver.end.bytes * 8 * 1000 / 400;
+    assert!((10_000_000..25_000_000).contains(&rate), "{rate} bit/s");
+    assert!(!waiting(&receiver));
+    assert!(sender.streams[0].blocked_us < 200_000);
+}
+
+#[test]
+fn a_stream_that_is_reset_says_so_and_the_others_go_on() {
+    const BYTES: u64 = 200_000_000;
+    let plan = plan(2, Stop::Bytes(BYTES));
+    let mut pairs = tcp_pairs(&plan);
+    let (dying_near, dying_far) = pairs.remove(0);
+    let (near, far) = pairs.remove(0);
+    let sender = start(
+        Role::Sender,
+        &plan,
+        vec![DataSocket::Tcp(dying_near), DataSocket::Tcp(near)],
+    );
+    let receiver = start(Role::Receiver, &plan, vec![DataSocket::Tcp(far)]);
+    // Data arrives at a socket that is closed: the kernel answers with a reset.
+    drop(dying_far);
+    receiver.go();
+    sender.go();
+    assert!(sender.wait(SOON) && receiver.wait(SOON));
+    let result = sender.end();
+    assert!(result.streams[0].error.is_some());
+    assert_eq!(result.streams[1].error, None);
+    assert_eq!(receiver.end().end.bytes, result.streams[1].bytes);
+}
+
+#[test]
+fn samples_tell_the_beginning_and_the_end_with_tcp_info_and_clocks() {
+    let (sender, receiver) = run(&plan(2, Stop::TimeUs(300_000)));
+    for (result, moved) in [(&sender, sender.end.bytes), (&receiver, receiver.end.bytes)] {
+        let last: u64 = result
+            .streams
+            .iter()
+            .map(|stream| stream.samples.last().expect("samples").bytes)
+            .sum();
+        assert_eq!(last, moved);
+        for stream in &result.streams {
+            assert!(stream.samples.len() >= 5);
+            assert!(
+                stream
+                    .samples
+                    .is_sorted_by_key(|sample| (sample.at_us, sample.bytes))
+            );
+            let last = stream.samples.last().expect("samples");
+            assert!(last.cpu_us > Some(0) && last.core_wait_us.is_some());
+            let tcp = last.tcp.as_ref().expect("TCP_INFO");
+            assert!(tcp.cwnd_bytes > 0 && tcp.mss_bytes > 0);
+            assert!(stream.cpu_us > Some(0) && stream.duration_us > 100_000);
+        }
+        assert!(result.end.protocol.contains_key("Tcp.OutSegs"));
+        assert!(!result.end.interface.is_empty() && !result.end.cores.is_empty());
+        assert!(result.end.host.tcp_rmem_bytes.is_some());
+    }
+}
+
+#[test]
+fn a_buffer_beyond_the_kernels_maximum_is_told_with_what_was_granted() {
+    let asked = 1 << 30;
+    let plan = Plan {
+        send_buffer_bytes: Some(asked),
+        receive_buffer_bytes: Some(asked),
+        ..plan(1, Stop::Bytes(1000))
+    };
+    let (sender, receiver) = run(&plan);
+    for result in [&sender, &receiver] {
+        let stream = &result.streams[0];
+        for buffer in [stream.send_buffer, stream.receive_buffer] {
+            let buffer = buffer.expect("read back");
+            assert_eq!(buffer.asked_bytes, Some(asked));
+            assert_eq!(buffer.granted_bytes, buffer.stored_bytes / 2);
+            assert!(buffer.granted_bytes < asked);
+        }
+        let clipped = result
+            .caveats
+            .iter()
+            .filter(|caveat| caveat.code == "buffer_clipped");
+        assert_eq!(clipped.count(), 2);
+    }
+}
+
+#[test]
+fn an_accepted_socket_lets_its_window_grow_to_the_buffer_that_was_asked() {
+    let plan = Plan {
+        receive_buffer_bytes: Some(2_000_000),
+        read_rate_bps: Some(80_000_000),
+        ..plan(1, Stop::TimeUs(700_000))
+    };
+    let (sender, _) = run(&plan);
+    let windows = sender.streams[0].samples.iter();
+    let widest = windows
+        .filter_map(|sample| sample.tcp.as_ref()?.peer_window_bytes)
+        .max();
+    // With the clamp of the handshake it would stay at 64 KiB (the default receive buffer).
+    assert!(widest > Some(500_000), "widest window {widest:?}");
+}
+
+#[test]
+fn an_unknown_congestion_control_is_refused_with_those_that_exist() {
+    let plan = Plan {
+        congestion_control: Some("no-such".to_owned()),
+        ..Plan::default()
+    };
+    let to = SocketAddr::from(([127, 0, 0, 1], 9));
+    let refused = connecting_socket(&plan, Role::Sender, to, &LocalBind::default());
+    let text = refused.expect_err("no such algorithm").to_string();
+    assert!(text.contains("no-such") && text.contains("reno"), "{text}");
+}
+
+fn udp_pairs(streams: u32) -> (Vec<DataSocket>, Vec<DataSocket>) {
+    let pair = |_| {
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        near.connect(far.local_addr().expect("address"))
+            .expect("connect");
+        far.connect(near.local_addr().expect("address"))
+            .expect("connect");
+        (DataSocket::Udp(near), DataSocket::Udp(far))
+    };
+    (0..streams).map(pair).unzip()
+}
+
+#[test]
+fn datagrams_go_at_their_rate_and_are_accounted_for() {
+    for (rate_bps, mode) in [(8_000_000, Mode::Delivered), (200_000_000, Mode::Wire)] {
+        let plan = Plan {
+            transport: Transport::Udp { rate_bps },
+            mode,
+            ..plan(2, Stop::TimeUs(300_000))
+        };
+        let (near, far) = udp_pairs(2);
+        let (sender, receiver) = run_sockets(&plan, near, far);
+        let rate = sender.end.bytes * 8 * 10 / 3;
+        assert!(
+            rate > rate_bps / 2 && rate < rate_bps * 11 / 10,
+            "{rate} of {rate_bps} bit/s"
+        );
+        for (sent, received) in sender.streams.iter().zip(&receiver.streams) {
+            let udp = received.udp.expect("an account");
+            assert_eq!(udp.datagrams + udp.lost, sent.calls);
+            assert_eq!(received.calls, udp.datagrams);
+            assert!(received.bytes <= sent.bytes);
+            assert_eq!(sent.udp, None);
+        }
+    }
+}
+
+#[test]
+fn datagrams_by_bytes_and_blocks_are_exact() {
+    for (stop, datagrams, bytes) in [
+        (Stop::Blocks(77), 77, 77 * 1000),
+        (Stop::Bytes(5500), 6, 5500),
+    ] {
+        let plan = Plan {
+            transport: Transport::Udp {
+                rate_bps: 50_000_000,
+            },
+            write_bytes: Some(1000),
+            ..plan(1, stop)
+        };
+        let (near, far) = udp_pairs(1);
+        let (sender, _) = run_sockets(&plan, near, far);
+        assert_eq!(
+            (sender.streams[0].calls, sender.end.bytes),
+            (datagrams, bytes)
+        );
+    }
+}
+
+#[test]
+fn loss_is_known_though_every_end_mark_is_lost() {
+    let sender = StreamEnd {
+        calls: 100,
+        ..StreamEnd::default()
+    };
+    let mut receiver = StreamEnd {
+        udp: Some(longhaul_model::report::v1::observation::Udp {
+            datagrams: 90,
+            lost: 4,
+            ..Default::default()
+        }),
+        ..StreamEnd::default()
+    };
+    reconcile(&sender, &mut receiver);
+    assert_eq!(receiver.udp.map(|udp| udp.lost), Some(10));
+}

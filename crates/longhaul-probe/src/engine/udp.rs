@@ -1,0 +1,258 @@
+//! One UDP stream: evenly paced datagrams out, and the account of those that come in.
+//!
+//! Below about 100 Mbit/s every datagram is sent at its own time. Above it, several go with one call
+//! (UDP segmentation offload), as many as are due in 200 us.
+
+use super::counters::{Meter, RunClock};
+use super::datagram::{HEADER_BYTES, Header, Ledger};
+use super::pace::Pace;
+use super::payload;
+use super::stop::StopRule;
+use longhaul_model::report::v1::observation::Udp;
+use longhaul_model::report::v1::plan::Mode;
+use longhaul_model::units::Rate;
+use longhaul_sys::sockopt;
+use longhaul_sys::udp::{self, ReceiveBatch};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Datagrams per call are as many as are due in this time.
+const BATCH_TIME: Duration = Duration::from_micros(200);
+const BATCH_FROM: Rate = Rate::bits_per_second(100_000_000);
+/// `UDP_MAX_SEGMENTS` of the oldest kernels that have the option, and the largest IP packet.
+const SEGMENTS_MAX: usize = 64;
+const SEND_BYTES_MAX: usize = 65_000;
+/// A sender that came late may catch up this much; more would be a burst of its own.
+const CREDIT: Duration = Duration::from_millis(5);
+/// End marks are repeated: any of them may be lost.
+const END_MARKS: u32 = 5;
+const END_SPACING: Duration = Duration::from_millis(10);
+/// Datagrams still under way when the end mark comes have this long.
+const LATE: Duration = Duration::from_secs(1);
+const SLOTS: usize = 64;
+
+/// Payload of a datagram that fits the path with room for one more header: 1448 bytes at an MTU of 1500
+/// over IPv4, 1432 over IPv6.
+pub(super) fn default_bytes(socket: &UdpSocket) -> usize {
+    const MTU_USUAL: u32 = 1500;
+    const MTU_MOST: u32 = 9000;
+    let Ok(peer) = socket.peer_addr() else {
+        return 1432;
+    };
+    let mtu = sockopt::path_mtu_bytes(socket, peer).unwrap_or(MTU_USUAL);
+    let headers = match peer {
+        SocketAddr::V4(_) => 52,
+        SocketAddr::V6(_) => 68,
+    };
+    mtu.min(MTU_MOST).saturating_sub(headers) as usize
+}
+
+/// One sending stream.
+pub(super) struct DatagramSender<'a> {
+    pub socket: &'a UdpSocket,
+    pub index: usize,
+    pub rate: Rate,
+    pub datagram_bytes: usize,
+    pub meter: Meter<'a>,
+    pub clock: RunClock,
+    pub stop: &'a StopRule,
+    buffer: Vec<u8>,
+    batch: usize,
+    sent: u64,
+}
+
+impl<'a> DatagramSender<'a> {
+    /// Allocates all that sending needs.
+    pub fn new(
+        socket: &'a UdpSocket,
+        index: usize,
+        (rate, datagram_bytes): (Rate, usize),
+        (meter, clock): (Meter<'a>, RunClock),
+        stop: &'a StopRule,
+    ) -> DatagramSender<'a> {
+        let datagram_bytes = datagram_bytes.clamp(HEADER_BYTES, SEND_BYTES_MAX);
+        let mut batch = batch(rate, datagram_bytes);
+        if batch > 1 && udp::set_segment_bytes(socket, datagram_bytes as u16).is_err() {
+            batch = 1;
+        }
+        let mut buffer = vec![0; batch * datagram_bytes];
+        payload::fill(&mut buffer);
+        DatagramSender {
+            socket,
+            index,
+            rate,
+            datagram_bytes,
+            meter,
+            clock,
+            stop,
+            buffer,
+            batch,
+            sent: 0,
+        }
+    }
+
+    /// Sends until the stop rule is met, then says so.
+    pub fn run(mut self) -> io::Result<()> {
+        self.meter.begin();
+        let mut pace = Pace::new(self.rate, CREDIT, self.meter.now_ns());
+        while pace.wait(self.clock, self.stop) {
+            self.meter.paused();
+            let bytes = self.stop.claim(self.datagram_bytes, self.batch);
+            if bytes == 0 {
+                break;
+            }
+            self.send(bytes)?;
+            pace.passed(bytes);
+        }
+        self.say_end()
+    }
+
+    /// One batch; a rest that is shorter than a header is sent as a bare header.
+    fn send(&mut self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.max(HEADER_BYTES);
+        let tail = bytes % self.datagram_bytes;
+        let bytes = match tail {
+            1..HEADER_BYTES => bytes - tail + HEADER_BYTES,
+            _ => bytes,
+        };
+        let mut count = 0;
+        let sent_ns = self.clock.now_ns();
+        for datagram in self.buffer[..bytes].chunks_mut(self.datagram_bytes) {
+            let header = Header {
+                stream: self.index as u16,
+                last: false,
+                sequence: self.sent + count,
+                sent_ns,
+            };
+            header.write(datagram);
+            count += 1;
+        }
+        match self.socket.send(&self.buffer[..bytes]) {
+            Ok(bytes) => {
+                self.sent += count;
+                self.meter.moved(bytes);
+                self.meter.completed(count);
+                Ok(())
+            }
+            // The queue is full: the rate is more than this host can send. What was claimed is lost
+            // here and not on the path, so it gets no sequence numbers.
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock
+                    || error.kind() == io::ErrorKind::OutOfMemory
+                    || error.raw_os_error() == Some(ENOBUFS) =>
+            {
+                self.meter.waited();
+                self.stop.give_back(bytes);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn say_end(&mut self) -> io::Result<()> {
+        let mut mark = [0; HEADER_BYTES];
+        for _ in 0..END_MARKS {
+            let header = Header {
+                stream: self.index as u16,
+                last: true,
+                sequence: self.sent,
+                sent_ns: self.clock.now_ns(),
+            };
+            header.write(&mut mark);
+            self.socket.send(&mark)?;
+            std::thread::sleep(END_SPACING);
+        }
+        Ok(())
+    }
+}
+
+/// "No buffer space available" of Linux (errno.h), which std has no kind for.
+const ENOBUFS: i32 = 105;
+
+fn batch(rate: Rate, datagram_bytes: usize) -> usize {
+    if rate < BATCH_FROM {
+        return 1;
+    }
+    let due = rate.bytes_in(BATCH_TIME) as usize / datagram_bytes;
+    let most = (SEND_BYTES_MAX / datagram_bytes).min(SEGMENTS_MAX);
+    due.clamp(1, most.max(1))
+}
+
+/// One receiving stream.
+pub(super) struct DatagramReceiver<'a> {
+    pub socket: &'a UdpSocket,
+    pub meter: Meter<'a>,
+    pub clock: RunClock,
+    pub stop: &'a StopRule,
+    batch: ReceiveBatch,
+    ledger: Ledger,
+}
+
+impl<'a> DatagramReceiver<'a> {
+    /// Allocates all that receiving needs; in mode *wire* the payload stays in the kernel.
+    pub fn new(
+        socket: &'a UdpSocket,
+        mode: Mode,
+        (meter, clock): (Meter<'a>, RunClock),
+        stop: &'a StopRule,
+    ) -> DatagramReceiver<'a> {
+        let slot_bytes = match mode {
+            Mode::Delivered => 1 << 16,
+            Mode::Wire => HEADER_BYTES,
+        };
+        DatagramReceiver {
+            socket,
+            meter,
+            clock,
+            stop,
+            batch: ReceiveBatch::new(SLOTS, slot_bytes),
+            ledger: Ledger::new(),
+        }
+    }
+
+    /// Receives until every datagram came, until the end mark is a while old, or a stop.
+    pub fn run(mut self) -> (Udp, io::Result<()>) {
+        self.meter.paused();
+        let mut ended: Option<Instant> = None;
+        let result = loop {
+            if self.stop.stopped() || self.ledger.is_complete() {
+                break Ok(());
+            }
+            match self.batch.receive(self.socket) {
+                Ok(_) => self.enter(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.meter.waited();
+                    if ended.is_some() {
+                        break Ok(());
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+            if self.ledger.has_end() && ended.get_or_insert_with(Instant::now).elapsed() > LATE {
+                break Ok(());
+            }
+        };
+        (self.ledger.account(), result)
+    }
+
+    fn enter(&mut self) {
+        let (mut bytes, mut count) = (0, 0);
+        let now = Duration::from_nanos(self.clock.now_ns());
+        for datagram in self.batch.datagrams() {
+            let Some(header) = Header::read(datagram.bytes) else {
+                continue;
+            };
+            if self.ledger.enter(header, datagram.arrived.unwrap_or(now)) {
+                bytes += datagram.payload_bytes;
+                count += 1;
+            }
+        }
+        if count > 0 {
+            self.meter.moved(bytes);
+            self.meter.completed(count);
+        } else {
+            self.meter.waited();
+        }
+    }
+}
