@@ -3,13 +3,15 @@
 use super::args::TestArgs;
 use super::{output, resolve};
 use crate::fail::{EXPECTATION_MISSED, Fail};
-use crate::render::live::{Live, Moment};
+use crate::render::live::{Flow, Live, Moment};
 use crate::render::style::{CAVEAT, FAINT, paint};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::conclude;
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_model::report::v1::{Caveat, Kind, Run, SCHEMA, Throughput};
-use longhaul_probe::throughput::{self, Family, LocalBind, Outcome, Target};
+use longhaul_probe::throughput::{
+    self, Family, FlowProgress, LocalBind, Outcome, Progress, Target,
+};
 use longhaul_store::Archive;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -23,14 +25,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode, Fail> {
     let target = target(&args)?;
     let lines = !args.quiet && !args.json && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
-    let outcome = throughput::run(&target, &plan, &mut |progress| {
-        live.show(Moment {
-            elapsed: progress.elapsed,
-            bytes: progress.bytes,
-            retransmits: progress.retransmits,
-            rtt: progress.rtt,
-        });
-    })?;
+    let outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
     live.finish();
     let mut report = assemble(plan, outcome);
     if !args.no_save {
@@ -40,20 +35,40 @@ pub fn run(args: TestArgs) -> Result<ExitCode, Fail> {
     Ok(judge(&args, &report))
 }
 
+fn moment(progress: &Progress) -> Moment {
+    let flow = |flow: &FlowProgress| Flow {
+        received_bytes: flow.received_bytes.unwrap_or_default(),
+        received_at: flow.received_at.unwrap_or_default(),
+        retransmits: flow.retransmits,
+        rtt: flow.rtt,
+    };
+    let directions = [
+        ("forward", &progress.forward),
+        ("reverse", &progress.reverse),
+    ];
+    Moment {
+        elapsed: progress.elapsed,
+        flows: directions
+            .into_iter()
+            .filter_map(|(name, direction)| Some((name, flow(direction.as_ref()?))))
+            .collect(),
+    }
+}
+
 fn target(args: &TestArgs) -> Result<Target, Fail> {
     Ok(Target {
         host: args.host.clone(),
         port: args.port,
         family: match (args.ipv4, args.ipv6) {
-            (true, _) => Some(Family::V4),
-            (_, true) => Some(Family::V6),
-            _ => None,
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
         },
         bind: LocalBind {
             address: args.bind,
             device: args.bind_dev.clone(),
         },
-        token: resolve::token(&args.token)?,
+        token: resolve::token(&args.token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: args.connect_timeout,
     })
 }

@@ -1,6 +1,5 @@
 //! Numbers as people read them: grouped, with as many digits as mean something.
 
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::units::{Rate, format_duration};
 use std::time::Duration;
 
@@ -99,24 +98,6 @@ impl RateUnit {
 
     pub fn number(self, bps: u64) -> String {
         format!("{:.3}", bps as f64 / self.bps)
-    }
-}
-
-/// A limiter as it stands in a sentence after "limited by".
-pub fn limiter_phrase(limiter: Limiter) -> &'static str {
-    match limiter {
-        Limiter::ReceiveWindow => "the receive window",
-        Limiter::SendBuffer => "the send buffer",
-        Limiter::Application => "the application",
-        Limiter::CpuSender => "the sender's CPU",
-        Limiter::CpuReceiver => "the receiver's CPU",
-        Limiter::Loss => "loss",
-        Limiter::PathCapacity => "the capacity of the path",
-        Limiter::Shaper => "a shaper",
-        Limiter::Policer => "a policer",
-        Limiter::Pacing => "pacing",
-        Limiter::Ramp => "the ramp: the run was too short for this path",
-        Limiter::Unknown => "something the counters do not show",
     }
 }
 

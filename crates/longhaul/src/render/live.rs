@@ -9,15 +9,26 @@ use std::time::Duration;
 /// Time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How far a run has come, all streams of a direction together.
+/// Without news from the far end for this long, a line is printed all the same.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// How far one direction has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flow {
+    /// Payload that the receiver has taken, and when it said so.
+    pub received_bytes: u64,
+    pub received_at: Duration,
+    pub retransmits: Option<u64>,
+    pub rtt: Option<Duration>,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moment {
     /// Since payload flows.
     pub elapsed: Duration,
-    /// Payload so far.
-    pub bytes: u64,
-    pub retransmits: Option<u64>,
-    pub rtt: Option<Duration>,
+    /// One entry for each direction that carries payload, under its name.
+    pub flows: Vec<(&'static str, Flow)>,
 }
 
 /// Prints the lines, or nothing.
@@ -35,13 +46,9 @@ impl Live {
         }
     }
 
-    /// Prints a line when the last one is old enough.
+    /// Prints a line for each direction when the last ones are old enough.
     pub fn show(&mut self, now: Moment) {
-        if !self.enabled {
-            return;
-        }
-        let last = self.last.unwrap_or_default();
-        if now.elapsed < last.elapsed + EVERY {
+        if !self.enabled || !self.is_due(&now) {
             return;
         }
         let mut text = String::new();
@@ -49,11 +56,26 @@ impl Live {
             text += &paint(FAINT, heading());
             text.push('\n');
         }
-        text += &line(last, now);
-        text.push('\n');
+        let last = self.last.take().unwrap_or_default();
+        for (place, (name, flow)) in now.flows.iter().enumerate() {
+            let before = last.flows.get(place).map(|(_, flow)| *flow);
+            let name = if now.flows.len() > 1 { name } else { "" };
+            text += &line(now.elapsed, before.unwrap_or_default(), *flow, name);
+            text.push('\n');
+        }
         // A closed stderr costs the lines, not the run.
         let _ = anstream::stderr().write_all(text.as_bytes());
         self.last = Some(now);
+    }
+
+    fn is_due(&self, now: &Moment) -> bool {
+        let last = self.last.clone().unwrap_or_default();
+        let since = now.elapsed.saturating_sub(last.elapsed);
+        let news = now.flows.iter().enumerate().all(|(place, (_, flow))| {
+            let before = last.flows.get(place).map(|(_, flow)| flow.received_at);
+            flow.received_at > before.unwrap_or_default()
+        });
+        !now.flows.is_empty() && ((since >= EVERY && news) || since >= PATIENCE)
     }
 
     /// A blank line between the last line and the report.
@@ -71,38 +93,64 @@ fn heading() -> String {
     )
 }
 
-/// What happened between two moments.
-fn line(last: Moment, now: Moment) -> String {
-    let over = now.elapsed.saturating_sub(last.elapsed);
-    let rate = Rate::over(now.bytes.saturating_sub(last.bytes), over);
+/// What happened in one direction between two moments.
+fn line(elapsed: Duration, last: Flow, now: Flow, name: &str) -> String {
+    let over = now.received_at.saturating_sub(last.received_at);
+    let rate = Rate::over(now.received_bytes.saturating_sub(last.received_bytes), over);
     let rate = or_absent(rate, |rate| rate.to_string());
     let resent = match (last.retransmits.unwrap_or(0), now.retransmits) {
         (before, Some(after)) => after.saturating_sub(before).to_string(),
         _ => ABSENT.to_owned(),
     };
-    let time = format!("{:.1} s", now.elapsed.as_secs_f64());
+    let time = format!("{:.1} s", elapsed.as_secs_f64());
     let rtt = or_absent(now.rtt, format_duration);
-    format!("{time:>8}{rate:>16}{rtt:>12}{resent:>10}")
+    let line = format!("{time:>8}{rate:>16}{rtt:>12}{resent:>10}  {name}");
+    line.trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_line_tells_what_happened_since_the_one_before() {
-        let at = |seconds, bytes, retransmits| Moment {
-            elapsed: Duration::from_secs(seconds),
-            bytes,
+    fn at(seconds: u64, received_bytes: u64, retransmits: Option<u64>) -> Flow {
+        Flow {
+            received_bytes,
+            received_at: Duration::from_secs(seconds),
             retransmits,
             rtt: Some(Duration::from_millis(172)),
-        };
-        let text = line(at(1, 1_000_000, Some(2)), at(2, 2_250_000, Some(5)));
+        }
+    }
+
+    #[test]
+    fn a_line_tells_what_happened_since_the_one_before() {
+        let now = at(2, 2_250_000, Some(5));
+        let text = line(Duration::from_secs(2), at(1, 1_000_000, Some(2)), now, "");
         assert_eq!(text, "   2.0 s       10 Mbit/s      172 ms         3");
-        let unknown = Moment {
+        let unknown = Flow {
             rtt: None,
             ..at(1, 0, None)
         };
-        assert!(line(Moment::default(), unknown).ends_with("0 bit/s           -         -"));
+        let text = line(Duration::from_secs(1), Flow::default(), unknown, "reverse");
+        assert_eq!(
+            text,
+            "   1.0 s         0 bit/s           -         -  reverse"
+        );
+    }
+
+    #[test]
+    fn lines_wait_for_news_but_not_for_ever() {
+        let moment = |millis, flow| Moment {
+            elapsed: Duration::from_millis(millis),
+            flows: vec![("forward", flow)],
+        };
+        let mut live = Live::new(true);
+        assert!(!live.is_due(&moment(900, at(1, 1, None))), "too early");
+        assert!(live.is_due(&moment(1000, at(1, 1, None))));
+        live.last = Some(moment(1000, at(1, 1, None)));
+        assert!(!live.is_due(&moment(2000, at(1, 1, None))), "no news");
+        assert!(
+            live.is_due(&moment(3500, at(1, 1, None))),
+            "silence is news"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Fewer samples than this make no picture.
-const SAMPLES_MIN: usize = 4;
+const SAMPLES_MIN: usize = 8;
 
 /// The picture, at most `columns` wide, and what its height means.
 pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String)> {

@@ -7,7 +7,7 @@ use super::{ends, streams, verdict};
 use longhaul_model::report::v1::analysis::Analysis;
 use longhaul_model::report::v1::observation::{Buffer, Observation, Stream};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
-use longhaul_model::report::v1::{Party, Throughput};
+use longhaul_model::report::v1::{Finding, Party, Throughput};
 use longhaul_model::units::Bytes;
 
 /// The report, from who measured what to the caveats.
@@ -15,11 +15,18 @@ pub fn report(report: &Throughput) -> String {
     let mut page = Page::default();
     title(&mut page, report);
     page.labelled("asked", &asked(&report.plan));
-    direction(&mut page, report, &report.observation, &report.analysis);
+    let findings = verdict::findings_of(&report.findings, false);
+    direction(
+        &mut page,
+        report,
+        (&report.observation, &report.analysis),
+        &findings,
+    );
     if let (Some(observation), Some(analysis)) =
         (&report.observation.reverse, &report.analysis.reverse)
     {
-        direction(&mut page, report, observation, analysis);
+        let findings = verdict::findings_of(&report.findings, true);
+        direction(&mut page, report, (observation, analysis), &findings);
     }
     caveats(&mut page, report);
     page.blank();
@@ -104,7 +111,12 @@ pub fn asked(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-fn direction(page: &mut Page, report: &Throughput, observation: &Observation, analysis: &Analysis) {
+fn direction(
+    page: &mut Page,
+    report: &Throughput,
+    (observation, analysis): (&Observation, &Analysis),
+    findings: &[&Finding],
+) {
     let both = report.observation.reverse.is_some();
     if both {
         page.blank();
@@ -122,7 +134,7 @@ fn direction(page: &mut Page, report: &Throughput, observation: &Observation, an
     page.blank();
     verdict::result(page, observation, analysis, report.plan.mode);
     page.blank();
-    verdict::verdict(page, analysis, &report.findings);
+    verdict::verdict(page, analysis, findings);
 }
 
 /// Buffers as asked and as granted, where the streams are TCP.

@@ -1,10 +1,11 @@
 //! What the run came to: goodput with its interval, round trips, the limit, and what to do.
 
-use super::figures::{RateUnit, duration, limiter_phrase, millis, percent, rate};
+use super::figures::{RateUnit, duration, millis, percent, rate};
 use super::page::{LABEL, Page, WIDTH};
 use super::shape;
 use super::style::{FAINT, STRONG, paint};
-use longhaul_model::report::v1::analysis::{Analysis, Limiter, Rtt};
+use longhaul_analysis::throughput::words::name;
+use longhaul_model::report::v1::analysis::{Analysis, Rtt};
 use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::Mode;
 use longhaul_model::report::v1::{Advice, Finding};
@@ -83,59 +84,65 @@ fn round_trips(idle_us: Option<u64>, loaded: Option<Rtt>) -> String {
         .join("; ")
 }
 
-/// The limit of one direction with its proof, the next limit, and the commands that lift it.
-pub fn verdict(page: &mut Page, analysis: &Analysis, findings: &[Finding]) {
+/// How the analysis marks what it found in the `reverse` half of a run in both directions.
+const OTHER_DIRECTION: &str = "Other direction: ";
+
+/// The limit of one direction with its proof, the next limit, and the findings.
+pub fn verdict(page: &mut Page, analysis: &Analysis, findings: &[&Finding]) {
     let limiter = analysis.limited_by;
-    let phrase = limiter_phrase(limiter);
+    let line = format!("limited by {}", name(limiter));
     let sure = percent(analysis.confidence_ratio);
-    let line = format!("limited by {phrase}");
-    page.line(&format!(
-        "{}  [{limiter}, confidence {sure}]",
-        paint(STRONG, line)
-    ));
-    let (proof, others): (Vec<_>, Vec<_>) = findings
-        .iter()
-        .partition(|finding| speaks_of(finding, limiter));
-    for finding in &proof {
-        evidence(page, finding);
+    let remark = format!("[{limiter}, confidence {sure}]");
+    if line.len() + 2 + remark.len() <= WIDTH {
+        page.line(&format!(
+            "{}  {}",
+            paint(STRONG, line),
+            paint(FAINT, remark)
+        ));
+    } else {
+        page.line(&paint(STRONG, line));
+        page.hanging_in("  ", &remark, FAINT);
+    }
+    let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
+    if let Some(bound) = own {
+        let text = format!("{}, about {}", bound.why, rate(bound.rate_bps));
+        page.hanging("  proof       ", &text);
     }
     if let Some(next) = &analysis.next_limit {
-        let next_phrase = limiter_phrase(next.limiter);
         let text = format!(
-            "about {}, by {next_phrase}: {}",
+            "about {}, by {}: {}",
             rate(next.rate_bps),
+            name(next.limiter),
             next.why
         );
-        page.hanging("  next limit: ", &text);
+        page.hanging("  next limit  ", &text);
     }
-    for finding in &proof {
-        advise(page, finding);
-    }
-    for finding in others {
+    for finding in findings {
         page.blank();
-        page.line(&paint(STRONG, format!("also: {}", finding.cause)));
-        evidence(page, finding);
-        advise(page, finding);
+        explain(page, finding);
     }
 }
 
-fn speaks_of(finding: &Finding, limiter: Limiter) -> bool {
-    finding.cause == limiter.word()
+/// The findings of the half of a run that the report holds first, or of its `reverse`.
+pub fn findings_of(findings: &[Finding], reverse: bool) -> Vec<&Finding> {
+    findings
+        .iter()
+        .filter(|finding| finding.summary.starts_with(OTHER_DIRECTION) == reverse)
+        .collect()
 }
 
-fn evidence(page: &mut Page, finding: &Finding) {
-    page.hanging("  ", &finding.summary);
+/// One finding: what, why it is believed, what to do.
+fn explain(page: &mut Page, finding: &Finding) {
+    let summary = finding.summary.trim_start_matches(OTHER_DIRECTION);
+    page.hanging("  ", &format!("{}: {summary}", finding.cause));
     for support in &finding.supports {
         page.hanging("    for      ", support);
     }
     for contradiction in &finding.contradicts {
         page.hanging("    against  ", contradiction);
     }
-}
-
-fn advise(page: &mut Page, finding: &Finding) {
     for advice in &finding.advice {
-        page.hanging("  -> ", &advice_sentence(advice));
+        page.hanging("    -> ", &advice_sentence(advice));
         if let Some(command) = &advice.command {
             page.command(7, command);
         }
@@ -143,11 +150,10 @@ fn advise(page: &mut Page, finding: &Finding) {
 }
 
 fn advice_sentence(advice: &Advice) -> String {
-    let mut text = format!("{}: {}", advice.place, advice.text);
-    if let Some(expected) = advice.expected_bps {
-        let text_end = text.trim_end_matches('.').len();
-        text.truncate(text_end);
-        text += &format!(" (then about {}).", rate(expected));
+    let text = advice.text.trim_end_matches('.');
+    let place = &advice.place;
+    match advice.expected_bps {
+        Some(expected) => format!("{place}: {text} (then about {}).", rate(expected)),
+        None => format!("{place}: {text}."),
     }
-    text
 }
