@@ -1,4 +1,10 @@
 //! The engine in virtual time: no namespaces, no clock.
 
 mod bench;
+mod change;
+mod control;
+mod garbage;
+mod headers;
 mod rate;
+mod router;
+mod wire;

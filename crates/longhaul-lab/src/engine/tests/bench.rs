@@ -11,6 +11,15 @@ use std::time::Duration;
 pub const MS: Nanos = 1_000_000;
 pub const SECOND: Nanos = 1_000_000_000;
 
+/// Nothing is written beside the sources when a property fails; its seed is in the message.
+pub fn cases(cases: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases,
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
+}
+
 pub fn hop(name: &str, forward: LinkSpec, reverse: LinkSpec) -> HopSpec {
     HopSpec {
         name: name.to_owned(),

@@ -1,7 +1,11 @@
-//! Rate, delay and queue.
+//! Rate, delay, queue, order.
 
 use super::bench::*;
-use crate::engine::{Engine, Host};
+use super::wire::segments;
+use crate::engine::{Engine, Host, Nanos};
+use crate::spec::LinkSpec;
+use longhaul_model::units::Rate;
+use std::time::Duration;
 
 #[test]
 fn a_packet_takes_exactly_its_delay() {
@@ -19,4 +23,180 @@ fn a_packet_takes_exactly_its_delay() {
     assert_eq!(arrivals[0].host, Host::Far);
     assert_eq!(engine.next_due(), None);
     assert_eq!(engine.live_packets(), 0);
+}
+
+#[test]
+fn a_packet_is_on_the_wire_for_its_bytes_and_the_overhead() {
+    // (payload, Mbit/s, nanoseconds for payload + 28 of headers + 38 of Ethernet)
+    let table = [
+        (1472, 1000, 12_304),
+        (1472, 100, 123_040),
+        (22, 10, 70_400),
+        (1472, 6250, 1968),
+    ];
+    for (payload, mbps, expected) in table {
+        let mut engine = Engine::new(&one_link(rate(mbps)), 0);
+        send(&mut engine, Host::Near, &udp(), &vec![0; payload], 0);
+        assert_eq!(
+            collect(&mut engine, SECOND)[0].due,
+            expected,
+            "{payload} at {mbps}"
+        );
+    }
+}
+
+/// Keeps a link of `mbps` busy with super-packets for two seconds, looked at every `step`; gives
+/// the bytes on the wire and when the last of them was through.
+fn saturate(mbps: u64, step: Nanos) -> (u64, Nanos) {
+    let spec = rate(mbps);
+    let ideal = spec.rate.unwrap_or_default();
+    let mut engine = Engine::new(&one_link(spec), 0);
+    let payload = vec![1; 44 * 1448];
+    let (mut offered, mut wire, mut last) = (0, 0, 0);
+    for now in (0..2 * SECOND).step_by(step as usize) {
+        while offered < ideal.bytes_in(Duration::from_nanos(now + 2 * step)) {
+            send(&mut engine, Host::Near, &tcp(0), &payload, now);
+            offered += 44 * SEGMENT_WIRE_BYTES;
+        }
+        for arrival in collect(&mut engine, now) {
+            wire += segments(&arrival).len() as u64 * SEGMENT_WIRE_BYTES;
+            last = arrival.due;
+        }
+    }
+    (wire, last)
+}
+
+/// 1448 of payload, 40 of headers, 38 of Ethernet.
+const SEGMENT_WIRE_BYTES: u64 = 1526;
+
+#[test]
+fn a_busy_link_delivers_its_rate_to_a_millionth() {
+    for (mbps, step_us) in [
+        (10, 1000),
+        (100, 700),
+        (1000, 130),
+        (6250, 97),
+        (10_000, 300),
+    ] {
+        let (wire, last) = saturate(mbps, step_us * 1000);
+        let ideal = Rate::bits_per_second(mbps * 1_000_000)
+            .time_for(wire)
+            .unwrap_or_default();
+        let error = last as f64 / ideal.as_nanos() as f64 - 1.0;
+        assert!(error.abs() < 1e-6, "{mbps} Mbit/s: {error:e}");
+    }
+}
+
+#[test]
+fn a_slow_link_lets_segments_go_one_by_one_and_a_fast_one_together() {
+    for (mbps, together, due) in [
+        (100, 1, 122_080),
+        (1000, 4, 4 * 12_208),
+        (10_000, 40, 48_832),
+    ] {
+        let mut engine = Engine::new(&one_link(rate(mbps)), 0);
+        send(&mut engine, Host::Near, &tcp(0), &vec![0; 44 * 1448], 0);
+        let arrivals = collect(&mut engine, SECOND);
+        assert_eq!(segments(&arrivals[0]).len(), together, "{mbps} Mbit/s");
+        assert_eq!(arrivals[0].due, due, "{mbps} Mbit/s");
+    }
+}
+
+#[test]
+fn a_full_queue_keeps_what_fits_of_a_super_packet() {
+    // One segment is 1488 + 38 bytes on the wire. The first finds the wire idle; the queue has
+    // room for exactly ten in all.
+    let spec = queue(rate(10), 10 * 1526);
+    let mut engine = Engine::new(&one_link(spec), 0);
+    send(&mut engine, Host::Near, &tcp(0), &vec![0; 44 * 1448], 0);
+    send(&mut engine, Host::Near, &tcp(1), &vec![0; 1448], 0);
+    let arrivals = collect(&mut engine, SECOND);
+    assert_eq!(arrivals.len(), 10);
+    let truth = engine.truth(SECOND);
+    let link = &truth.routes[0].hops[0].forward;
+    assert_eq!(link.drops.queue, 35);
+    assert_eq!(link.queue_peak_bytes, 10 * 1526);
+    assert_eq!(link.queue_bytes, 0);
+    assert_eq!(truth.totals.in_flight_packets(), 0);
+    assert_eq!(engine.live_packets(), 0);
+}
+
+#[test]
+fn an_idle_wire_takes_a_packet_whatever_the_queue() {
+    let mut engine = Engine::new(&one_link(queue(rate(10), 0)), 0);
+    for k in 0..3 {
+        send(&mut engine, Host::Near, &udp(), &[0; 1000], k * 10 * MS);
+        assert_eq!(collect(&mut engine, (k + 1) * 10 * MS).len(), 1);
+    }
+    send(&mut engine, Host::Near, &udp(), &[0; 1000], SECOND);
+    send(&mut engine, Host::Near, &udp(), &[0; 1000], SECOND);
+    assert_eq!(collect(&mut engine, 2 * SECOND).len(), 1);
+}
+
+#[test]
+fn links_in_series_pass_segments_on_one_by_one() {
+    // Twice 1 Gbit/s: the second link sends segment k while the first sends segment k + 1, so the
+    // whole takes one segment longer than on one link.
+    let hops = vec![
+        hop("r1", rate(1000), delay(0)),
+        hop("far", rate(1000), delay(0)),
+    ];
+    let mut engine = Engine::new(&path(hops), 0);
+    send(&mut engine, Host::Near, &tcp(0), &vec![0; 44 * 1448], 0);
+    let last = collect(&mut engine, SECOND)
+        .last()
+        .map(|arrival| arrival.due);
+    assert_eq!(last, Some(45 * 12_208));
+}
+
+#[test]
+fn a_fast_link_behind_a_slow_one_needs_no_queue() {
+    // What the slow link spaces out, the fast one has sent before the next comes.
+    let fast = queue(rate(1000), 2000);
+    let hops = vec![hop("r1", rate(900), delay(0)), hop("far", fast, delay(0))];
+    let mut engine = Engine::new(&path(hops), 0);
+    for k in 0..100 {
+        send(
+            &mut engine,
+            Host::Near,
+            &tcp(k),
+            &vec![0; 44 * 1448],
+            u64::from(k) * 100_000,
+        );
+    }
+    collect(&mut engine, SECOND);
+    let truth = engine.truth(SECOND);
+    assert_eq!(truth.totals.delivered.packets, 4400);
+}
+
+#[test]
+fn jitter_varies_the_delay_within_its_width_and_keeps_order() {
+    let spec = LinkSpec {
+        jitter: Duration::from_millis(3),
+        ..delay(10)
+    };
+    let mut engine = Engine::new(&one_link(spec), 0);
+    for k in 0..2000 {
+        send(
+            &mut engine,
+            Host::Near,
+            &tcp(k),
+            &[0; 100],
+            u64::from(k) * MS / 4,
+        );
+    }
+    let arrivals = collect(&mut engine, 2 * SECOND);
+    let order: Vec<u32> = arrivals.iter().map(|it| segments(it)[0].sequence).collect();
+    assert_eq!(order, (0..2000).collect::<Vec<_>>());
+    let delays: Vec<Nanos> = arrivals
+        .iter()
+        .zip(0..)
+        .map(|(it, k)| it.due - k * MS / 4)
+        .collect();
+    assert!(
+        delays
+            .iter()
+            .all(|delay| (7 * MS..=13 * MS).contains(delay))
+    );
+    assert!(delays.iter().any(|delay| *delay > 11 * MS));
 }
