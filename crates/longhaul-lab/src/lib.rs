@@ -6,14 +6,22 @@
 //! - [`figures`]: what a path can carry at best
 //! - [`describe`]: the same in words, for `lab show`
 //! - [`engine`]: what the path does to packets, in virtual time
+//! - [`runtime`]: the path laid between namespaces, in real time
+//! - [`run`]: one command on one path, from end to end
 //! - [`error`]: why a lab could not be laid
 
 #![forbid(unsafe_code)]
 
+mod authority;
 pub mod catalogue;
 pub mod describe;
 pub mod engine;
 pub mod error;
 pub mod figures;
+mod guard;
+mod lay;
 pub mod path_file;
+pub mod run;
+pub mod runtime;
 pub mod spec;
+mod truth_file;

@@ -60,12 +60,6 @@ pub fn adopt_orphans() -> io::Result<()> {
     status(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
 }
 
-/// Lets processes of the same user look into this one, which a change of user namespace ends.
-pub fn stay_open_to_owner() -> io::Result<()> {
-    // SAFETY: PR_SET_DUMPABLE reads one integer.
-    status(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) })
-}
-
 /// A descriptor that becomes readable when the process ends.
 pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open touches no memory.
@@ -87,6 +81,14 @@ pub fn reap_one() -> io::Result<bool> {
         Err(error) => Err(error),
         Ok(()) => Ok(answer > 0),
     }
+}
+
+/// Takes the exit of one child, which has ended; false when it has not.
+pub fn reap(pid: u32) -> io::Result<bool> {
+    let pid = i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: a null status pointer is allowed.
+    let answer = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+    status(answer).map(|()| answer > 0)
 }
 
 /// Which side of a fork this is.

@@ -1,0 +1,58 @@
+//! What this process may do to the machine, and how it gets what a lab needs without root.
+
+use crate::error::{LabError, LabErrorKind, Tried};
+use longhaul_sys::netns::{self, Kind};
+use longhaul_sys::process;
+use std::io;
+
+/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`, linux/capability.h.
+const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
+/// The map of the first user namespace: all ids, as they are.
+const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
+
+const HINT: &str = "run as root; or permit user namespaces: user.max_user_namespaces above 0, and \
+                    where they exist kernel.unprivileged_userns_clone=1, \
+                    kernel.apparmor_restrict_unprivileged_userns=0";
+
+/// Makes sure that this process may make network namespaces, in a user namespace of its own if
+/// need be. Only for a process of one thread.
+pub(crate) fn take() -> Result<(), LabError> {
+    if has_capabilities() {
+        return Ok(());
+    }
+    let (user, group) = process::effective_ids();
+    netns::unshare(Kind::User)
+        .tried(|| "cannot make a user namespace".into())
+        .map_err(|error| error.hint(HINT))?;
+    let map = || {
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+    };
+    map()
+        .tried(|| "cannot map the user into a user namespace".into())
+        .map_err(|error| error.hint(HINT))?;
+    if !has_capabilities() {
+        let tried = "the user namespace gives no right to make network namespaces";
+        return Err(LabError::new(LabErrorKind::Unavailable, tried).hint(HINT));
+    }
+    Ok(())
+}
+
+fn has_capabilities() -> bool {
+    effective_capabilities().is_ok_and(|held| held & NEEDED == NEEDED)
+}
+
+fn effective_capabilities() -> io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    held.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Whether this is root of the machine, who may change what all namespaces share.
+pub(crate) fn owns_the_machine() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let whole = map.split_whitespace().eq(WHOLE_MAP);
+    whole && process::effective_ids().0 == 0
+}

@@ -1,0 +1,108 @@
+//! A command at one of the hosts, as the lab starts it.
+
+use crate::error::{LabError, LabErrorKind};
+use crate::runtime::host::HostNamespace;
+use longhaul_sys::process::{self, Start};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A command that is yet to start.
+pub(crate) struct HostCommand {
+    command: Command,
+    name: OsString,
+    /// Out of reach of the terminal's signals.
+    pub own_session: bool,
+}
+
+impl HostCommand {
+    /// `words` are program and arguments; without any the shell would be meant, so there is one.
+    pub(crate) fn new(words: &[OsString], path_key: &str) -> HostCommand {
+        let shell = OsString::from("sh");
+        let (program, arguments) = words.split_first().unwrap_or((&shell, &[]));
+        let mut command = Command::new(program);
+        command.args(arguments).env("LONGHAUL_LAB", path_key);
+        if let Some(path) = path_with_own_folder() {
+            command.env("PATH", path);
+        }
+        HostCommand {
+            command,
+            name: program.clone(),
+            own_session: false,
+        }
+    }
+
+    pub(crate) fn token(&mut self, token: &str) {
+        self.command.env("LONGHAUL_TOKEN", token);
+    }
+
+    /// Sends standard output and error to a file, and gives it no input.
+    pub(crate) fn output(&mut self, file: &File) -> Result<(), LabError> {
+        let copy = || file.try_clone();
+        let (out, err) = copy()
+            .and_then(|out| Ok((out, copy()?)))
+            .map_err(|error| LabError::call("cannot share a temporary file", error))?;
+        self.command.stdin(Stdio::null()).stdout(out).stderr(err);
+        Ok(())
+    }
+
+    pub(crate) fn start(mut self, host: &HostNamespace) -> Result<Child, LabError> {
+        // A folder that has been removed under us is no reason not to run.
+        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let start = Start {
+            net: host.net.as_fd(),
+            mount: host.mount.as_ref().map(AsFd::as_fd),
+            folder: &folder,
+            own_session: self.own_session,
+        };
+        process::spawn(&mut self.command, &start).map_err(|error| {
+            let found = error.kind() != io::ErrorKind::NotFound;
+            let tried = format!("cannot start `{}`", self.name.display());
+            let mut failed = LabError::call(tried, error);
+            if !found {
+                failed.kind = LabErrorKind::Usage;
+            }
+            failed
+        })
+    }
+}
+
+/// This executable, serving.
+pub(super) fn own_serve() -> io::Result<Vec<OsString>> {
+    Ok(vec![std::env::current_exe()?.into(), "serve".into()])
+}
+
+/// So that `longhaul` in a command is the one that runs the lab.
+fn path_with_own_folder() -> Option<OsString> {
+    let own = std::env::current_exe().ok()?;
+    let mut folders = vec![own.parent()?.to_owned()];
+    let rest = std::env::var_os("PATH");
+    folders.extend(std::env::split_paths(
+        rest.as_deref().unwrap_or(OsStr::new("")),
+    ));
+    std::env::join_paths(folders).ok()
+}
+
+/// A file without a name, gone when it is closed.
+pub(super) fn unnamed_file() -> io::Result<File> {
+    let path = crate::runtime::unique_file("far")?;
+    let file = File::options()
+        .read(true)
+        .append(true)
+        .create_new(true)
+        .open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// As a shell gives it: 128 + n when signal n ended it.
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .unwrap_or(70)
+}

@@ -1,0 +1,72 @@
+//! Processes that commands have left: orphans come to the lab, which adopts them, and ends them.
+
+use longhaul_sys::process;
+use longhaul_sys::signal::{Signal, send};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Ends all descendants of this process but `spared` and its own.
+pub(super) fn end_all(spared: Option<u32>) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let found = descendants(std::process::id(), spared);
+        if found.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        for pid in found {
+            // Fails when it has ended since.
+            let _ = send(pid, Signal::Kill);
+        }
+        std::thread::sleep(PAUSE);
+        while process::reap_one().unwrap_or(false) {}
+    }
+}
+
+fn descendants(of: u32, spared: Option<u32>) -> Vec<u32> {
+    let parents = parents();
+    let mut found = vec![of];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents.iter().filter(|(_, its)| **its == parent);
+        let children = children
+            .map(|(pid, _)| *pid)
+            .filter(|pid| Some(*pid) != spared);
+        let children: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
+        found.extend(children);
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// The parent of every process that can be seen.
+fn parents() -> HashMap<u32, u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return HashMap::new();
+    };
+    let parent = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        Some((pid, parent_in(&stat)?))
+    };
+    entries.flatten().filter_map(parent).collect()
+}
+
+/// The second field after the name, which stands in brackets and may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_be_called_anything_and_still_has_its_parent() {
+        assert_eq!(parent_in("12 (a) b (c) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_in("12"), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! A laid path: two hosts in network namespaces, and the thread that carries packets between them.
+//!
+//! [`Lab::lay`] makes both; dropping the [`Lab`] ends the thread and, with the last process in
+//! them, the namespaces. Everything is held by descriptors of this process, so a crash leaves
+//! nothing behind.
+
+mod device;
+mod driver;
+pub(crate) mod host;
+mod lateness;
+mod names;
+pub(crate) mod sysctl;
+
+pub use lateness::Lateness;
+pub(crate) use names::{random_hex, unique_file};
+
+use crate::engine::{Engine, Ethernet, Host, Truth};
+use crate::error::{LabError, LabErrorKind, Tried};
+use crate::spec::PathSpec;
+use device::Port;
+use driver::{Driver, Order};
+use host::HostNamespace;
+use longhaul_sys::{poll, sched};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How the hosts are attached to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// TUN devices; needs root, as `/dev/net/tun` usually does.
+    Tun,
+    /// Packet sockets on veth pairs; needs no root.
+    Packet,
+}
+
+impl Backend {
+    /// As in `LONGHAUL_LAB_BACKEND`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Tun => "tun",
+            Backend::Packet => "packet",
+        }
+    }
+
+    /// The backend that `LONGHAUL_LAB_BACKEND` asks for, if it is set.
+    ///
+    /// # Errors
+    /// Usage, when it is neither `tun` nor `packet`.
+    pub fn from_environment() -> Result<Option<Backend>, LabError> {
+        let Some(asked) = std::env::var_os("LONGHAUL_LAB_BACKEND") else {
+            return Ok(None);
+        };
+        let known = [Backend::Tun, Backend::Packet];
+        let found = known.into_iter().find(|backend| asked == backend.name());
+        found.map(Some).ok_or_else(|| {
+            let tried = format!("LONGHAUL_LAB_BACKEND is `{}`", asked.display());
+            LabError::new(LabErrorKind::Usage, tried).hint("set it to tun or packet, or unset it")
+        })
+    }
+}
+
+/// Release lateness above which (99th percentile) the promised timing was not kept.
+pub const LATENESS_LIMIT: Duration = Duration::from_millis(1);
+/// How long the engine thread may take to answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What the engine thread knows.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    pub truth: Truth,
+    pub lateness: Lateness,
+    /// Packets that a host's device did not take.
+    pub refused: u64,
+    /// Packets of a host that were lost before the path began: the device's queue was full.
+    pub overrun: u64,
+}
+
+/// A laid path.
+pub struct Lab {
+    pub(crate) near: HostNamespace,
+    pub(crate) far: HostNamespace,
+    pub backend: Backend,
+    /// In what this lab is less than it should be.
+    pub caveats: Vec<String>,
+    orders: Sender<Order>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    awake: Option<Arc<AtomicBool>>,
+}
+
+impl Lab {
+    /// Makes the hosts and starts the engine; `dispersion` keeps idle cores awake for it.
+    pub fn lay(
+        spec: &PathSpec,
+        backend: Option<Backend>,
+        dispersion: bool,
+    ) -> Result<Lab, LabError> {
+        let (backend, built) = match backend {
+            Some(backend) => (backend, build(spec, backend)?),
+            None => build_best(spec)?,
+        };
+        let Built {
+            near,
+            far,
+            ports,
+            mut caveats,
+        } = built;
+        let mut engine = Engine::new(spec, 0);
+        if backend == Backend::Packet {
+            engine = engine.with_ethernet(Ethernet {
+                near: device::NEAR_MAC,
+                far: device::FAR_MAC,
+            });
+        }
+        let wake =
+            Arc::new(poll::wake_descriptor().tried(|| "cannot make an event descriptor".into())?);
+        let (orders, received) = mpsc::channel();
+        let (started, start) = mpsc::sync_channel(1);
+        let driver = Driver::new(engine, ports, Arc::clone(&wake), received);
+        let thread = std::thread::Builder::new()
+            .name("lab engine".to_owned())
+            .spawn(move || driver.run(&started))
+            .tried(|| "cannot start the engine thread".into())?;
+        caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
+        Ok(Lab {
+            near,
+            far,
+            backend,
+            caveats,
+            orders,
+            wake,
+            thread: Some(thread),
+            awake: dispersion.then(keep_awake),
+        })
+    }
+
+    /// What has happened so far.
+    ///
+    /// # Errors
+    /// When the engine thread does not answer in time.
+    pub fn read(&self) -> Result<Reading, LabError> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.order(Order::Report(answer));
+        let mut reading = answered.recv_timeout(ANSWER_DEADLINE).map_err(|_| {
+            LabError::new(LabErrorKind::Internal, "the engine thread does not answer")
+        })?;
+        if self.backend == Backend::Tun {
+            reading.overrun = self.near.device_drops() + self.far.device_drops();
+        }
+        Ok(reading)
+    }
+
+    fn order(&self, order: Order) {
+        // A thread that has ended answers nothing, which the waiting side finds out.
+        let _ = self.orders.send(order);
+        let _ = poll::wake(&*self.wake);
+    }
+
+    pub(crate) fn host(&self, host: Host) -> &HostNamespace {
+        match host {
+            Host::Near => &self.near,
+            Host::Far => &self.far,
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(awake) = &self.awake {
+            awake.store(false, Ordering::Relaxed);
+        }
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether the promised timing was kept, in words for people, if not.
+pub fn timing_caveat(reading: &Reading) -> Option<String> {
+    if reading.overrun > 0 {
+        return Some(format!(
+            "{} packets were lost before the path began: the machine was too busy to take them",
+            reading.overrun
+        ));
+    }
+    let p99 = reading.lateness.p99()?;
+    (p99 > LATENESS_LIMIT).then(|| {
+        format!(
+            "1 % of all packets were released more than {} late: the machine was too busy to keep \
+             the promised timing",
+            longhaul_model::units::format_duration(p99)
+        )
+    })
+}
+
+struct Built {
+    near: HostNamespace,
+    far: HostNamespace,
+    ports: [Port; 2],
+    caveats: Vec<String>,
+}
+
+fn build_best(spec: &PathSpec) -> Result<(Backend, Built), LabError> {
+    if device::tun_is_open()
+        && let Ok(built) = build(spec, Backend::Tun)
+    {
+        return Ok((Backend::Tun, built));
+    }
+    Ok((Backend::Packet, build(spec, Backend::Packet)?))
+}
+
+fn build(spec: &PathSpec, backend: Backend) -> Result<Built, LabError> {
+    let mut caveats = Vec::new();
+    let middle = match backend {
+        Backend::Tun => None,
+        Backend::Packet => Some(device::middle_namespace()?),
+    };
+    let (near, near_tun) = host::lay(spec, Host::Near, middle.as_ref(), &mut caveats)?;
+    let (far, far_tun) = host::lay(spec, Host::Far, middle.as_ref(), &mut caveats)?;
+    let ports = match (middle, near_tun, far_tun) {
+        (Some(middle), ..) => device::packet_ports(&middle, &mut caveats)?,
+        (None, Some(near), Some(far)) => [near, far],
+        (None, ..) => {
+            return Err(LabError::new(
+                LabErrorKind::Internal,
+                "a TUN device is missing",
+            ));
+        }
+    };
+    Ok(Built {
+        near,
+        far,
+        ports,
+        caveats,
+    })
+}
+
+/// One thread per core that runs only when nothing else does: a core that never halts wakes a
+/// receiver in 1 to 4 us instead of 13 to 25.
+fn keep_awake() -> Arc<AtomicBool> {
+    let awake = Arc::new(AtomicBool::new(true));
+    for core in sched::allowed_cores().unwrap_or_default() {
+        let awake = Arc::clone(&awake);
+        std::thread::spawn(move || {
+            if sched::pin_to_core(core)
+                .and_then(|()| sched::set_idle())
+                .is_err()
+            {
+                return;
+            }
+            while awake.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    awake
+}
+
+/// Where the driver says that it runs, with a caveat if it has one.
+type Started = SyncSender<Option<String>>;

@@ -1,0 +1,197 @@
+//! The engine thread: reads what hosts send, waits, writes what is due. One thread, no spinning.
+//!
+//! The engine knows nominal times only; this thread brings them to the real clock. How late it
+//! does so is recorded at every write.
+
+use super::device::Port;
+use super::{Lateness, Reading, Started};
+use crate::engine::{Engine, Host, Nanos};
+use longhaul_sys::{poll, sched};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Deliveries before hosts are read again, and reads of one host before the other has its turn.
+const DELIVERIES_PER_TURN: usize = 64;
+const READS_PER_TURN: usize = 8;
+/// Busy turns between two looks at hosts that had nothing to read.
+const TURNS_PER_LOOK: u32 = 4;
+const FIFO_PRIORITY: i32 = 10;
+const FAIR_SLICE: Duration = Duration::from_micros(100);
+
+pub(super) enum Order {
+    Report(SyncSender<Reading>),
+    Stop,
+}
+
+pub(super) struct Driver {
+    engine: Engine,
+    ports: [Port; 2],
+    wake: Arc<OwnedFd>,
+    orders: Receiver<Order>,
+    start: Instant,
+    lateness: Lateness,
+    refused: u64,
+    overrun: u64,
+    /// Which hosts may have something to read.
+    ready: [bool; 2],
+    /// Nominal time of the last packet of each host: a host's packets stay in order.
+    sent: [Nanos; 2],
+}
+
+const HOSTS: [Host; 2] = [Host::Near, Host::Far];
+
+impl Driver {
+    pub(super) fn new(
+        engine: Engine,
+        ports: [Port; 2],
+        wake: Arc<OwnedFd>,
+        orders: Receiver<Order>,
+    ) -> Driver {
+        Driver {
+            engine,
+            ports,
+            wake,
+            orders,
+            start: Instant::now(),
+            lateness: Lateness::default(),
+            refused: 0,
+            overrun: 0,
+            ready: [true; 2],
+            sent: [0; 2],
+        }
+    }
+
+    pub(super) fn run(mut self, started: &Started) {
+        let caveat = take_priority().err();
+        self.start = Instant::now();
+        // Nobody who waits for it has gone before the thread began.
+        let _ = started.send(caveat);
+        let mut turns: u32 = 0;
+        loop {
+            turns = turns.wrapping_add(1);
+            let more_due = self.deliver();
+            let more_read = self.take_in();
+            let busy = more_due || more_read;
+            let timeout = if busy {
+                Some(Duration::ZERO)
+            } else {
+                self.time_left()
+            };
+            if busy && !turns.is_multiple_of(TURNS_PER_LOOK) {
+                continue;
+            }
+            if self.wait(timeout) && !self.obey() {
+                return;
+            }
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.start.elapsed().as_nanos() as Nanos
+    }
+
+    /// Writes what is due; true when it stopped before the end.
+    fn deliver(&mut self) -> bool {
+        let mut now = self.now();
+        for _ in 0..DELIVERIES_PER_TURN {
+            let Some(delivery) = self.engine.advance(now) else {
+                return false;
+            };
+            let port = &self.ports[delivery.host as usize];
+            let written = port.write(delivery.header, delivery.payload);
+            self.lateness.add(now.saturating_sub(delivery.due));
+            if written.is_err() {
+                self.refused += 1;
+            }
+            now = self.start.elapsed().as_nanos() as Nanos;
+        }
+        true
+    }
+
+    /// Reads what hosts have sent; true when there may be more.
+    fn take_in(&mut self) -> bool {
+        let mut any = false;
+        for host in HOSTS {
+            let k = host as usize;
+            for _ in 0..READS_PER_TURN {
+                if !self.ready[k] {
+                    break;
+                }
+                match self.ports[k].read(self.engine.reserve()) {
+                    Ok(read) => {
+                        any = true;
+                        let at = self.now().saturating_sub(read.age.as_nanos() as Nanos);
+                        self.sent[k] = self.sent[k].max(at);
+                        self.engine.accept(host, read.bytes, self.sent[k]);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => self.ready[k] = false,
+                }
+            }
+        }
+        any
+    }
+
+    /// Until the next thing is due; `None`: nothing is.
+    fn time_left(&self) -> Option<Duration> {
+        let due = self.engine.next_due()?;
+        Some(Duration::from_nanos(due.saturating_sub(self.now())))
+    }
+
+    /// Sleeps; true when there are orders.
+    fn wait(&mut self, timeout: Option<Duration>) -> bool {
+        let [near, far] = &self.ports;
+        let polled = [near.as_fd(), far.as_fd(), self.wake.as_fd()];
+        let Ok([near, far, woken]) = poll::readable(polled, timeout) else {
+            return false;
+        };
+        self.ready[0] |= near;
+        self.ready[1] |= far;
+        woken
+    }
+
+    /// Carries out the orders that wait; false when the thread is to end.
+    fn obey(&mut self) -> bool {
+        poll::clear_wake(&*self.wake);
+        loop {
+            match self.orders.try_recv() {
+                Ok(Order::Report(answer)) => {
+                    self.overrun += self.ports.iter().map(Port::drops).sum::<u64>();
+                    let now = self.now();
+                    let reading = Reading {
+                        truth: self.engine.truth(now),
+                        lateness: self.lateness.clone(),
+                        refused: self.refused,
+                        overrun: self.overrun,
+                    };
+                    // Who asked may have given up waiting.
+                    let _ = answer.try_send(reading);
+                }
+                Ok(Order::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+}
+
+/// Makes the thread run as soon as it is due; the error is what that costs where it is refused.
+fn take_priority() -> Result<(), String> {
+    // Without it timers fire up to 50 us late, which the recorded lateness then shows.
+    let _ = sched::set_timer_slack(Duration::from_nanos(1));
+    let Err(error) = sched::set_fifo(FIFO_PRIORITY) else {
+        return Ok(());
+    };
+    let slice = sched::set_slice(FAIR_SLICE);
+    let instead = if slice.is_ok() {
+        ", a short slice instead"
+    } else {
+        ""
+    };
+    Err(format!(
+        "no real-time class for the engine ({error}){instead}: packets may be milliseconds late \
+         while the machine is busy"
+    ))
+}

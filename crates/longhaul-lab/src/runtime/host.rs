@@ -1,0 +1,215 @@
+//! One end of the path: a network namespace with the device `wan0`, and a mount namespace.
+
+use super::device::{self, Port};
+use super::{names, sysctl};
+use crate::engine::{ADDRESSES, Host};
+use crate::error::{LabError, LabErrorKind, Tried};
+use crate::spec::{HostSpec, PathSpec};
+use longhaul_sys::mount;
+use longhaul_sys::netlink::{self, Device, Netlink};
+use longhaul_sys::netns::{self, Kind};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+pub(crate) const DEVICE: &str = "wan0";
+/// TUN does not push back on its sender, so the queue has to take a whole window's burst.
+const QUEUE_PACKETS: u32 = 20_000;
+/// IPv6 needs links of at least this, RFC 8200.
+const MTU_IPV6_MIN: u32 = 1280;
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+
+/// Before the device is made: it takes the defaults of its namespace.
+const SETTINGS: &[(&str, &str)] = &[
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.autoconf", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    ("net.ipv6.conf.default.addr_gen_mode", "1"),
+    // One connection must not begin with what another learnt.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+];
+
+/// A host, held by its namespaces.
+#[derive(Debug)]
+pub(crate) struct HostNamespace {
+    pub net: OwnedFd,
+    pub mount: Option<OwnedFd>,
+}
+
+impl HostNamespace {
+    /// Runs `work` on a thread of this host.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        on_thread(|| netns::enter(&self.net, Kind::Net).map(|()| work()))?
+    }
+
+    /// Packets that the device's queue had no room for.
+    pub(crate) fn device_drops(&self) -> u64 {
+        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+        let Ok(Ok(table)) = table else { return 0 };
+        transmit_drops(&table, DEVICE).unwrap_or_default()
+    }
+}
+
+/// Column 12 of a line of /proc/net/dev: `wan0: …`.
+fn transmit_drops(table: &str, device: &str) -> Option<u64> {
+    let lines = table.lines().filter_map(|line| line.split_once(':'));
+    let (_, columns) = lines.into_iter().find(|(name, _)| name.trim() == device)?;
+    columns.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Runs `work` on a thread of its own, whose namespaces it may change.
+pub(super) fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        thread
+            .join()
+            .map_err(|_| io::Error::other("the set-up thread panicked"))
+    })
+}
+
+/// Makes a host; with a `middle` namespace its device is a veth pair that ends there, else TUN.
+pub(super) fn lay(
+    spec: &PathSpec,
+    host: Host,
+    middle: Option<&OwnedFd>,
+    caveats: &mut Vec<String>,
+) -> Result<(HostNamespace, Option<Port>), LabError> {
+    let laid = on_thread(|| lay_here(spec, host, middle, caveats));
+    laid.tried(|| "cannot start a thread".into())?
+}
+
+fn lay_here(
+    spec: &PathSpec,
+    host: Host,
+    middle: Option<&OwnedFd>,
+    caveats: &mut Vec<String>,
+) -> Result<(HostNamespace, Option<Port>), LabError> {
+    netns::unshare(Kind::Net)
+        .tried(|| "cannot make a network namespace".into())
+        .map_err(|error| error.hint("run as root, or where user namespaces are permitted"))?;
+    for (name, value) in SETTINGS {
+        // Kernels without IPv6, or without one of these, do not need it.
+        let _ = sysctl::write(name, value);
+    }
+    let open_ping = sysctl::write("net.ipv4.ping_group_range", "0 2147483647");
+    if open_ping.is_err() {
+        // In a user namespace only groups that it knows may be named.
+        let _ = sysctl::write("net.ipv4.ping_group_range", "0 0");
+    }
+    let port = match middle {
+        None => Some(device::open_tun()?),
+        Some(middle) => {
+            device::add_veth(host, spec.mtu, middle)?;
+            None
+        }
+    };
+    set_device(spec, host).tried(|| format!("cannot set up device {DEVICE}"))?;
+    let (name, settings) = match host {
+        Host::Near => ("near", &spec.near),
+        Host::Far => ("far", &spec.far),
+    };
+    set_sysctls(name, settings, caveats)?;
+    let net = netns::own(Kind::Net).tried(|| "cannot hold a network namespace".into())?;
+    let mount = own_mounts(spec, caveats);
+    Ok((HostNamespace { net, mount }, port))
+}
+
+fn set_device(spec: &PathSpec, host: Host) -> io::Result<()> {
+    let ends = ADDRESSES;
+    let (v4, v6) = match host {
+        Host::Near => (ends.near_v4, ends.near_v6),
+        Host::Far => (ends.far_v4, ends.far_v6),
+    };
+    let netlink = Netlink::open()?;
+    netlink.set_up(netlink::index_of("lo")?)?;
+    let index = netlink::index_of(DEVICE)?;
+    let device = Device {
+        mtu: spec.mtu,
+        queue_packets: QUEUE_PACKETS,
+        no_arp: true,
+    };
+    netlink.set_device(index, &device)?;
+    let mut addresses = vec![IpAddr::V4(v4)];
+    let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
+    if spec.mtu >= MTU_IPV6_MIN && has_ipv6 {
+        addresses.push(IpAddr::V6(v6));
+    }
+    for address in addresses {
+        netlink.add_host_address(index, address)?;
+        netlink.add_default_route(index, address)?;
+    }
+    Ok(())
+}
+
+fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result<(), LabError> {
+    for (name, value) in &spec.sysctl {
+        match sysctl::write(name, value) {
+            Ok(()) => {}
+            Err(error) if name == CONGESTION_CONTROL && is_refused(&error) => {
+                let kept = sysctl::read(name).unwrap_or_default();
+                caveats.push(format!(
+                    "host {host} keeps congestion control {kept}: {value} is not among \
+                     net.ipv4.tcp_allowed_congestion_control of the machine"
+                ));
+                continue;
+            }
+            Err(error) => return Err(refused(host, name, value, error)),
+        }
+        let read = sysctl::read(name).unwrap_or_default();
+        if read != sysctl::spaced(value) {
+            caveats.push(format!("host {host}: {name} is {read}, asked for {value}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn refused(host: &str, name: &str, value: &str, error: io::Error) -> LabError {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "it may be one that the kernel keeps for the whole machine: say it under [machine]"
+        }
+        io::ErrorKind::NotFound => "this kernel has no such setting; remove it from the path file",
+        _ => "the kernel did not take the value",
+    };
+    let tried = format!("cannot set {name} = {value} at host {host}");
+    let mut failed = LabError::call(tried, error).hint(hint);
+    failed.kind = LabErrorKind::Usage;
+    failed
+}
+
+/// A mount namespace for the commands of the host; without one they still run, with less.
+fn own_mounts(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<OwnedFd> {
+    let made = netns::unshare(Kind::Mount).and_then(|()| mount::make_private());
+    match made.and_then(|()| netns::own(Kind::Mount)) {
+        Ok(held) => {
+            names::mount_for_host(spec, caveats);
+            Some(held)
+        }
+        Err(error) => {
+            caveats.push(format!(
+                "no mounts of its own for the host ({error}): use {} for near and {} for far",
+                ADDRESSES.near_v4, ADDRESSES.far_v4
+            ));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drops_of_a_device_are_the_fourth_of_its_transmit_columns() {
+        let table = "Inter-| Receive | Transmit\n face |bytes packets\n\
+                     \x20 lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     wan0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
+        assert_eq!(transmit_drops(table, "wan0"), Some(42));
+        assert_eq!(transmit_drops(table, "eth0"), None);
+    }
+}
