@@ -114,12 +114,12 @@ fn host_drops(scene: &Scene, _: &Analysis) -> Option<Caveat> {
 
 fn stream_failed(scene: &Scene, analysis: &Analysis) -> Option<Caveat> {
     let failed = analysis.totals.stream_errors;
-    let ends = scene
+    let mut ends = scene
         .observation
         .streams
         .iter()
         .flat_map(|s| [&s.sender, &s.receiver]);
-    let reason = ends.filter_map(|e| e.error.clone()).next()?;
+    let reason = ends.find_map(|e| e.error.clone())?;
     Some(Caveat::new(
         "stream_failed",
         format!("{failed} streams ended before their time (the first: {reason})"),

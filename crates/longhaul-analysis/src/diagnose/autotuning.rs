@@ -45,9 +45,9 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
             bytes(most)
         );
         if reached {
-            found.supports.push(text)
+            found.supports.push(text);
         } else {
-            found.contradicts.push(text)
+            found.contradicts.push(text);
         }
     }
     found.advice = advices(case, window, most.unwrap_or(2 * window));

@@ -25,7 +25,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         "Nothing to mend: the path is full at {}",
         rate(case.goodput_bps())
     );
-    let mut found = finding(case, "path_full", summary);
+    let mut found = finding(case, "healthy", summary);
     found.supports.push(super::share_of(case, State::PathFull));
     let sawtooth = case.verdict.shares.state(State::Sawtooth);
     if sawtooth > 0.0 {

@@ -47,9 +47,9 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
         let text = format!("goodput is {} of the bound of random loss", percent(ratio));
         if NEAR_BOUND.contains(&ratio) {
-            found.supports.push(text)
+            found.supports.push(text);
         } else {
-            found.contradicts.push(text)
+            found.contradicts.push(text);
         }
     }
     found.advice = advices(case);

@@ -21,13 +21,13 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::ReceiveWindow) {
         return None;
     }
-    let buffers = case
+    let mut buffers = case
         .scene
         .observation
         .streams
         .iter()
         .filter_map(|s| s.receiver.receive_buffer);
-    let (buffer, (asked, granted)) = buffers.filter_map(|b| Some((b, clip(b)?))).next()?;
+    let (buffer, (asked, granted)) = buffers.find_map(|b| Some((b, clip(b)?)))?;
     let host = host_name(&case.receiver().host, "the receiver");
     let allowed = case.allowed_bps(granted)?;
     let summary = format!(
@@ -48,9 +48,9 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         percent(off.abs())
     );
     if off.abs() <= NEAR_RATIO {
-        found.supports.push(measured)
+        found.supports.push(measured);
     } else {
-        found.contradicts.push(measured)
+        found.contradicts.push(measured);
     }
     found.advice = advices(case, host, granted, asked);
     Some(found)

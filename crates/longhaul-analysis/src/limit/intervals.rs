@@ -42,6 +42,8 @@ impl Thread {
 pub struct Interval<'a> {
     pub from_us: u64,
     pub to_us: u64,
+    /// The sender had written its last byte before it: nothing was left to limit.
+    pub draining: bool,
     /// Taken by the receiving application.
     pub delivered_bytes: f64,
     pub sender: Thread,
@@ -84,7 +86,10 @@ pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
         if length == 0 || (length < least_us && !last) {
             continue;
         }
-        intervals.push(between(before, sample, &far));
+        intervals.push(Interval {
+            draining: before.bytes > 0 && before.bytes >= stream.sender.bytes,
+            ..between(before, sample, &far)
+        });
         before = sample;
     }
     intervals
@@ -102,6 +107,7 @@ fn between<'a>(before: &Sample, now: &'a Sample, far: &Far) -> Interval<'a> {
     Interval {
         from_us,
         to_us,
+        draining: false,
         delivered_bytes: far.bytes.at(to_us) - far.bytes.at(from_us),
         sender: Thread {
             blocked: share(own(|s| Some(s.blocked_us))).unwrap_or(0.0),
@@ -161,10 +167,8 @@ impl<'a> Far<'a> {
     }
 
     fn window(&self, to_us: u64) -> Option<u64> {
-        let until = self.end.samples.iter().rev().filter(|s| s.at_us <= to_us);
-        until
-            .filter_map(|s| s.tcp.as_ref()?.own_window_bytes)
-            .next()
+        let mut until = self.end.samples.iter().rev().filter(|s| s.at_us <= to_us);
+        until.find_map(|s| s.tcp.as_ref()?.own_window_bytes)
     }
 }
 

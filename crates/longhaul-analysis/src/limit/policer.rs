@@ -129,9 +129,9 @@ fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> boo
     for slot in held {
         fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
         if slot.lost >= 1.0 {
-            on_loss.push(fill)
+            on_loss.push(fill);
         } else {
-            on_pass.push(fill)
+            on_pass.push(fill);
         }
     }
     if on_loss.len() < LEAST_REPLAY_SLOTS || on_pass.len() < LEAST_REPLAY_SLOTS {

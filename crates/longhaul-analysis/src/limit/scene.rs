@@ -11,7 +11,7 @@ use super::shaper::{self, Bucket};
 use crate::stats::quantile::{median, quantile, sorted};
 use crate::stats::robust::mad_scale;
 use crate::throughput::rtt;
-use crate::throughput::timeline::Arrivals;
+use crate::throughput::timeline::{Arrivals, Bin};
 use longhaul_model::report::v1::analysis::Span;
 use longhaul_model::report::v1::observation::{Observation, StreamEnd};
 use longhaul_model::report::v1::plan::Plan;
@@ -111,7 +111,7 @@ impl<'a> Scene<'a> {
             return false;
         };
         let bins = self.arrivals.within(span.from_us, span.to_us);
-        let rates: Vec<f64> = bins.iter().map(|b| b.rate_bps()).collect();
+        let rates: Vec<f64> = bins.iter().map(Bin::rate_bps).collect();
         let level = median(rates.iter().copied()).unwrap_or(0.0);
         let scatter = mad_scale(&rates).unwrap_or(f64::INFINITY);
         rates.len() >= FLAT_LEAST && level > 0.0 && scatter < FLAT_RATIO * level
@@ -133,7 +133,7 @@ impl<'a> Scene<'a> {
     }
 
     pub fn is_judged(&self, interval: &Interval) -> bool {
-        self.steady.is_none_or(|span| interval.to_us > span.from_us)
+        !interval.draining && self.steady.is_none_or(|span| interval.to_us > span.from_us)
     }
 
     pub fn is_bbr(&self) -> bool {

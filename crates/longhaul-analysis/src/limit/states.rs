@@ -399,7 +399,7 @@ fn recovery_seconds(until_loss: &[Interval]) -> f64 {
 /// Above its threshold, without loss or queue, and still gaining: slow start was left too early.
 fn climbing(view: &View) -> Option<State> {
     let tcp = view.now.tcp?;
-    let earlier = view.before.len().checked_sub(WINDOW_MEMORY).unwrap_or(0);
+    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
     let past = view.before.get(earlier)?.tcp?.cwnd_bytes;
     let gains = tcp.cwnd_bytes as f64 > past as f64 * GROWTH_RATIO;
     let full = tcp.unacked_bytes as f64 >= 0.7 * tcp.cwnd_bytes as f64;

@@ -76,7 +76,11 @@ fn is_ramp(scene: &Scene, shares: &Shares, first: Limiter, share: f64) -> Option
     let elapsed = scene.arrivals.to_us() - scene.arrivals.from_us();
     let trips = scene.idle_rtt_us.and_then(|rtt| elapsed.checked_div(rtt));
     let settled = scene.steady.is_some() && share >= PRIMARY_RATIO;
-    if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && first != Limiter::Application {
+    // An application is the limit of a short run only where it was asked to be slow: a short transfer
+    // fits into the send buffer, and the sender has nothing more to write.
+    let slow = scene.plan.write_rate_bps.is_some() || scene.plan.read_rate_bps.is_some();
+    let slow_by_plan = slow && first == Limiter::Application;
+    if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && !slow_by_plan {
         return Some(1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64);
     }
     if scene.steady.is_some() {

@@ -20,7 +20,9 @@ const LEAST_BINS: usize = 6;
 const LATEST_CUT_RATIO: f64 = 0.6;
 /// The steady part begins no lower than this share of its own median.
 const FIRST_RATE_RATIO: f64 = 0.75;
-/// A last third faster than the middle one by this factor is still climbing.
+/// What lies above this share of the level, just before the cut, belongs to the level.
+const LEVEL_RATIO: f64 = 0.88;
+/// A last third faster than the first by this factor is still climbing.
 const CLIMB_RATIO: f64 = 1.25;
 
 /// The steady part found from the data, or given by the plan; `None` when the run never settled.
@@ -40,14 +42,7 @@ pub fn steady(arrivals: &Arrivals, warm_up_us: Option<u64>) -> Option<Span> {
 
 /// The rate still grew when the run ended.
 pub fn still_climbing(arrivals: &Arrivals) -> bool {
-    let rates = arrivals.rates_bps();
-    let third = rates.len() / 3;
-    if third == 0 {
-        return false;
-    }
-    let level = |part: &[f64]| median(part.iter().copied()).unwrap_or(0.0);
-    let middle = level(&rates[third..rates.len() - third]);
-    level(&rates[rates.len() - third..]) > CLIMB_RATIO * middle
+    climbs(&arrivals.rates_bps())
 }
 
 fn cut(rates: &[f64]) -> Option<usize> {
@@ -60,9 +55,19 @@ fn cut(rates: &[f64]) -> Option<usize> {
         .min_by(|a, b| a.1.total_cmp(&b.1))?
         .0;
     let level = median(rates[least..].iter().copied())?;
-    let cut = (least..rates.len()).find(|i| rates[*i] >= FIRST_RATE_RATIO * level)?;
+    let low = (least..rates.len()).find(|i| rates[*i] >= FIRST_RATE_RATIO * level)?;
+    // The rule may cut into chance lows of the steady part; what belongs to the level comes back.
+    let below = |i: &usize| rates[*i] < LEVEL_RATIO * level;
+    let cut = (0..low).rev().find(below).map_or(0, |i| i + 1);
     let settled = cut as f64 <= LATEST_CUT_RATIO * rates.len() as f64;
-    (settled && level > 0.0).then_some(cut)
+    (settled && level > 0.0 && !climbs(&rates[cut..])).then_some(cut)
+}
+
+/// The last third is well above the first.
+fn climbs(rates: &[f64]) -> bool {
+    let third = rates.len().div_ceil(3);
+    let level = |part: &[f64]| median(part.iter().copied()).unwrap_or(0.0);
+    level(&rates[rates.len() - third..]) > CLIMB_RATIO * level(&rates[..third])
 }
 
 /// For each cut, the squared standard error of the mean of what remains, up to the last few values,
