@@ -2,6 +2,7 @@
 //!
 //! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
 //! - [`serve::serve`]: the far end
+//! - [`engine`]: the bulk data of one end
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`limits`]: which plans can be run, and which are granted to strangers
@@ -10,8 +11,30 @@
 
 #![forbid(unsafe_code)]
 
+mod drive;
+pub mod engine;
 pub mod error;
 pub mod limits;
 pub mod secure;
+pub mod serve;
 pub mod session;
+pub mod throughput;
 pub mod wire;
+
+use longhaul_model::report::v1::Party;
+use longhaul_sys::host;
+
+/// TCP and UDP port of the far end, shared with iperf3.
+pub const DEFAULT_PORT: u16 = 5201;
+
+/// What this host says of itself to a peer.
+fn own_party() -> Party {
+    let known = |text: String| (!text.is_empty()).then_some(text);
+    Party {
+        host: host::name(),
+        address: None,
+        longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        kernel: known(host::kernel()),
+        cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),
+    }
+}

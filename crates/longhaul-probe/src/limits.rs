@@ -21,7 +21,7 @@ pub const MOST_BUFFER_BYTES: u64 = 1 << 30;
 /// The largest write or read.
 pub const MOST_CALL_BYTES: u64 = 64 << 20;
 /// Smallest and largest payload of a UDP datagram: the engine's own header, and IPv4's limit.
-pub const DATAGRAM_BYTES: (u64, u64) = (16, 65_507);
+pub const DATAGRAM_BYTES: (u64, u64) = (24, 65_507);
 /// Smallest and largest MSS: TCP_MIN_MSS and MAX_TCP_WINDOW of Linux.
 pub const MSS_BYTES: (u64, u64) = (88, 32_767);
 /// Shortest and longest spacing of samples.

@@ -91,7 +91,7 @@ pub fn proves(token: &Token, prover: Role, exporter: &Exporter, proof: &str) -> 
 /// Equal on both sides when both run under one boot of one kernel, without telling a stranger
 /// which kernel that is. `None` where the boot id cannot be read.
 pub fn boot_proof(exporter: &Exporter) -> Option<String> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = longhaul_sys::host::boot_id()?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, exporter);
     Some(hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
 }

@@ -20,6 +20,7 @@ pub use clock::ClockReading;
 pub use close::Closed;
 pub use initiator::Initiative;
 pub use responder::Admission;
+pub(crate) use running::sends;
 pub use table::{Event, Role, State, next};
 
 use crate::secure::{Exporter, Token, prove};
@@ -217,6 +218,11 @@ impl Session {
     /// What the peer calls itself, once it has said so.
     pub fn peer(&self) -> Option<&Party> {
         self.peer.as_ref()
+    }
+
+    /// Both ends run under one kernel with nothing between them.
+    pub fn same_host(&self) -> bool {
+        self.same_host
     }
 
     /// Takes one input; returns what is to be done, in order.

@@ -11,6 +11,7 @@
 
 pub mod cycles;
 pub mod host;
+pub mod listen;
 pub mod mount;
 pub mod netlink;
 pub mod netns;

@@ -112,9 +112,9 @@ impl Channel {
             Ok(count) => return Heard::Bytes(&self.incoming[..count]),
             Err(error) => return Heard::Cut(error),
         }
-        let heard =
-            self.receive(until)
-                .and_then(|more| if more { self.plaintext() } else { Ok(0) });
+        let heard = self
+            .receive(until)
+            .and_then(|more| if more { self.plaintext() } else { Ok(0) });
         match heard {
             Ok(0) => Heard::Nothing,
             Ok(count) => Heard::Bytes(&self.incoming[..count]),

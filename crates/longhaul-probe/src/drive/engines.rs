@@ -1,0 +1,147 @@
+//! The one or two engines of an end: a sender, a receiver, or both.
+
+use crate::engine::{DataSocket, EndResult, EndRun, EndSpec, EngineError, Role as Flow};
+use crate::session::{EngineStart, Progress, Role};
+use crate::wire::Interval;
+use longhaul_model::report::v1::plan::Plan;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The data sockets of a session, by direction, in the order of their indexes.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    pub forward: Vec<DataSocket>,
+    pub reverse: Vec<DataSocket>,
+}
+
+/// What an engine must know besides the path.
+#[derive(Debug, Clone)]
+pub(crate) struct EngineSetup {
+    pub role: Role,
+    pub plan: Plan,
+    /// Zero of the session's clock.
+    pub epoch: Instant,
+}
+
+/// The engines of this end.
+pub(crate) struct Engines {
+    sender: Option<EndRun>,
+    receiver: Option<EndRun>,
+    /// The sender's connections until it has written all: then they are half-closed, so that the
+    /// receiver sees the end when the last byte has come instead of waiting for its grace.
+    tails: Mutex<Vec<TcpStream>>,
+}
+
+/// What the engines of this end say.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub sender: Option<EndResult>,
+    pub receiver: Option<EndResult>,
+}
+
+impl Engines {
+    pub fn start(
+        setup: &EngineSetup,
+        start: EngineStart,
+        sockets: Sockets,
+    ) -> Result<Engines, EngineError> {
+        let (sends, receives) = match setup.role {
+            Role::Initiator => (sockets.forward, sockets.reverse),
+            Role::Responder => (sockets.reverse, sockets.forward),
+        };
+        let spec = |role| EndSpec {
+            role,
+            plan: setup.plan.clone(),
+            initiator: setup.role == Role::Initiator,
+            same_host: start.same_host,
+            idle_rtt: Some(start.idle_rtt),
+            origin: setup.epoch + start.origin,
+        };
+        let run = |role, sockets: Vec<DataSocket>| {
+            let wanted = !sockets.is_empty();
+            wanted
+                .then(|| EndRun::start(spec(role), sockets))
+                .transpose()
+        };
+        let tails = sends.iter().filter_map(|socket| match socket {
+            DataSocket::Tcp(stream) => stream.try_clone().ok(),
+            DataSocket::Udp(_) => None,
+        });
+        let tails = Mutex::new(tails.collect());
+        Ok(Engines {
+            tails,
+            sender: run(Flow::Sender, sends)?,
+            receiver: run(Flow::Receiver, receives)?,
+        })
+    }
+
+    pub fn go(&self) {
+        // The receiver first: its clock shall not miss the first bytes.
+        self.receiver
+            .iter()
+            .chain(&self.sender)
+            .for_each(EndRun::go);
+    }
+
+    pub fn stop(&self) {
+        self.receiver
+            .iter()
+            .chain(&self.sender)
+            .for_each(EndRun::stop);
+    }
+
+    /// For the session.
+    pub fn progress(&self) -> Progress {
+        let sender = self.sender.as_ref().map(EndRun::progress);
+        let receiver = self.receiver.as_ref().map(EndRun::progress);
+        let elapsed = sender.iter().chain(&receiver).map(|p| p.elapsed).max();
+        if self.sender.as_ref().is_some_and(EndRun::finished) {
+            self.half_close();
+        }
+        let is_over = |run: &Option<EndRun>| run.as_ref().is_none_or(EndRun::finished);
+        Progress {
+            interval: Interval {
+                elapsed_us: elapsed.unwrap_or_default().as_micros() as u64,
+                sent_bytes: sender.map(|progress| progress.bytes),
+                received_bytes: receiver.map(|progress| progress.bytes),
+            },
+            sent: is_over(&self.sender),
+            drained: is_over(&self.receiver),
+        }
+    }
+
+    fn half_close(&self) {
+        let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        for stream in tails.drain(..) {
+            // A stream that failed has said so in its own result.
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    pub fn sender(&self) -> Option<&EndRun> {
+        self.sender.as_ref()
+    }
+
+    pub fn receiver(&self) -> Option<&EndRun> {
+        self.receiver.as_ref()
+    }
+
+    pub fn collect(mut self) -> Collected {
+        self.end()
+    }
+
+    fn end(&mut self) -> Collected {
+        Collected {
+            sender: self.sender.take().map(EndRun::end),
+            receiver: self.receiver.take().map(EndRun::end),
+        }
+    }
+}
+
+impl Drop for Engines {
+    /// A session that was cut takes its threads with it.
+    fn drop(&mut self) {
+        self.end();
+    }
+}

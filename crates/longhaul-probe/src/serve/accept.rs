@@ -1,0 +1,202 @@
+//! Who is it? The first bytes of a connection decide.
+//!
+//! `0x16` begins a TLS handshake: control. `LHD1` begins a data stream's preamble. Text that
+//! could be a cookie is iperf3, which is turned away by name until it is spoken here.
+
+use super::event::ServeEvent;
+use super::hooks::ResponderHooks;
+use super::pending::PendingPlace;
+use super::{Port, Service};
+use crate::drive::Drive;
+use crate::secure::{Channel, Handshake, boot_proof};
+use crate::session::{Admission, GREETING_TIME, Part, Session, Setup};
+use crate::throughput::DEAD_PEER;
+use crate::wire::{DATA_STREAM, PREAMBLE_BYTES, Preamble};
+use longhaul_sys::{listen, sockopt};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+/// First byte of a TLS record that carries a handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+/// After an error of `accept`: no descriptors left, mostly; some will be closed soon.
+const BREATH: Duration = Duration::from_millis(50);
+/// A look at whether more of the first bytes have come.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Accepts until the service stops.
+pub(super) fn accept<'scope, 'env>(
+    service: &'scope Service<'env>,
+    port: &'scope Port,
+    scope: &'scope Scope<'scope, '_>,
+) {
+    while !service.stopping() {
+        match port.listener.accept() {
+            Ok((stream, peer)) => {
+                if let Err(error) = receive(service, port, scope, (stream, peer)) {
+                    trouble(service, "take a connection", &error);
+                }
+            }
+            Err(error) if is_quiet(&error) => {}
+            Err(error) => {
+                trouble(service, "accept", &error);
+                thread::sleep(BREATH);
+            }
+        }
+    }
+}
+
+fn is_quiet(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, TimedOut, WouldBlock};
+    matches!(
+        error.kind(),
+        WouldBlock | TimedOut | Interrupted | ConnectionAborted
+    )
+}
+
+fn trouble(service: &Service<'_>, tried: &'static str, error: &io::Error) {
+    let why = error.to_string();
+    (service.log)(ServeEvent::Trouble { tried, why });
+}
+
+fn receive<'scope, 'env>(
+    service: &'scope Service<'env>,
+    port: &'scope Port,
+    scope: &'scope Scope<'scope, '_>,
+    (stream, peer): (TcpStream, SocketAddr),
+) -> io::Result<()> {
+    let place = service.pending.enter(&stream)?;
+    thread::Builder::new()
+        .name("session".to_owned())
+        .spawn_scoped(scope, move || welcome(service, port, (stream, peer), place))?;
+    Ok(())
+}
+
+/// What the first bytes say.
+enum Kind {
+    Control,
+    Data,
+    Iperf3,
+    Unknown,
+}
+
+fn welcome(
+    service: &Service<'_>,
+    port: &Port,
+    (stream, peer): (TcpStream, SocketAddr),
+    place: PendingPlace<'_>,
+) {
+    let deadline = Instant::now() + GREETING_TIME;
+    let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
+    match first_bytes(&stream, deadline) {
+        Ok(Kind::Control) => {
+            if let Err(why) = control(service, port, (stream, peer), place) {
+                dismissed(why);
+            }
+        }
+        Ok(Kind::Data) => {
+            if let Err(why) = data(service, stream, deadline) {
+                (service.log)(ServeEvent::StreamRefused { peer, why });
+            }
+        }
+        // Here the iperf3 wire will take over, with the cookie still unread.
+        Ok(Kind::Iperf3) => (service.log)(ServeEvent::Iperf3Refused(peer)),
+        Ok(Kind::Unknown) => dismissed("its first bytes are of no protocol known here".to_owned()),
+        Err(error) => dismissed(format!("its first bytes did not come: {error}")),
+    }
+}
+
+/// Looks at the first bytes and leaves them where they are.
+fn first_bytes(stream: &TcpStream, deadline: Instant) -> io::Result<Kind> {
+    let mut bytes = [0; DATA_STREAM.len()];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let seen = match stream.peek(&mut bytes)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => &bytes[..count],
+        };
+        if seen[0] == TLS_HANDSHAKE {
+            return Ok(Kind::Control);
+        }
+        if !DATA_STREAM.starts_with(seen) {
+            // A cookie is host name, time and random letters (3.1) or random letters (since 3.2).
+            let text = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+            return Ok(if seen.iter().all(text) {
+                Kind::Iperf3
+            } else {
+                Kind::Unknown
+            });
+        }
+        if seen.len() == DATA_STREAM.len() {
+            return Ok(Kind::Data);
+        }
+        // Fewer bytes than the magic: peeking does not wait for more.
+        thread::sleep(LOOK);
+    }
+}
+
+fn data(service: &Service<'_>, stream: TcpStream, deadline: Instant) -> Result<(), &'static str> {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not come in time")?;
+    let preamble = Preamble::decode(&bytes, DATA_STREAM).ok_or("its preamble makes no sense")?;
+    stream
+        .set_read_timeout(None)
+        .map_err(|_| "its socket is gone")?;
+    service.registry.claim(preamble, stream)
+}
+
+/// Fills `bytes`, with one deadline for all of them: a byte now and then gains nothing.
+fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut bytes[filled..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
+
+/// One control connection, from handshake to goodbye.
+fn control(
+    service: &Service<'_>,
+    port: &Port,
+    (stream, peer): (TcpStream, SocketAddr),
+    place: PendingPlace<'_>,
+) -> Result<(), String> {
+    let unusable = |error: io::Error| format!("its socket cannot be used: {error}");
+    sockopt::set_no_delay(&stream, true).map_err(unusable)?;
+    listen::notice_dead_peer(&stream, DEAD_PEER).map_err(unusable)?;
+    let local = stream.local_addr().map_err(unusable)?;
+    let deadline = Instant::now() + GREETING_TIME;
+    let channel = Channel::open(stream, Handshake::Responder(service.identity), deadline)
+        .map_err(|error| error.to_string())?;
+    let setup = Setup {
+        token: service.token.clone(),
+        exporter: *channel.exporter(),
+        party: crate::own_party(),
+        boot_proof: boot_proof(channel.exporter()),
+    };
+    let admission = Admission::new(service.options.anonymous, service.options.max_streams);
+    let session = Session::new(setup, Part::Responder(Box::new(admission)));
+    let epoch = Instant::now();
+    let mut hooks = ResponderHooks::new(service, port, (local, peer), epoch, place);
+    let (closed, _) = Drive::new(channel, session, epoch, &mut hooks).run();
+    (service.log)(ServeEvent::SessionClosed {
+        peer,
+        reason: closed.to_string(),
+        elapsed: epoch.elapsed(),
+        bytes: hooks.moved_bytes(),
+    });
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! What the responder does outside the protocol: capacity, data streams from the listener,
+//! engines, results.
+
+use super::datagram::{acknowledge, acknowledge_again, open_flow};
+use super::event::ServeEvent;
+use super::pending::PendingPlace;
+use super::registry::{Claim, Expected, Registered};
+use super::slots::Slot;
+use super::{Port, Service};
+use crate::drive::{EngineSetup, Engines, Hooks, Sockets, result_messages};
+use crate::engine::{self, DataSocket, EngineError, Role as Flow};
+use crate::secure::random;
+use crate::session::{Action, Input, Role, Session, State, Wanted, sends};
+use crate::wire::{Accept, Interval, Nonce, Preamble};
+use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
+use longhaul_sys::sockopt;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+pub(super) struct ResponderHooks<'a> {
+    service: &'a Service<'a>,
+    port: &'a Port,
+    local: SocketAddr,
+    peer: SocketAddr,
+    epoch: Instant,
+    /// Kept until the plan is accepted: until then the peer has proved nothing.
+    pending: Option<PendingPlace<'a>>,
+    run: Option<Run<'a>>,
+    moved: Interval,
+}
+
+/// What an accepted plan holds.
+struct Run<'a> {
+    plan: Plan,
+    registered: Registered<'a>,
+    /// By direction (reverse first) and index.
+    open: BTreeMap<(bool, u16), (Preamble, DataSocket)>,
+    engines: Option<Engines>,
+    _slot: Slot<'a>,
+}
+
+impl Run<'_> {
+    fn wanted(&self) -> usize {
+        let directions = if self.plan.direction == Direction::Both {
+            2
+        } else {
+            1
+        };
+        directions * self.plan.streams as usize
+    }
+
+    fn flows(&self) -> impl Iterator<Item = (&UdpSocket, &Preamble)> {
+        self.open
+            .values()
+            .filter_map(|(preamble, socket)| match socket {
+                DataSocket::Udp(socket) => Some((socket, preamble)),
+                DataSocket::Tcp(_) => None,
+            })
+    }
+}
+
+impl<'a> ResponderHooks<'a> {
+    pub fn new(
+        service: &'a Service<'a>,
+        port: &'a Port,
+        (local, peer): (SocketAddr, SocketAddr),
+        epoch: Instant,
+        place: PendingPlace<'a>,
+    ) -> Self {
+        ResponderHooks {
+            service,
+            port,
+            local,
+            peer,
+            epoch,
+            pending: Some(place),
+            run: None,
+            moved: Interval::default(),
+        }
+    }
+
+    /// Payload that this end's engines have counted, both directions together.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0)
+    }
+
+    fn admit(&mut self, wanted: Wanted) -> Input {
+        let strangers = wanted.anonymous.map(|limits| limits.concurrent);
+        let slot = match self.service.slots.take(strangers) {
+            Ok(slot) => slot,
+            Err(why) => return Input::NotAdmitted(why),
+        };
+        let Some(nonce) = random().map(Nonce) else {
+            return Input::Failed("the kernel gives no random bytes".to_owned());
+        };
+        let plan = wanted.plan;
+        let expected = Expected {
+            peer: self.peer.ip(),
+            streams: plan.streams,
+            forward: sends(Role::Initiator, &plan),
+            reverse: sends(Role::Responder, &plan),
+            udp: plan.transport != Transport::Tcp,
+        };
+        (self.service.log)(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: tamed(&wanted.party.host),
+            anonymous: wanted.anonymous.is_some(),
+            what: in_words(&plan),
+        });
+        self.run = Some(Run {
+            plan,
+            registered: self.service.registry.register(nonce, expected),
+            open: BTreeMap::new(),
+            engines: None,
+            _slot: slot,
+        });
+        self.pending = None;
+        Input::Admitted(Accept { nonce })
+    }
+
+    /// Takes the streams that the listener has handed over.
+    fn take_claims(&mut self) -> Option<Input> {
+        let device = self.service.options.device.as_deref();
+        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
+        let run = self.run.as_mut()?;
+        while let Ok(claim) = run.registered.claims.try_recv() {
+            let taken = match claim {
+                Claim::Connection(preamble, stream) => {
+                    engine::prepare_accepted(&stream, &run.plan, flow(&preamble))
+                        .map(|()| (preamble, DataSocket::Tcp(stream)))
+                }
+                Claim::Datagram(preamble, from) => open_flow(local, device, from)
+                    .and_then(|socket| prepare_flow(socket, &run.plan, from))
+                    .map(|socket| (preamble, DataSocket::Udp(socket)))
+                    .map_err(|source| failed("open a UDP flow", source)),
+            };
+            let (preamble, socket) = match taken {
+                Ok(taken) => taken,
+                Err(error) => return Some(Input::Failed(error.to_string())),
+            };
+            if let DataSocket::Udp(socket) = &socket {
+                acknowledge(socket, &preamble);
+            }
+            run.open
+                .insert((preamble.forward, preamble.index), (preamble, socket));
+        }
+        (run.open.len() == run.wanted()).then_some(Input::StreamsOpen)
+    }
+
+    fn start(&mut self, start: crate::session::EngineStart) -> Result<Input, EngineError> {
+        let Some(run) = &mut self.run else {
+            return Ok(Input::Failed("no run to start".to_owned()));
+        };
+        let mut sockets = Sockets::default();
+        for (preamble, socket) in std::mem::take(&mut run.open).into_values() {
+            match preamble.forward {
+                true => sockets.forward.push(socket),
+                false => sockets.reverse.push(socket),
+            }
+        }
+        let setup = EngineSetup {
+            role: Role::Responder,
+            plan: run.plan.clone(),
+            epoch: self.epoch,
+        };
+        run.engines = Some(Engines::start(&setup, start, sockets)?);
+        Ok(Input::EngineReady)
+    }
+}
+
+/// What the stream is at this end.
+fn flow(preamble: &Preamble) -> Flow {
+    match preamble.forward {
+        true => Flow::Receiver,
+        false => Flow::Sender,
+    }
+}
+
+fn failed(tried: &str, source: io::Error) -> EngineError {
+    EngineError {
+        tried: tried.to_owned(),
+        hint: None,
+        source,
+    }
+}
+
+fn prepare_flow(socket: UdpSocket, plan: &Plan, peer: SocketAddr) -> io::Result<UdpSocket> {
+    // The plan was checked: both fit in the kernel's int.
+    if let Some(bytes) = plan.send_buffer_bytes {
+        sockopt::set_send_buffer(&socket, bytes as usize)?;
+    }
+    if let Some(bytes) = plan.receive_buffer_bytes {
+        sockopt::set_receive_buffer(&socket, bytes as usize)?;
+    }
+    if let Some(dscp) = plan.dscp {
+        let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        sockopt::set_dscp(&socket, dscp, family)?;
+    }
+    Ok(socket)
+}
+
+/// A peer's text in one short line of the log.
+fn tamed(text: &str) -> String {
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(64).collect()
+}
+
+fn in_words(plan: &Plan) -> String {
+    let direction = match plan.direction {
+        Direction::Forward => "receiving",
+        Direction::Reverse => "sending",
+        Direction::Both => "sending and receiving",
+    };
+    let transport = match plan.transport {
+        Transport::Tcp => "TCP",
+        Transport::Udp { .. } => "UDP",
+    };
+    format!("{direction} {transport}, {} stream(s)", plan.streams)
+}
+
+impl Hooks for ResponderHooks<'_> {
+    fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError> {
+        let engines = self.run.as_ref().and_then(|run| run.engines.as_ref());
+        match action {
+            Action::Admit(wanted) => return Ok(Some(self.admit(*wanted))),
+            Action::StartEngine(start) => return self.start(start).map(Some),
+            Action::Go => engines.into_iter().for_each(Engines::go),
+            Action::StopEngine => engines.into_iter().for_each(Engines::stop),
+            Action::Collect => {
+                let engines = self.run.as_mut().and_then(|run| run.engines.take());
+                let collected = engines.map(Engines::collect).unwrap_or_default();
+                return Ok(Some(Input::Results(result_messages(collected))));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn poll(&mut self, session: &Session, _now: Duration) -> Option<Input> {
+        if self.service.stopping() {
+            return Some(Input::Failed("the far end is being stopped".to_owned()));
+        }
+        match session.state() {
+            State::Opening => {
+                if let Some(input) = self.take_claims() {
+                    return Some(input);
+                }
+                self.answer_again();
+                None
+            }
+            State::Timing => {
+                self.answer_again();
+                None
+            }
+            State::Running | State::Draining => {
+                let progress = self.run.as_ref()?.engines.as_ref()?.progress();
+                self.moved = progress.interval;
+                Some(Input::Progress(progress))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ResponderHooks<'_> {
+    fn answer_again(&self) {
+        for (socket, preamble) in self.run.iter().flat_map(Run::flows) {
+            acknowledge_again(socket, preamble);
+        }
+    }
+}

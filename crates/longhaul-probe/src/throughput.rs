@@ -1,0 +1,264 @@
+//! One bulk run against a far end, from the initiator's side.
+//!
+//! One address is tried, the first of the family asked for: a tester is not a client, and a run
+//! says what it measured, not what happened to work. Both ends' readings come back on one time
+//! line, with the bound of its error.
+
+mod connect;
+mod hooks;
+mod observe;
+mod streams;
+
+pub(crate) use connect::DEAD_PEER;
+
+use crate::drive::Drive;
+use crate::error::{ProbeError, TokenTrouble};
+use crate::limits::{LONGEST_WAIT, MOST_STREAMS, check_plan};
+use crate::secure::{Token, boot_proof};
+use crate::session::{Closed, Initiative, Part, Session, Setup, State};
+use hooks::InitiatorHooks;
+use longhaul_model::report::v1::observation::Observation;
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::{Caveat, Party};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use crate::engine::LocalBind;
+
+/// Which addresses of a name may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// The first one, as the resolver orders them.
+    #[default]
+    Any,
+    V4,
+    V6,
+}
+
+/// The far end, and how to reach it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub host: String,
+    pub port: u16,
+    pub family: Family,
+    /// Local address and interface of control and data connections.
+    pub bind: LocalBind,
+    pub token: Option<String>,
+    /// For each TCP connect, the TLS handshake, and the opening of UDP flows.
+    pub connect_timeout: Duration,
+}
+
+impl Target {
+    /// `host` on the usual port, by any family, without a token.
+    pub fn new(host: impl Into<String>) -> Target {
+        Target {
+            host: host.into(),
+            port: crate::DEFAULT_PORT,
+            family: Family::Any,
+            bind: LocalBind::default(),
+            token: None,
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a run gave.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub observation: Observation,
+    pub initiator: Party,
+    pub responder: Party,
+    /// When the run began, set-up included.
+    pub started_at: SystemTime,
+    /// Set-up and exchange of results included.
+    pub duration: Duration,
+    pub caveats: Vec<Caveat>,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done; payload flows in [`State::Running`] and [`State::Draining`].
+    pub state: State,
+    /// Since payload began to flow.
+    pub elapsed: Duration,
+    /// Initiator to responder; absent: no payload goes that way.
+    pub forward: Option<FlowProgress>,
+    /// Responder to initiator.
+    pub reverse: Option<FlowProgress>,
+}
+
+/// How far one direction has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FlowProgress {
+    /// Written by the sender; the far end's count is up to a second old.
+    pub sent_bytes: Option<u64>,
+    /// Read by the receiver: goodput comes from this one.
+    pub received_bytes: Option<u64>,
+    /// When the receiver's count was taken, since its payload began to flow.
+    pub received_at: Option<Duration>,
+    /// This end's count of each stream.
+    pub stream_bytes: Vec<u64>,
+    /// Where this end sends.
+    pub retransmits: Option<u64>,
+    pub rtt: Option<Duration>,
+}
+
+/// Does one run. `watch` is called about five times a second while payload flows, and when the
+/// session enters another state.
+///
+/// Blocks for the whole run; every wait in it has a deadline.
+///
+/// # Errors
+/// See [`ProbeError`]: what was tried, on what, and why it failed.
+pub fn run(
+    target: &Target,
+    plan: &Plan,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, ProbeError> {
+    check_plan(plan, MOST_STREAMS)?;
+    let start_in = time_until_start(plan)?;
+    let token = token_of(target)?;
+    let (started_at, epoch) = (SystemTime::now(), Instant::now());
+    let address = connect::resolve(target)?;
+    let connection = connect::open(target, address)?;
+    let party = initiator_party(connection.local);
+    let setup = Setup {
+        token,
+        exporter: *connection.channel.exporter(),
+        party: party.clone(),
+        boot_proof: boot_proof(connection.channel.exporter()),
+    };
+    // The session's deadlines count from here, whatever the handshake took.
+    let session_epoch = Instant::now();
+    let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
+    let part = Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)));
+    let session = Session::new(setup, part);
+    let mut hooks = InitiatorHooks::new(target, plan, address, session_epoch, watch);
+    let (closed, session) =
+        Drive::new(connection.channel, session, session_epoch, &mut hooks).run();
+    if closed != Closed::Finished {
+        return Err(error_of(target, address, closed, hooks.moved_bytes()));
+    }
+    let responder = responder_party(target, address, &session);
+    let (observation, caveats) = hooks.observation(&session).map_err(|what| {
+        let step = State::Exchanging;
+        ProbeError::PeerLost {
+            address,
+            step,
+            what,
+        }
+    })?;
+    Ok(Outcome {
+        observation,
+        initiator: party,
+        responder,
+        started_at,
+        duration: epoch.elapsed(),
+        caveats,
+    })
+}
+
+fn token_of(target: &Target) -> Result<Option<Token>, ProbeError> {
+    let Some(text) = &target.token else {
+        return Ok(None);
+    };
+    Token::new(text).map(Some).ok_or_else(|| ProbeError::Local {
+        what: "the token given is empty".to_owned(),
+        source: None,
+    })
+}
+
+/// How long until the agreed start, by this host's wall clock.
+fn time_until_start(plan: &Plan) -> Result<Option<Duration>, ProbeError> {
+    let Some(start_us) = plan.start_at_us else {
+        return Ok(None);
+    };
+    let start = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us.min(1 << 60));
+    let refuse = |asked: &str| crate::limits::LimitError {
+        option: "start_at",
+        asked: asked.to_owned(),
+        allowed: format!("from now to {} s from now", LONGEST_WAIT.as_secs()),
+    };
+    let wait = start
+        .duration_since(SystemTime::now())
+        .map_err(|_| refuse("in the past"))?;
+    if wait > LONGEST_WAIT {
+        return Err(refuse(&format!("{} s from now", wait.as_secs())).into());
+    }
+    Ok(Some(wait))
+}
+
+fn initiator_party(local: Option<SocketAddr>) -> Party {
+    Party {
+        address: local.map(|local| local.ip().to_canonical().to_string()),
+        ..crate::own_party()
+    }
+}
+
+fn responder_party(target: &Target, address: SocketAddr, session: &Session) -> Party {
+    Party {
+        host: target.host.clone(),
+        address: Some(address.ip().to_string()),
+        ..session.peer().cloned().unwrap_or_default()
+    }
+}
+
+/// What the caller can do about a session that did not finish.
+fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u64) -> ProbeError {
+    let token = |what| ProbeError::Token { address, what };
+    let so_far = |what: String| match moved_bytes {
+        0 => what,
+        bytes => {
+            let bytes = longhaul_model::units::Bytes(bytes);
+            format!("{what} (after {bytes} here)")
+        }
+    };
+    match closed {
+        Closed::VersionDiffers { theirs } => ProbeError::Version {
+            address,
+            ours: crate::wire::Versions::OURS,
+            theirs,
+        },
+        Closed::TokenMissing => token(TokenTrouble::Missing),
+        Closed::TokenWrong if target.token.is_none() => token(TokenTrouble::Missing),
+        Closed::TokenWrong => token(TokenTrouble::Wrong),
+        Closed::PeerUnproven => token(TokenTrouble::Unproven),
+        Closed::PeerRefused { what } | Closed::WeRefused { what } => {
+            ProbeError::Refused { address, what }
+        }
+        Closed::TimedOut { step, what } | Closed::PeerTimedOut { step, what } => {
+            let what = so_far(what);
+            ProbeError::Timeout {
+                address,
+                step,
+                what,
+            }
+        }
+        Closed::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
+        Closed::Cut { step, why } => {
+            let what = so_far(why);
+            ProbeError::PeerLost {
+                address,
+                step,
+                what,
+            }
+        }
+        Closed::PeerViolation { step, what }
+        | Closed::OwnViolation { step, what }
+        | Closed::PeerFailure { step, what } => ProbeError::PeerLost {
+            address,
+            step,
+            what,
+        },
+        Closed::Finished | Closed::PeerTokenMissing | Closed::PeerTokenWrong => {
+            let what = closed.to_string();
+            let step = State::Closed;
+            ProbeError::PeerLost {
+                address,
+                step,
+                what,
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the initiator does outside the protocol: streams, engines, progress for the user.
+
+use super::observe::{self, FarResults};
+use super::{FlowProgress, Progress, Target, streams};
+use crate::drive::{Collected, EngineSetup, Engines, Hooks, Sockets};
+use crate::engine::{EndRun, EngineError};
+use crate::session::{Action, FarResult, Input, Role, Session, State};
+use crate::wire::Interval;
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::observation::Observation;
+use longhaul_model::report::v1::plan::Plan;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Spacing of the calls to the user's `watch`.
+const WATCH: Duration = Duration::from_millis(200);
+
+pub(super) struct InitiatorHooks<'a> {
+    target: &'a Target,
+    plan: &'a Plan,
+    address: SocketAddr,
+    epoch: Instant,
+    watch: &'a mut dyn FnMut(&Progress),
+    watched: Option<(State, Duration)>,
+    sockets: Sockets,
+    engines: Option<Engines>,
+    moved: Interval,
+    far: Interval,
+    collected: Collected,
+    results: FarResults,
+}
+
+impl<'a> InitiatorHooks<'a> {
+    pub fn new(
+        target: &'a Target,
+        plan: &'a Plan,
+        address: SocketAddr,
+        epoch: Instant,
+        watch: &'a mut dyn FnMut(&Progress),
+    ) -> Self {
+        InitiatorHooks {
+            target,
+            plan,
+            address,
+            epoch,
+            watch,
+            watched: None,
+            sockets: Sockets::default(),
+            engines: None,
+            moved: Interval::default(),
+            far: Interval::default(),
+            collected: Collected::default(),
+            results: FarResults::default(),
+        }
+    }
+
+    /// Payload that this end's engines have counted.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved
+            .sent_bytes
+            .unwrap_or(0)
+            .max(self.moved.received_bytes.unwrap_or(0))
+    }
+
+    /// Both ends' readings as one.
+    pub fn observation(self, session: &Session) -> Result<(Observation, Vec<Caveat>), String> {
+        observe::join(self.plan, self.collected, self.results, session)
+    }
+
+    fn tell(&mut self, state: State, now: Duration) {
+        let due = self
+            .watched
+            .is_none_or(|(last, at)| last != state || now >= at + WATCH);
+        if !due {
+            return;
+        }
+        self.watched = Some((state, now));
+        let progress = self.progress(state);
+        (self.watch)(&progress);
+    }
+
+    fn progress(&self, state: State) -> Progress {
+        let engines = self.engines.as_ref();
+        let far_at = Some(Duration::from_micros(self.far.elapsed_us));
+        let here = |run: &EndRun| {
+            let progress = run.progress();
+            let flow = FlowProgress {
+                stream_bytes: progress.stream_bytes,
+                retransmits: progress.retransmits,
+                rtt: progress.rtt,
+                ..FlowProgress::default()
+            };
+            (progress.bytes, progress.elapsed, flow)
+        };
+        let forward = engines.and_then(Engines::sender).map(here);
+        let reverse = engines.and_then(Engines::receiver).map(here);
+        let elapsed = forward
+            .iter()
+            .chain(&reverse)
+            .map(|(_, elapsed, _)| *elapsed)
+            .max();
+        Progress {
+            state,
+            elapsed: elapsed.unwrap_or_default(),
+            forward: forward.map(|(bytes, _, flow)| FlowProgress {
+                sent_bytes: Some(bytes),
+                received_bytes: self.far.received_bytes,
+                received_at: far_at.filter(|_| self.far.received_bytes.is_some()),
+                ..flow
+            }),
+            reverse: reverse.map(|(bytes, elapsed, flow)| FlowProgress {
+                sent_bytes: self.far.sent_bytes,
+                received_bytes: Some(bytes),
+                received_at: Some(elapsed),
+                ..flow
+            }),
+        }
+    }
+}
+
+impl Hooks for InitiatorHooks<'_> {
+    fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError> {
+        match action {
+            Action::OpenStreams(accept) => {
+                self.sockets = streams::open(self.target, self.plan, self.address, accept.nonce)?;
+                return Ok(Some(Input::StreamsOpen));
+            }
+            Action::StartEngine(start) => {
+                let setup = EngineSetup {
+                    role: Role::Initiator,
+                    plan: self.plan.clone(),
+                    epoch: self.epoch,
+                };
+                let sockets = std::mem::take(&mut self.sockets);
+                self.engines = Some(Engines::start(&setup, start, sockets)?);
+                return Ok(Some(Input::EngineReady));
+            }
+            Action::Go => self.engines.iter().for_each(Engines::go),
+            Action::StopEngine => self.engines.iter().for_each(Engines::stop),
+            Action::Collect => {
+                self.collected = self
+                    .engines
+                    .take()
+                    .map(Engines::collect)
+                    .unwrap_or_default();
+            }
+            Action::FarInterval(interval) => self.far = interval,
+            Action::Result(FarResult::Stream(result)) => self.results.streams.push(*result),
+            Action::Result(FarResult::End(result)) => self.results.ends.push(*result),
+            Action::Send(_) | Action::Admit(_) | Action::Close(_) => {}
+        }
+        Ok(None)
+    }
+
+    fn poll(&mut self, session: &Session, now: Duration) -> Option<Input> {
+        let state = session.state();
+        self.tell(state, now);
+        if !matches!(state, State::Running | State::Draining) {
+            return None;
+        }
+        let progress = self.engines.as_ref()?.progress();
+        self.moved = progress.interval;
+        Some(Input::Progress(progress))
+    }
+}

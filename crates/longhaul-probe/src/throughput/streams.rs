@@ -1,0 +1,175 @@
+//! Opening the data streams, all at once: N streams cost what one costs.
+
+use super::Target;
+use crate::drive::Sockets;
+use crate::engine::{self, DataSocket, EngineError, Role as Flow};
+use crate::session::{Role, sends};
+use crate::wire::{
+    DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, Nonce, PREAMBLE_BYTES, Preamble,
+};
+use longhaul_model::report::v1::plan::{Plan, Transport};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A datagram that opens a flow is sent again after this long.
+const HELLO_AGAIN: Duration = Duration::from_millis(200);
+/// How long one look for an answer may take.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Opens every stream of the plan.
+pub(super) fn open(
+    target: &Target,
+    plan: &Plan,
+    to: SocketAddr,
+    nonce: Nonce,
+) -> Result<Sockets, EngineError> {
+    let wanted = preambles(plan, nonce);
+    let sockets = match plan.transport {
+        Transport::Tcp => connect_all(target, plan, to, &wanted)?,
+        Transport::Udp { .. } => open_flows(target, plan, to, &wanted)?,
+    };
+    let mut both = Sockets::default();
+    for (preamble, socket) in wanted.iter().zip(sockets) {
+        match preamble.forward {
+            true => both.forward.push(socket),
+            false => both.reverse.push(socket),
+        }
+    }
+    Ok(both)
+}
+
+fn preambles(plan: &Plan, nonce: Nonce) -> Vec<Preamble> {
+    let directions = [(true, Role::Initiator), (false, Role::Responder)];
+    let used = directions
+        .into_iter()
+        .filter(|(_, role)| sends(*role, plan));
+    used.flat_map(|(forward, _)| {
+        (0..plan.streams).map(move |index| Preamble {
+            nonce,
+            index: index as u16,
+            forward,
+        })
+    })
+    .collect()
+}
+
+fn flow(preamble: &Preamble) -> Flow {
+    match preamble.forward {
+        true => Flow::Sender,
+        false => Flow::Receiver,
+    }
+}
+
+fn connect_all(
+    target: &Target,
+    plan: &Plan,
+    to: SocketAddr,
+    wanted: &[Preamble],
+) -> Result<Vec<DataSocket>, EngineError> {
+    thread::scope(|scope| {
+        let connecting: Vec<_> = wanted
+            .iter()
+            .map(|preamble| {
+                let connect = move || connect_one(target, plan, to, preamble);
+                thread::Builder::new()
+                    .name("connect".to_owned())
+                    .stack_size(128 << 10)
+                    .spawn_scoped(scope, connect)
+                    .map_err(|source| failed("start a thread for a stream", source))
+            })
+            .collect::<Result<_, _>>()?;
+        let done = connecting.into_iter().map(|thread| {
+            let lost = || failed("open a stream", io::Error::other("its thread failed"));
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(lost()))
+                .map(DataSocket::Tcp)
+        });
+        done.collect()
+    })
+}
+
+fn failed(tried: impl Into<String>, source: io::Error) -> EngineError {
+    EngineError {
+        tried: tried.into(),
+        hint: None,
+        source,
+    }
+}
+
+fn connect_one(
+    target: &Target,
+    plan: &Plan,
+    to: SocketAddr,
+    preamble: &Preamble,
+) -> Result<TcpStream, EngineError> {
+    let open = |source| {
+        failed(
+            format!("open data stream {} to {to}", preamble.index),
+            source,
+        )
+    };
+    let socket = engine::connecting_socket(plan, flow(preamble), to, &target.bind)?;
+    let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
+    stream
+        .set_write_timeout(Some(target.connect_timeout))
+        .map_err(open)?;
+    stream
+        .write_all(&preamble.encode(DATA_STREAM))
+        .map_err(open)?;
+    stream.set_write_timeout(None).map_err(open)?;
+    Ok(stream)
+}
+
+/// Proves each flow's address to the far end before it sends anything there, and opens the
+/// state of whatever stands between.
+fn open_flows(
+    target: &Target,
+    plan: &Plan,
+    to: SocketAddr,
+    wanted: &[Preamble],
+) -> Result<Vec<DataSocket>, EngineError> {
+    let deadline = Instant::now() + target.connect_timeout;
+    let sockets: Vec<UdpSocket> = wanted
+        .iter()
+        .map(|_| engine::datagram_socket(plan, to, &target.bind))
+        .collect::<Result<_, _>>()?;
+    let mut silent: Vec<usize> = (0..wanted.len()).collect();
+    while !silent.is_empty() {
+        if Instant::now() >= deadline {
+            let why = "no answer to its hello: is UDP blocked on the path?";
+            let error = io::Error::new(io::ErrorKind::TimedOut, why);
+            return Err(failed(
+                format!("open UDP flow {} to {to}", silent[0]),
+                error,
+            ));
+        }
+        for &number in &silent {
+            // A full queue or an early "port unreachable" is cured by the next round.
+            let _ = sockets[number].send(&wanted[number].encode(DATAGRAM_HELLO));
+        }
+        let again = Instant::now() + HELLO_AGAIN;
+        while !silent.is_empty() && Instant::now() < again {
+            silent.retain(|&number| !answered(&sockets[number], &wanted[number]));
+        }
+    }
+    sockets.into_iter().map(settled).collect()
+}
+
+fn answered(socket: &UdpSocket, preamble: &Preamble) -> bool {
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    let came = socket
+        .set_read_timeout(Some(LOOK))
+        .and_then(|()| socket.recv(&mut bytes));
+    let heard = |count: usize| Preamble::decode(&bytes[..count], DATAGRAM_ACKNOWLEDGED);
+    came.ok().and_then(heard) == Some(*preamble)
+}
+
+/// As the engine expects it: blocking.
+fn settled(socket: UdpSocket) -> Result<DataSocket, EngineError> {
+    let settle = |source| failed("settle a UDP flow", source);
+    socket.set_read_timeout(None).map_err(settle)?;
+    Ok(DataSocket::Udp(socket))
+}

@@ -1,0 +1,124 @@
+//! A far end in this process, on a free port of the loopback interface, for one test.
+
+use longhaul_model::report::v1::plan::{Plan, Stop};
+use longhaul_probe::error::ProbeError;
+use longhaul_probe::serve::{ServeEvent, ServeOptions, Server};
+use longhaul_probe::throughput::{self, Outcome, Target};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub struct FarEnd {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    events: Mutex<Receiver<ServeEvent>>,
+}
+
+/// Options for a far end that only this test can reach.
+pub fn options() -> ServeOptions {
+    ServeOptions {
+        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        port: 0,
+        ..ServeOptions::default()
+    }
+}
+
+impl FarEnd {
+    pub fn start(options: ServeOptions) -> FarEnd {
+        let server = Server::bind(options).expect("a free port of the loopback interface");
+        let address = server.addresses()[0];
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, events) = channel();
+        let sender = Mutex::new(sender);
+        let log = move |event| {
+            let sender = sender.lock().expect("nobody panics with it");
+            // The test may be over, with nobody left to read.
+            let _ = sender.send(event);
+        };
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            server
+                .run(log, &stopped)
+                .expect("the service starts its threads");
+        });
+        FarEnd {
+            address,
+            stop,
+            thread: Some(thread),
+            events: Mutex::new(events),
+        }
+    }
+
+    pub fn target(&self) -> Target {
+        Target {
+            port: self.address.port(),
+            connect_timeout: Duration::from_secs(5),
+            ..Target::new(self.address.ip().to_string())
+        }
+    }
+
+    pub fn target_with(&self, token: &str) -> Target {
+        Target {
+            token: Some(token.to_owned()),
+            ..self.target()
+        }
+    }
+
+    pub fn run(&self, plan: &Plan) -> Result<Outcome, ProbeError> {
+        throughput::run(&self.target(), plan, &mut |_| {})
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).expect("the far end listens")
+    }
+
+    /// The next event that `wanted` picks, at most `within` from now.
+    pub fn event<T>(&self, within: Duration, wanted: impl Fn(&ServeEvent) -> Option<T>) -> T {
+        let events = self.events.lock().expect("one test reads them");
+        let deadline = std::time::Instant::now() + within;
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let event = events.recv_timeout(left).expect("the event comes in time");
+            if let Some(found) = wanted(&event) {
+                return found;
+            }
+        }
+    }
+
+    /// Why the next session ended.
+    pub fn session_closed(&self, within: Duration) -> String {
+        self.event(within, |event| match event {
+            ServeEvent::SessionClosed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+    }
+
+    /// Why the next connection was dismissed.
+    pub fn dismissed(&self, within: Duration) -> String {
+        self.event(within, |event| match event {
+            ServeEvent::Dismissed { why, .. } => Some(why.clone()),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A run of a few hundred milliseconds.
+pub fn short() -> Plan {
+    Plan {
+        stop: Stop::TimeUs(300_000),
+        ..Plan::default()
+    }
+}

@@ -1,0 +1,267 @@
+//! Whole runs over the loopback interface, both roles in this process.
+
+mod far_end;
+
+use far_end::{FarEnd, options, short};
+use longhaul_model::report::v1::observation::Observation;
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
+use longhaul_probe::serve::ServeOptions;
+use longhaul_probe::session::State;
+use longhaul_probe::throughput;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What holds for every observation of a run that went well.
+fn is_sound(plan: &Plan, observation: &Observation) {
+    assert_eq!(observation.streams.len(), plan.streams as usize);
+    assert!(observation.elapsed_us > 0);
+    assert!(observation.same_host, "both ends are this process");
+    let idle = observation.idle_rtt_us.expect("the idle path was timed");
+    assert_eq!(observation.clock_error_us, Some(idle / 2));
+    let received: u64 = observation.streams.iter().map(|s| s.receiver.bytes).sum();
+    let sent: u64 = observation.streams.iter().map(|s| s.sender.bytes).sum();
+    assert_eq!(observation.ends.receiver.bytes, received);
+    assert_eq!(observation.ends.sender.bytes, sent);
+    assert!(received > 0 && received <= sent, "{received} of {sent}");
+    for stream in &observation.streams {
+        assert_eq!(
+            stream.sender.local, stream.receiver.peer,
+            "the two ends of one stream"
+        );
+        assert_eq!(stream.sender.error, None);
+        assert_eq!(stream.receiver.error, None);
+        // One process, one clock: the time line is common within the round trip.
+        let early = stream.receiver.started_us + idle + 1000 >= stream.sender.started_us;
+        assert!(early, "a byte arrives after it was sent");
+    }
+}
+
+#[test]
+fn payload_flows_in_every_direction_for_the_time_asked() {
+    let far = FarEnd::start(options());
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        for streams in [1, 3] {
+            let plan = Plan {
+                direction,
+                streams,
+                ..short()
+            };
+            let began = Instant::now();
+            let outcome = far.run(&plan).expect("a run over loopback");
+            let observation = &outcome.observation;
+            is_sound(&plan, observation);
+            assert_eq!(observation.forward, direction != Direction::Reverse);
+            assert_eq!(observation.reverse.is_some(), direction == Direction::Both);
+            if let Some(reverse) = &observation.reverse {
+                assert!(!reverse.forward);
+                is_sound(&plan, reverse);
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(4),
+                "{:?}",
+                began.elapsed()
+            );
+            assert_eq!(outcome.responder.address.as_deref(), Some("127.0.0.1"));
+            assert_eq!(outcome.initiator.address.as_deref(), Some("127.0.0.1"));
+            assert!(outcome.responder.longhaul.is_some());
+        }
+    }
+}
+
+#[test]
+fn a_run_by_bytes_or_blocks_delivers_exactly_that() {
+    let far = FarEnd::start(options());
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let bytes = Plan {
+            direction,
+            streams: 2,
+            stop: Stop::Bytes(10_000_001),
+            ..Plan::default()
+        };
+        let outcome = far.run(&bytes).expect("a run by bytes");
+        assert_eq!(outcome.observation.ends.receiver.bytes, 10_000_001);
+        let blocks = Plan {
+            stop: Stop::Blocks(100),
+            write_bytes: Some(8192),
+            ..bytes
+        };
+        let outcome = far.run(&blocks).expect("a run by blocks");
+        assert_eq!(outcome.observation.ends.receiver.bytes, 819_200);
+    }
+}
+
+#[test]
+fn datagrams_flow_both_ways_and_are_counted() {
+    let far = FarEnd::start(options());
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        let plan = Plan {
+            direction,
+            streams: 2,
+            transport: Transport::Udp {
+                rate_bps: 10_000_000,
+            },
+            ..short()
+        };
+        let outcome = far.run(&plan).expect("a run over UDP");
+        let all = [
+            Some(&outcome.observation),
+            outcome.observation.reverse.as_deref(),
+        ];
+        for observation in all.into_iter().flatten() {
+            for stream in &observation.streams {
+                let udp = stream.receiver.udp.expect("datagrams were counted");
+                assert!(udp.datagrams > 0, "{direction:?}: {stream:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_port_serves_ipv6() {
+    let far = FarEnd::start(ServeOptions {
+        addresses: vec![IpAddr::V6(Ipv6Addr::LOCALHOST)],
+        ..options()
+    });
+    for transport in [
+        Transport::Tcp,
+        Transport::Udp {
+            rate_bps: 10_000_000,
+        },
+    ] {
+        let plan = Plan {
+            transport,
+            ..short()
+        };
+        let outcome = far.run(&plan).expect("a run over IPv6");
+        assert_eq!(outcome.responder.address.as_deref(), Some("::1"));
+    }
+}
+
+#[test]
+fn one_listener_takes_both_families() {
+    let far = FarEnd::start(ServeOptions {
+        addresses: Vec::new(),
+        ..options()
+    });
+    for host in ["127.0.0.1", "::1"] {
+        for transport in [
+            Transport::Tcp,
+            Transport::Udp {
+                rate_bps: 10_000_000,
+            },
+        ] {
+            let plan = Plan {
+                transport,
+                ..short()
+            };
+            let target = throughput::Target {
+                host: host.to_owned(),
+                ..far.target()
+            };
+            let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
+            assert_eq!(outcome.responder.address.as_deref(), Some(host));
+        }
+    }
+}
+
+#[test]
+fn both_ends_share_the_token_or_neither_measures() {
+    let far = FarEnd::start(ServeOptions {
+        token: Some("a token of more than sixteen characters".to_owned()),
+        anonymous: None,
+        ..options()
+    });
+    let target = far.target_with("a token of more than sixteen characters\n");
+    let outcome = throughput::run(&target, &short(), &mut |_| {}).expect("the right token");
+    is_sound(&short(), &outcome.observation);
+}
+
+#[test]
+fn progress_is_told_while_payload_flows_with_the_far_ends_count() {
+    let far = FarEnd::start(options());
+    let plan = Plan {
+        stop: Stop::TimeUs(2_500_000),
+        write_rate_bps: Some(100_000_000),
+        ..Plan::default()
+    };
+    let mut seen = Vec::new();
+    throughput::run(&far.target(), &plan, &mut |progress| {
+        seen.push(progress.clone())
+    })
+    .expect("a run");
+    let states: Vec<State> = seen.iter().map(|p| p.state).collect();
+    assert!(states.contains(&State::Running) && states.is_sorted_by_key(|s| *s as u8));
+    let running: Vec<_> = seen.iter().filter(|p| p.state == State::Running).collect();
+    assert!(running.len() > 5);
+    let last = running
+        .last()
+        .and_then(|p| p.forward.clone())
+        .expect("it sends");
+    assert!(
+        last.received_bytes.is_some_and(|bytes| bytes > 0),
+        "{last:?}"
+    );
+    assert!(last.received_at.is_some());
+}
+
+#[test]
+fn a_run_starts_at_the_agreed_time() {
+    let far = FarEnd::start(options());
+    let start = SystemTime::now() + Duration::from_millis(1200);
+    let since = start
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970");
+    let plan = Plan {
+        start_at_us: Some(since.as_micros() as u64),
+        ..short()
+    };
+    let mut flowed = None;
+    throughput::run(&far.target(), &plan, &mut |progress| {
+        if progress.state == State::Running && flowed.is_none() {
+            flowed = Some(SystemTime::now());
+        }
+    })
+    .expect("a run");
+    assert!(
+        flowed.is_some_and(|at| at >= start),
+        "{flowed:?} before {start:?}"
+    );
+}
+
+#[test]
+fn many_runs_share_the_far_end() {
+    let far = FarEnd::start(ServeOptions {
+        token: Some("a token of more than sixteen characters".to_owned()),
+        ..options()
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let target = far.target_with("a token of more than sixteen characters");
+                let plan = Plan {
+                    streams: 4,
+                    ..short()
+                };
+                let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
+                assert_eq!(outcome.observation.streams.len(), 4);
+            });
+        }
+    });
+}
+
+#[test]
+fn as_many_streams_as_allowed_open_at_once() {
+    let far = FarEnd::start(ServeOptions {
+        token: Some("a token of more than sixteen characters".to_owned()),
+        ..options()
+    });
+    let target = far.target_with("a token of more than sixteen characters");
+    let plan = Plan {
+        streams: 128,
+        write_rate_bps: Some(100_000_000),
+        ..short()
+    };
+    let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run of 128 streams");
+    assert_eq!(outcome.observation.streams.len(), 128);
+    assert_eq!(outcome.observation.ends.receiver.bytes > 0, true);
+}

@@ -1,0 +1,70 @@
+//! Sockets that wait for others: TCP listeners, and UDP sockets that share one port.
+
+use crate::sockopt;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// Connections that the kernel holds until they are accepted: a whole run's streams come at once.
+const BACKLOG: i32 = 1024;
+
+/// Where to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    pub address: SocketAddr,
+    /// An IPv6 socket takes IPv4 too (IPV6_V6ONLY off).
+    pub both_families: bool,
+    pub device: Option<&'a str>,
+}
+
+fn open(place: &Place<'_>, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(place.address), kind, Some(protocol))?;
+    if place.address.is_ipv6() {
+        socket.set_only_v6(!place.both_families)?;
+    }
+    if let Some(device) = place.device {
+        sockopt::bind_device(&socket, device)?;
+    }
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// A listener whose `accept` returns after `wake` with `WouldBlock`, so that its thread can end.
+pub fn tcp(place: &Place<'_>, wake: Duration) -> io::Result<TcpListener> {
+    let socket = open(place, Type::STREAM, Protocol::TCP)?;
+    socket.bind(&place.address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_read_timeout(Some(wake))?;
+    Ok(socket.into())
+}
+
+/// A UDP socket that leaves room for connected ones on the same port (SO_REUSEPORT).
+pub fn udp(place: &Place<'_>) -> io::Result<UdpSocket> {
+    let socket = open(place, Type::DGRAM, Protocol::UDP)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&place.address.into())?;
+    Ok(socket.into())
+}
+
+/// A UDP socket on an already shared port for one peer only: the kernel prefers it for that
+/// peer's datagrams.
+pub fn udp_for_peer(place: &Place<'_>, peer: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = udp(place)?;
+    socket.connect(peer)?;
+    Ok(socket)
+}
+
+/// Notices a peer that vanished: keep-alive probes from `after` on, and no more than `after` for
+/// unacknowledged bytes (TCP_USER_TIMEOUT).
+pub fn notice_dead_peer(socket: &TcpStream, after: Duration) -> io::Result<()> {
+    let interval = (after / 4).max(Duration::from_secs(1));
+    let keepalive = TcpKeepalive::new()
+        .with_time(after)
+        .with_interval(interval)
+        .with_retries(4);
+    let socket = SockRef::from(socket);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(after))
+}
+
