@@ -18,10 +18,12 @@ mod counters;
 mod datagram;
 mod end;
 mod error;
+mod memory;
 mod pace;
 mod payload;
 mod reading;
 mod receive;
+mod result;
 mod run;
 mod sampler;
 mod send;
@@ -29,6 +31,7 @@ mod series;
 mod sockets;
 mod stop;
 mod udp;
+mod worker;
 
 #[cfg(test)]
 mod tests;

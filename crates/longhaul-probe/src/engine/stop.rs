@@ -115,7 +115,7 @@ mod tests {
             };
             let sum: usize = std::thread::scope(|scope| {
                 let streams: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
-                let sums = streams.into_iter().map(|stream| stream.join());
+                let sums = streams.into_iter().map(std::thread::ScopedJoinHandle::join);
                 sums.map(|sum| sum.expect("a stream")).sum()
             });
             assert_eq!(sum, total, "{asked:?}");
