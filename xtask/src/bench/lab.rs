@@ -141,7 +141,7 @@ fn goodput_table(longhaul: &Path, scratch: &Scratch) -> Table {
         "goodput, Gbit/s",
         "share",
         "emulator CPU",
-        "lateness, µs",
+        "lateness, µs: mean / p99 / most",
         "caveats",
     ];
     let mut table = Table::new(
@@ -213,17 +213,15 @@ fn goodput(longhaul: &Path, scratch: &Scratch, long: &Long) -> Result<Carried, S
             .unwrap_or("no report")
             .to_owned()
     })?;
-    let codes = report["caveats"].as_array().into_iter().flatten();
+    let truth = std::fs::read_to_string(scratch.truth()).unwrap_or_default();
+    let truth: Value = serde_json::from_str(&truth).unwrap_or_default();
     Ok(Carried {
         gigabits: report["analysis"]["goodput_bps"]
             .as_f64()
             .map(|bps| bps / 1e9),
         cpu,
-        lateness: lateness(&scratch.truth()),
-        caveats: codes
-            .filter_map(|caveat| caveat["code"].as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        lateness: lateness(&truth),
+        caveats: caveats(&report, &truth),
     })
 }
 
@@ -267,20 +265,18 @@ fn emulator_cpu(child: u32) -> Option<f64> {
     Some(after.checked_sub(*before)?.as_secs_f64() / (*to - *from).as_secs_f64())
 }
 
-/// Mean and most, as the truth file has them.
-fn lateness(truth: &Path) -> String {
-    let read = std::fs::read_to_string(truth)
-        .ok()
-        .and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    let timing = read
-        .map(|truth| truth["timing"].clone())
-        .unwrap_or_default();
-    let micros = |key: &str| number(timing[key].as_f64().map(|ns| ns / 1e3), 1);
-    format!(
-        "{} / {}",
-        micros("lateness_mean_ns"),
-        micros("lateness_max_ns")
-    )
+/// Mean, 99th percentile and most, as the truth file has them.
+fn lateness(truth: &Value) -> String {
+    let micros = |key: &str| number(truth["lateness"][key].as_f64().map(|ns| ns / 1e3), 1);
+    ["mean_ns", "p99_ns", "max_ns"].map(micros).join(" / ")
+}
+
+/// What limits this measurement, by the report and by the lab.
+fn caveats(report: &Value, truth: &Value) -> String {
+    let codes = report["caveats"].as_array().into_iter().flatten();
+    let codes = codes.filter_map(|caveat| caveat["code"].as_str());
+    let busy = (truth["timing_kept"] == Value::Bool(false)).then_some("lab: timing not kept");
+    codes.chain(busy).collect::<Vec<_>>().join(", ")
 }
 
 fn dispersion_table(longhaul: &Path, scratch: &Scratch) -> Table {

@@ -17,7 +17,7 @@ impl Standing {
     /// Lays the path of `file` and waits until both of its ends are there.
     pub fn lay(longhaul: &Path, file: &Path) -> Result<Self, String> {
         let mut lab = Command::new(longhaul);
-        lab.args(["lab", "run", "--keep-awake"])
+        lab.args(["lab", "run", "--dispersion"])
             .arg(file)
             .args(["--", "cat"]);
         lab.stdin(Stdio::piped())
