@@ -351,8 +351,7 @@ impl Engine {
         let it = &mut self.stations[station as usize];
         let (stop, position) = (usize::from(packet.stop), usize::from(it.position));
         let end = position.min(stop + 1);
-        let unit = unit.later(chain.travel[end] - chain.travel[at]);
-        chain.count(at, end, u64::from(unit.count), packet.shape.bytes(&unit));
+        let unit = chain.cross(at, end, unit, &packet.shape);
         let place = if stop < position {
             Place::Router {
                 chain: chain_id,

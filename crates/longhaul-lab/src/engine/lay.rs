@@ -2,7 +2,7 @@
 
 use super::address::{RouterAddress, router_addresses, routes};
 use super::agenda::Agenda;
-use super::chain::{Chain, Passed};
+use super::chain::{Chain, Passed, Travel};
 use super::cross::Surroundings;
 use super::link::{Link, nanos};
 use super::pool::Packets;
@@ -11,6 +11,7 @@ use super::router::Router;
 use super::truth::Totals;
 use super::{Engine, Host, Nanos, Planned, PlannedChange, Station};
 use crate::spec::{Change, HopSpec, LinkSpec, PathSpec};
+use longhaul_model::units::Rate;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -84,21 +85,26 @@ impl Laying<'_> {
     /// Adds the chain of one route from one host, and its stations.
     fn lay(&mut self, route: usize, from: Host, hops: &[HopSpec]) {
         let chain = self.chains.len();
-        let rtt = self.rtt(hops);
-        let mut travel: Vec<Nanos> = vec![0];
+        let rtt = rtt(hops);
+        let specs = directed(hops, from);
+        let mut travel = vec![Travel::default()];
         let mut at_station = vec![];
-        for position in 0..hops.len() {
-            let (hop, link) = match from {
-                Host::Near => (position, &hops[position].forward),
-                Host::Far => {
-                    let hop = hops.len() - 1 - position;
-                    (hop, &hops[hop].reverse)
-                }
+        let mut pace = None;
+        for (position, link) in specs.iter().enumerate() {
+            let hop = if from == Host::Near {
+                position
+            } else {
+                hops.len() - 1 - position
             };
-            let key = (route, hop, from == Host::Near);
-            let is_station = !self.is_plain(link) || self.changing.contains(&key);
-            let delay = if is_station { 0 } else { nanos(link.delay) };
-            travel.push(travel[position].saturating_add(delay));
+            let changes = self.changing.contains(&(route, hop, from == Host::Near));
+            let is_station = changes || !self.is_plain(link) || !flows_freely(link, pace);
+            pace = if changes {
+                None
+            } else {
+                pace_after(link, pace)
+            };
+            let before = travel[position];
+            travel.push(if is_station { before } else { before.and(link) });
             at_station.push(is_station);
             if is_station {
                 let around = Surroundings {
@@ -118,12 +124,14 @@ impl Laying<'_> {
             next_station[position] = next;
         }
         let passed = vec![Passed::default(); hops.len()];
+        let links = hops.len();
         self.chains.push(Chain {
             route,
             from,
-            links: hops.len(),
+            links,
             next_station,
             travel,
+            specs,
             passed,
         });
     }
@@ -138,23 +146,71 @@ impl Laying<'_> {
         });
     }
 
-    fn rtt(&self, hops: &[HopSpec]) -> Nanos {
-        let delays = hops
-            .iter()
-            .flat_map(|hop| [hop.forward.delay, hop.reverse.delay]);
-        nanos(delays.sum::<Duration>()).max(LEAST_CROSS_RTT)
-    }
-
-    /// A link that only delays.
+    /// A link that does nothing to a packet but to take its time, if there is no queue.
     fn is_plain(&self, link: &LinkSpec) -> bool {
-        link.rate.is_none()
-            && link.jitter.is_zero()
+        link.jitter.is_zero()
             && link.loss <= 0.0
             && link.reorder.is_none()
             && link.policer.is_none()
             && link.shaper.is_none()
             && link.cross.is_none()
             && link.mtu.is_none_or(|mtu| mtu >= self.spec.mtu)
+            && (link.rate.is_none()
+                || link
+                    .queue
+                    .is_none_or(|queue| queue.0 >= u64::from(self.spec.mtu)))
+    }
+}
+
+fn rtt(hops: &[HopSpec]) -> Nanos {
+    let delays = hops
+        .iter()
+        .flat_map(|hop| [hop.forward.delay, hop.reverse.delay]);
+    nanos(delays.sum::<Duration>()).max(LEAST_CROSS_RTT)
+}
+
+/// The links in the order in which packets from `from` meet them.
+fn directed(hops: &[HopSpec], from: Host) -> Vec<LinkSpec> {
+    match from {
+        Host::Near => hops.iter().map(|hop| hop.forward.clone()).collect(),
+        Host::Far => hops.iter().rev().map(|hop| hop.reverse.clone()).collect(),
+    }
+}
+
+/// Traffic comes no faster than it leaves a wire of this rate and overhead.
+#[derive(Clone, Copy)]
+struct Pace {
+    rate: Rate,
+    overhead: u32,
+}
+
+/// Whether traffic of this pace finds no queue at the link.
+fn flows_freely(link: &LinkSpec, pace: Option<Pace>) -> bool {
+    link.rate.is_none_or(|rate| {
+        pace.is_some_and(|pace| rate >= pace.rate && link.overhead <= pace.overhead)
+    })
+}
+
+/// The pace behind a link. Jitter and reordering bunch packets, so none is left behind them.
+fn pace_after(link: &LinkSpec, before: Option<Pace>) -> Option<Pace> {
+    if !link.jitter.is_zero() || link.reorder.is_some() {
+        return None;
+    }
+    let own = link
+        .rate
+        .into_iter()
+        .chain(link.shaper.map(|shaper| shaper.peak))
+        .min();
+    let own = own.map(|rate| Pace {
+        rate,
+        overhead: link.overhead,
+    });
+    match (before, own) {
+        (Some(before), Some(own)) if own.rate >= before.rate && own.overhead <= before.overhead => {
+            Some(before)
+        }
+        (_, Some(own)) => Some(own),
+        (before, None) => before,
     }
 }
 

@@ -250,7 +250,7 @@ impl Link {
             },
             Some(unit) => {
                 let shape = outlet.packets.get(unit.packet).shape;
-                let most = self.quantum_segments(&shape);
+                let most = self.chunk_segments(unit.count, &shape);
                 if unit.count > most {
                     let mut rest = *unit;
                     let front = outlet.packets.cut(&mut rest, most).unwrap_or(rest);
@@ -280,10 +280,14 @@ impl Link {
         });
     }
 
-    fn quantum_segments(&self, shape: &Shape) -> u16 {
+    /// How many of `count` segments leave together: no more than a quantum holds, and all chunks
+    /// of about one size, so that a faster link does not cut small pieces off them again.
+    fn chunk_segments(&self, count: u16, shape: &Shape) -> u16 {
         let each = u64::from(shape.full) + self.overhead;
         let quantum = self.server.as_ref().map_or(0, Server::quantum_bytes);
-        (quantum / each.max(1)).clamp(1, u64::from(u16::MAX)) as u16
+        let most = (quantum / each.max(1)).max(1);
+        let chunks = u64::from(count).div_ceil(most).max(1);
+        u64::from(count).div_ceil(chunks) as u16
     }
 
     /// The chunk on the wire is out: hands it on and starts the next.

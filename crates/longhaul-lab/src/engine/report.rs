@@ -1,7 +1,7 @@
 //! Collects the ground truth from where it is counted.
 
 use super::chain::Chain;
-use super::truth::{Drops, HopTruth, LinkTruth, RouteTruth, RouterTruth, Truth};
+use super::truth::{HopTruth, LinkTruth, RouteTruth, RouterTruth, Truth};
 use super::{Engine, Nanos};
 use std::time::Duration;
 
@@ -48,20 +48,22 @@ impl Engine {
         truth
     }
 
-    /// Packets of which something is still on its way.
-    #[cfg(test)]
-    pub(super) fn live_packets(&self) -> usize {
+    /// Packets of hosts and routers of which something is still on its way.
+    pub fn packets_held(&self) -> usize {
         self.packets.live()
     }
 }
 
 fn plain_truth(chain: &Chain, link: usize) -> LinkTruth {
     let traffic = chain.plain_traffic(link);
+    let spec = &chain.specs[link];
     LinkTruth {
         entered: traffic,
         left: traffic,
-        drops: Drops::default(),
-        delay: Duration::from_nanos(chain.travel[link + 1] - chain.travel[link]),
+        queue_limit_bytes: spec.queue.map(|limit| limit.0),
+        delay: spec.delay,
+        capacity: spec.rate,
+        overhead_bytes: spec.overhead,
         ..LinkTruth::default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Packets are counted by segments as they were on the wire; bytes are those of IP (add
 //! `overhead` per packet for the wire). Times are offsets from the creation of the engine. Links
-//! that only delay count a packet when it enters the run of such links that it belongs to.
+//! without a queue (see the engine's `chain`) count a packet when it enters the run of such links.
 
 use longhaul_model::units::Rate;
 use std::time::Duration;

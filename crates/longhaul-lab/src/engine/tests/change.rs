@@ -240,7 +240,7 @@ proptest! {
         let truth = engine.truth(10 * SECOND);
         let totals = truth.totals;
         prop_assert_eq!(totals.in_flight_packets(), 0);
-        prop_assert_eq!(engine.live_packets(), 0);
+        prop_assert_eq!(engine.packets_held(), 0);
         let sum = totals.delivered.bytes + totals.consumed.bytes + totals.dropped.bytes;
         prop_assert_eq!(sum, totals.accepted.bytes + totals.generated.bytes);
         let links = truth.routes[0].hops.iter().flat_map(|hop| [hop.forward, hop.reverse]);

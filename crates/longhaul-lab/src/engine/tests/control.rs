@@ -62,7 +62,7 @@ fn random_loss_has_its_share_for_any_seed() {
             (lost - n * loss).abs() <= 4.0 * deviation,
             "{loss}: {lost} of {n}"
         );
-        assert_eq!(engine.live_packets(), 0);
+        assert_eq!(engine.packets_held(), 0);
     }
 }
 

@@ -44,7 +44,7 @@ proptest! {
         feed(&mut engine, &bytes);
         let totals = engine.truth(SECOND).totals;
         prop_assert_eq!(totals.malformed + totals.foreign + u64::from(totals.accepted.packets > 0), 1);
-        prop_assert_eq!(engine.live_packets(), 0);
+        prop_assert_eq!(engine.packets_held(), 0);
     }
 
     #[test]
@@ -66,7 +66,7 @@ proptest! {
         let mut engine = Engine::new(&path(hops), 0);
         feed(&mut engine, &bytes);
         collect(&mut engine, 100 * SECOND);
-        prop_assert_eq!(engine.live_packets(), 0);
+        prop_assert_eq!(engine.packets_held(), 0);
         prop_assert_eq!(engine.truth(SECOND).totals.in_flight_packets(), 0);
     }
 }

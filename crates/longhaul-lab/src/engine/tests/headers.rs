@@ -21,7 +21,7 @@ fn across(spec: LinkSpec, draft: &Draft, payload: &[u8]) -> Vec<Segment> {
     let mut engine = Engine::new(&one_link(spec), 0);
     send(&mut engine, Host::Near, draft, payload, 0);
     let arrivals = collect(&mut engine, 100 * SECOND);
-    assert_eq!(engine.live_packets(), 0);
+    assert_eq!(engine.packets_held(), 0);
     arrivals.iter().flat_map(segments).collect()
 }
 
@@ -76,7 +76,7 @@ proptest! {
         let got: Vec<Segment> = arrivals.iter().flat_map(segments).collect();
         let lost = engine.truth(SECOND).routes[0].hops[0].forward.drops.loss;
         prop_assert_eq!(got.len() as u64 + lost, count as u64);
-        prop_assert_eq!(engine.live_packets(), 0);
+        prop_assert_eq!(engine.packets_held(), 0);
         for segment in got {
             let at = segment.sequence as usize;
             prop_assert!(segment.payload[..] == pattern(count * 1448)[at..at + 1448]);

@@ -22,7 +22,7 @@ fn a_packet_takes_exactly_its_delay() {
     assert_eq!(arrivals[0].due, 60 * MS + 5);
     assert_eq!(arrivals[0].host, Host::Far);
     assert_eq!(engine.next_due(), None);
-    assert_eq!(engine.live_packets(), 0);
+    assert_eq!(engine.packets_held(), 0);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_slow_link_lets_segments_go_one_by_one_and_a_fast_one_together() {
     for (mbps, together, due) in [
         (100, 1, 122_080),
         (1000, 4, 4 * 12_208),
-        (10_000, 40, 48_832),
+        (10_000, 22, 26_857),
     ] {
         let mut engine = Engine::new(&one_link(rate(mbps)), 0);
         send(&mut engine, Host::Near, &tcp(0), &vec![0; 44 * 1448], 0);
@@ -118,7 +118,7 @@ fn a_full_queue_keeps_what_fits_of_a_super_packet() {
     assert_eq!(link.queue_peak_bytes, 10 * 1526);
     assert_eq!(link.queue_bytes, 0);
     assert_eq!(truth.totals.in_flight_packets(), 0);
-    assert_eq!(engine.live_packets(), 0);
+    assert_eq!(engine.packets_held(), 0);
 }
 
 #[test]
@@ -199,4 +199,37 @@ fn jitter_varies_the_delay_within_its_width_and_keeps_order() {
             .all(|delay| (7 * MS..=13 * MS).contains(delay))
     );
     assert!(delays.iter().any(|delay| *delay > 11 * MS));
+}
+
+#[test]
+fn many_rated_links_behind_a_narrow_one_only_add_their_own_time() {
+    // The narrow link in the middle of 43; the answer must be that of the formula for a train of
+    // equal packets: each link adds one packet's time, the narrow one spaces them.
+    let hops = (0..43).map(|k| {
+        let link = if k == 20 { rate(100) } else { rate(1000) };
+        hop(
+            &format!("r{k}"),
+            LinkSpec {
+                delay: Duration::from_millis(1),
+                ..link
+            },
+            delay(1),
+        )
+    });
+    let mut engine = Engine::new(&path(hops.collect()), 0);
+    for k in 0..100 {
+        send(&mut engine, Host::Near, &tcp(k), &[0; 1448], 0);
+    }
+    let arrivals = collect(&mut engine, SECOND);
+    let first = 43 * MS + 42 * 12_208 + 122_080;
+    for (k, arrival) in (0..).zip(&arrivals) {
+        assert!(
+            arrival.due.abs_diff(first + k * 122_080) <= 43,
+            "packet {k}: {}",
+            arrival.due
+        );
+    }
+    let truth = engine.truth(SECOND);
+    assert_eq!(truth.routes[0].hops[42].forward.left.packets, 100);
+    assert_eq!(truth.routes[0].hops[42].forward.capacity, rate(1000).rate);
 }

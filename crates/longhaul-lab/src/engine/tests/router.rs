@@ -73,7 +73,7 @@ fn ttl_ends_at_each_router_in_turn_and_the_answer_takes_the_way_back() {
             let quoted_ttl = if is_v6 { body[7] } else { body[8] };
             assert_eq!(quoted_ttl, 1, "as the router saw it");
         }
-        assert_eq!(engine.live_packets(), 0);
+        assert_eq!(engine.packets_held(), 0);
         let truth = engine.truth(100 * SECOND);
         let expired: u64 = truth.routes[0]
             .hops
