@@ -8,6 +8,7 @@
 //! - [`engine`]: what the path does to packets, in virtual time
 //! - [`runtime`]: the path laid between namespaces, in real time
 //! - [`run`]: one command on one path, from end to end
+//! - [`standing`]: a path that stands until it is taken down
 //! - [`error`]: why a lab could not be laid
 
 #![forbid(unsafe_code)]
@@ -24,4 +25,5 @@ pub mod path_file;
 pub mod run;
 pub mod runtime;
 pub mod spec;
+pub mod standing;
 mod truth_file;

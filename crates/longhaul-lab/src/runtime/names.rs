@@ -31,14 +31,19 @@ fn hosts_file(spec: &PathSpec) -> String {
     text
 }
 
+/// Names mean IPv4 first, as the goodput limits of paths do; IPv6 when it is asked for.
+const ADDRESS_CHOICE: &str = "precedence ::ffff:0:0/96 100\n";
+
 /// Changes the calling thread's mounts, which must be its own; says what the machine refused.
 pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
-    if let Err(error) = show_hosts_file(spec) {
+    if let Err(error) = show(&hosts_file(spec), "/etc/hosts") {
         caveats.push(format!(
             "the names near and far are not known to commands ({error}); use {} and {}",
             ADDRESSES.near_v4, ADDRESSES.far_v4
         ));
     }
+    // Only the GNU C library has this file, and without it knows the same preference or another.
+    let _ = show(ADDRESS_CHOICE, "/etc/gai.conf");
     if let Err(error) = mount::sysfs() {
         caveats.push(format!(
             "/sys shows the devices of the machine, not of the host ({error})"
@@ -46,10 +51,11 @@ pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     }
 }
 
-fn show_hosts_file(spec: &PathSpec) -> io::Result<()> {
-    let file = unique_file("hosts")?;
-    std::fs::write(&file, hosts_file(spec))?;
-    let shown = mount::bind(&file, Path::new("/etc/hosts"));
+/// Shows `text` in the place of a file.
+fn show(text: &str, on: &str) -> io::Result<()> {
+    let file = unique_file("shown")?;
+    std::fs::write(&file, text)?;
+    let shown = mount::bind(&file, Path::new(on));
     // The mount keeps the file; its name is not needed.
     std::fs::remove_file(&file)?;
     shown

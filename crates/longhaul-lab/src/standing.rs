@@ -1,0 +1,205 @@
+//! `lab up | exec | down`: a path that stands until it is taken down.
+//!
+//! A process in the background holds the path. Its state file says who it is (pid and start time,
+//! so that a reused pid is not taken for it) and under which descriptors it holds the hosts; its
+//! socket answers `truth` and `down`. What a dead one left is found by its pid and cleared away.
+
+mod holder;
+mod state;
+
+use crate::engine::Host;
+use crate::error::{LabError, LabErrorKind, Tried};
+use crate::run::{HostCommand, exit_code};
+use crate::runtime::Backend;
+use crate::runtime::host::HostNamespace;
+use crate::spec::PathSpec;
+use longhaul_sys::netns::{self, Kind};
+use longhaul_sys::signal::{Signals, send};
+use longhaul_sys::{poll, process};
+use serde_json::Value;
+use state::State;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Longer than a lab may wait for the lock on the machine's sysctls.
+const UP_DEADLINE: Duration = Duration::from_secs(70);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const END_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A lab that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub key: String,
+    /// The sentence that names the path.
+    pub name: String,
+    pub pid: u32,
+    pub backend: String,
+    /// In what it is less than it should be.
+    pub caveats: Vec<String>,
+}
+
+/// Lays the path and leaves it standing. Only for a process of one thread.
+///
+/// # Errors
+/// Usage, when a path of that key stands already; else why it could not be laid.
+pub fn up(
+    spec: &PathSpec,
+    backend: Option<Backend>,
+    dispersion: bool,
+) -> Result<Standing, LabError> {
+    if let Some(state) = State::find(&spec.key)? {
+        let tried = format!("{} stands already, pid {}", spec.key, state.standing.pid);
+        return Err(LabError::new(LabErrorKind::Usage, tried).hint(format!(
+            "take it down first: longhaul lab down {}",
+            spec.key
+        )));
+    }
+    let pipe = process::pipe().tried(|| "cannot make a pipe".into())?;
+    let (answer, answered) = pipe;
+    match process::fork().tried(|| "cannot start a process in the background".into())? {
+        process::Fork::Child => {
+            drop(answer);
+            holder::hold(spec, backend, dispersion, answered)
+        }
+        process::Fork::Parent { .. } => {
+            drop(answered);
+            await_holder(answer)
+        }
+    }
+}
+
+fn await_holder(answer: OwnedFd) -> Result<Standing, LabError> {
+    let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it stood");
+    let [answered] = poll::readable([answer.as_fd()], Some(UP_DEADLINE))
+        .tried(|| "cannot wait for the lab".into())?;
+    let mut text = String::new();
+    if answered {
+        File::from(answer)
+            .take(ANSWER_BYTES_MAX)
+            .read_to_string(&mut text)
+            .tried(|| "cannot read from the lab".into())?;
+    }
+    let value: Value = serde_json::from_str(&text).map_err(|_| failed())?;
+    if let Some(error) = state::error_in(&value) {
+        return Err(error);
+    }
+    State::from_value(&value)
+        .map(|state| state.standing)
+        .ok_or_else(failed)
+}
+
+/// Runs a command at a host of a standing lab and returns its exit code. Only for a process of one
+/// thread, which may be in the lab's user namespace afterwards.
+pub fn exec(key: &str, host: Host, command: &[OsString]) -> Result<i32, LabError> {
+    if command.is_empty() {
+        return Err(LabError::new(LabErrorKind::Usage, "no command to run"));
+    }
+    let state = found(key)?;
+    let signals = Signals::take().tried(|| "cannot take over the signals".into())?;
+    let namespace = open_host(&state, host).tried(|| format!("cannot enter lab {key}"))?;
+    let mut child = HostCommand::new(command, key).start(&namespace)?;
+    let ended = process::watch(child.id()).tried(|| "cannot watch the command".into())?;
+    loop {
+        let polled = [ended.as_fd(), signals.as_fd()];
+        let [has_ended, _] =
+            poll::readable(polled, None).tried(|| "cannot wait for the command".into())?;
+        if has_ended {
+            break;
+        }
+        while let Some(came) = signals.next() {
+            if !came.from_terminal {
+                // Fails when it has just ended.
+                let _ = send(child.id(), came.signal);
+            }
+        }
+    }
+    let status = child
+        .wait()
+        .tried(|| "cannot wait for the command".into())?;
+    Ok(exit_code(status))
+}
+
+fn open_host(state: &State, host: Host) -> std::io::Result<HostNamespace> {
+    let pid = state.standing.pid;
+    let theirs = format!("/proc/{pid}/ns/user");
+    if std::fs::metadata(&theirs)?.ino() != std::fs::metadata("/proc/self/ns/user")?.ino() {
+        netns::enter(File::open(&theirs)?, Kind::User)?;
+    }
+    let held = match host {
+        Host::Near => state.near,
+        Host::Far => state.far,
+    };
+    let open = |number: i32| File::open(format!("/proc/{pid}/fd/{number}")).map(OwnedFd::from);
+    Ok(HostNamespace {
+        net: open(held.net)?,
+        mount: held.mount.map(open).transpose()?,
+    })
+}
+
+/// Takes a standing lab down, and waits until it is gone.
+pub fn down(key: &str) -> Result<(), LabError> {
+    let state = found(key)?;
+    let ended = process::watch(state.standing.pid).tried(|| format!("cannot watch lab {key}"))?;
+    ask(&state, "down")?;
+    let began = Instant::now();
+    let [gone] = poll::readable([ended.as_fd()], Some(END_DEADLINE))
+        .tried(|| format!("cannot wait for lab {key}"))?;
+    if gone {
+        return Ok(());
+    }
+    let tried = format!(
+        "lab {key} has not ended after {} s",
+        began.elapsed().as_secs()
+    );
+    let hint = format!("kill {}", state.standing.pid);
+    Err(LabError::new(LabErrorKind::Internal, tried).hint(hint))
+}
+
+/// The ground truth of a standing lab, as JSON.
+pub fn truth(key: &str) -> Result<Value, LabError> {
+    let answer = ask(&found(key)?, "truth")?;
+    serde_json::from_str(&answer).map_err(|_| {
+        LabError::new(
+            LabErrorKind::Internal,
+            format!("lab {key} answers nonsense"),
+        )
+    })
+}
+
+/// All standing labs of this user, in order of their keys.
+pub fn list() -> Result<Vec<Standing>, LabError> {
+    Ok(State::all()?
+        .into_iter()
+        .map(|state| state.standing)
+        .collect())
+}
+
+fn found(key: &str) -> Result<State, LabError> {
+    let found = State::find(key)?;
+    found.ok_or_else(|| {
+        let tried = format!("no lab {key} stands");
+        LabError::new(LabErrorKind::Usage, tried).hint(format!("longhaul lab up {key}"))
+    })
+}
+
+fn ask(state: &State, question: &str) -> Result<String, LabError> {
+    let key = &state.standing.key;
+    let converse = || {
+        let mut socket = UnixStream::connect(state::socket_of(key)?)?;
+        socket.set_read_timeout(Some(ANSWER_DEADLINE))?;
+        socket.set_write_timeout(Some(ANSWER_DEADLINE))?;
+        socket.write_all(question.as_bytes())?;
+        socket.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        socket.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    converse().tried(|| format!("cannot ask lab {key}"))
+}

@@ -1,0 +1,154 @@
+//! The process in the background that holds a standing lab.
+
+use super::Standing;
+use super::state::{self, Held, State};
+use crate::engine::Host;
+use crate::error::{LabError, Tried};
+use crate::lay::Laid;
+use crate::runtime::{Backend, timing_caveat};
+use crate::spec::PathSpec;
+use crate::truth_file;
+use longhaul_sys::signal::Signals;
+use longhaul_sys::{poll, process};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+const QUESTION_BYTES_MAX: u64 = 64;
+const QUESTION_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Lays the path, answers whether that worked, and holds it until told to let go.
+pub(super) fn hold(
+    spec: &PathSpec,
+    backend: Option<Backend>,
+    dispersion: bool,
+    answer: OwnedFd,
+) -> ! {
+    let mut answer = File::from(answer);
+    let code = match stand(spec, backend, dispersion) {
+        Ok((held, state)) => {
+            // Whoever asked may have gone; the lab stands all the same, as the state file says.
+            let _ = write!(answer, "{}", state.to_value());
+            drop(answer);
+            held.serve(spec);
+            0
+        }
+        Err(error) => {
+            let _ = write!(answer, "{}", state::error_value(&error));
+            1
+        }
+    };
+    process::exit_now(code)
+}
+
+struct Holder {
+    laid: Laid,
+    signals: Signals,
+    listener: UnixListener,
+}
+
+fn stand(
+    spec: &PathSpec,
+    backend: Option<Backend>,
+    dispersion: bool,
+) -> Result<(Holder, State), LabError> {
+    go_to_background().tried(|| "cannot go to the background".into())?;
+    let signals = Signals::take().tried(|| "cannot take over the signals".into())?;
+    let laid = Laid::new(spec, backend, dispersion)?;
+    let key = &spec.key;
+    let listen = || {
+        state::remove(key)?;
+        let listener = UnixListener::bind(state::socket_of(key)?)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    let listener = listen().tried(|| "cannot make the lab's socket".into())?;
+    let pid = std::process::id();
+    let held = |host| {
+        let host = laid.lab.host(host);
+        Held {
+            net: host.net.as_raw_fd(),
+            mount: host.mount.as_ref().map(AsRawFd::as_raw_fd),
+        }
+    };
+    let state = State {
+        standing: Standing {
+            key: key.clone(),
+            name: spec.name.clone(),
+            pid,
+            backend: laid.lab.backend.name().to_owned(),
+            caveats: laid.caveats.clone(),
+        },
+        started_ticks: state::started_ticks(pid).unwrap_or_default(),
+        near: held(Host::Near),
+        far: held(Host::Far),
+    };
+    state
+        .write()
+        .tried(|| "cannot write the lab's state".into())?;
+    let holder = Holder {
+        laid,
+        signals,
+        listener,
+    };
+    Ok((holder, state))
+}
+
+fn go_to_background() -> io::Result<()> {
+    process::new_session()?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    process::redirect_standard(nothing)?;
+    std::env::set_current_dir("/")
+}
+
+impl Holder {
+    /// Until somebody says `down`, or a signal does.
+    fn serve(self, spec: &PathSpec) {
+        loop {
+            let polled = [self.listener.as_fd(), self.signals.as_fd()];
+            let Ok([asked, _]) = poll::readable(polled, None) else {
+                break;
+            };
+            if self.signals.next().is_some() {
+                break;
+            }
+            if asked
+                && let Ok((socket, _)) = self.listener.accept()
+                && !self.answer(spec, socket).unwrap_or(true)
+            {
+                break;
+            }
+        }
+        // A lab that is laid under this key meanwhile has files of its own only after these.
+        let _ = state::remove(&spec.key);
+    }
+
+    /// Answers one question; false when the lab is to end.
+    fn answer(&self, spec: &PathSpec, mut socket: UnixStream) -> io::Result<bool> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(QUESTION_DEADLINE))?;
+        socket.set_write_timeout(Some(QUESTION_DEADLINE))?;
+        let mut question = String::new();
+        (&socket)
+            .take(QUESTION_BYTES_MAX)
+            .read_to_string(&mut question)?;
+        match question.as_str() {
+            "down" => {
+                socket.write_all(b"{}")?;
+                return Ok(false);
+            }
+            "truth" => {
+                let reading = self.laid.lab.read().map_err(io::Error::other)?;
+                let mut caveats = self.laid.caveats.clone();
+                caveats.extend(timing_caveat(&reading));
+                let backend = self.laid.lab.backend;
+                let truth = truth_file::truth(spec, backend, &reading, &caveats);
+                socket.write_all(truth.to_string().as_bytes())?;
+            }
+            _ => socket.write_all(b"{\"error\": \"ask for truth or down\"}")?,
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,229 @@
+//! What a standing lab tells others about itself: one file per lab in the user's runtime folder.
+
+use super::Standing;
+use crate::error::{LabError, LabErrorKind, Tried};
+use longhaul_sys::process;
+use serde_json::{Value, json};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Numbers of the descriptors by which the lab's process holds a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub net: i32,
+    pub mount: Option<i32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub standing: Standing,
+    /// Clock ticks since boot, as in `/proc/PID/stat`: tells a reused pid from the lab's.
+    pub started_ticks: u64,
+    pub near: Held,
+    pub far: Held,
+}
+
+/// The folder for sockets and state, for this user only.
+fn folder() -> io::Result<PathBuf> {
+    let (user, _) = process::effective_ids();
+    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("longhaul"),
+        _ => std::env::temp_dir().join(format!("longhaul-{user}")),
+    };
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&folder)?;
+    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+        let why = format!("{} is not a folder of this user alone", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(folder)
+}
+
+fn file_of(key: &str, end: &str) -> io::Result<PathBuf> {
+    if key.is_empty() || key.len() > 64 || key.contains(['/', '\0']) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    Ok(folder()?.join(format!("{key}.{end}")))
+}
+
+pub(super) fn socket_of(key: &str) -> io::Result<PathBuf> {
+    file_of(key, "socket")
+}
+
+/// When a process started; `None` when there is none.
+pub(super) fn started_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+impl State {
+    /// The lab of this key, if it stands; what a dead one left is removed.
+    pub(super) fn find(key: &str) -> Result<Option<State>, LabError> {
+        let find = || match fs::read_to_string(file_of(key, "state")?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+            Ok(text) => {
+                let value: Option<Value> = serde_json::from_str(&text).ok();
+                let state = value.and_then(|value| State::from_value(&value));
+                let alive = state.filter(State::is_alive);
+                if alive.is_none() {
+                    remove(key)?;
+                }
+                Ok(alive)
+            }
+        };
+        find().tried(|| format!("cannot look for lab {key}"))
+    }
+
+    pub(super) fn all() -> Result<Vec<State>, LabError> {
+        let entries = folder().and_then(fs::read_dir);
+        let entries = entries.tried(|| "cannot look for standing labs".into())?;
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut keys: Vec<String> = names
+            .filter_map(|name| name.strip_suffix(".state").map(str::to_owned))
+            .collect();
+        keys.sort();
+        let found = keys.iter().map(|key| State::find(key));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    fn is_alive(&self) -> bool {
+        started_ticks(self.standing.pid) == Some(self.started_ticks)
+    }
+
+    pub(super) fn write(&self) -> io::Result<()> {
+        let path = file_of(&self.standing.key, "state")?;
+        let unfinished = path.with_extension("new");
+        fs::write(&unfinished, self.to_value().to_string())?;
+        fs::rename(unfinished, path)
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let held = |held: Held| json!({"net": held.net, "mount": held.mount});
+        let standing = &self.standing;
+        json!({
+            "key": standing.key,
+            "name": standing.name,
+            "pid": standing.pid,
+            "started_ticks": self.started_ticks,
+            "backend": standing.backend,
+            "caveats": standing.caveats,
+            "near": held(self.near),
+            "far": held(self.far),
+        })
+    }
+
+    pub(super) fn from_value(value: &Value) -> Option<State> {
+        let text = |key: &str| value[key].as_str().map(str::to_owned);
+        let held = |key: &str| {
+            let number = |value: &Value| value.as_i64().and_then(|n| i32::try_from(n).ok());
+            let net = number(&value[key]["net"])?;
+            let mount = number(&value[key]["mount"]);
+            Some(Held { net, mount })
+        };
+        let caveats = value["caveats"].as_array()?.iter();
+        Some(State {
+            standing: Standing {
+                key: text("key")?,
+                name: text("name")?,
+                pid: u32::try_from(value["pid"].as_u64()?).ok()?,
+                backend: text("backend")?,
+                caveats: caveats
+                    .filter_map(|each| each.as_str().map(str::to_owned))
+                    .collect(),
+            },
+            started_ticks: value["started_ticks"].as_u64()?,
+            near: held("near")?,
+            far: held("far")?,
+        })
+    }
+}
+
+/// Removes the files of a lab that is gone.
+pub(super) fn remove(key: &str) -> io::Result<()> {
+    for end in ["state", "socket"] {
+        match fs::remove_file(file_of(key, end)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const KINDS: [(LabErrorKind, &str); 3] = [
+    (LabErrorKind::Usage, "usage"),
+    (LabErrorKind::Unavailable, "unavailable"),
+    (LabErrorKind::Internal, "internal"),
+];
+
+/// An error on its way from the lab's process to the one that asked for it.
+pub(super) fn error_value(error: &LabError) -> Value {
+    let kind = KINDS.iter().find(|(kind, _)| *kind == error.kind);
+    let tried = match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    json!({"error": tried, "kind": kind.map(|(_, name)| name), "hint": error.hint})
+}
+
+pub(super) fn error_in(value: &Value) -> Option<LabError> {
+    let tried = value["error"].as_str()?;
+    let kind = KINDS.iter().find(|(_, name)| value["kind"] == *name);
+    let error = LabError::new(
+        kind.map_or(LabErrorKind::Internal, |(kind, _)| *kind),
+        tried,
+    );
+    Some(match value["hint"].as_str() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_it_was_written_and_an_error_too() {
+        let state = State {
+            standing: Standing {
+                key: "la-geneva".to_owned(),
+                name: "a path".to_owned(),
+                pid: 12,
+                backend: "tun".to_owned(),
+                caveats: vec!["busy".to_owned()],
+            },
+            started_ticks: 7,
+            near: Held {
+                net: 3,
+                mount: Some(4),
+            },
+            far: Held {
+                net: 5,
+                mount: None,
+            },
+        };
+        assert_eq!(State::from_value(&state.to_value()), Some(state));
+        let error = LabError::new(LabErrorKind::Usage, "tried").hint("hint");
+        let read = error_in(&error_value(&error)).expect("an error");
+        assert_eq!(
+            (read.kind, read.hint.as_deref()),
+            (LabErrorKind::Usage, Some("hint"))
+        );
+        assert_eq!(State::from_value(&json!({})), None);
+    }
+
+    #[test]
+    fn a_pid_without_its_start_time_is_not_the_same_process() {
+        assert!(started_ticks(std::process::id()).is_some());
+        assert_eq!(started_ticks(u32::MAX), None);
+    }
+}
