@@ -7,6 +7,7 @@
 //! - [`beds`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`table`]: how it is shown
 
+pub mod accuracy;
 pub mod beds;
 pub mod dispersion;
 pub mod kin;
@@ -37,6 +38,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables()?,
+        "accuracy" => vec![accuracy::table()],
         "lab" => lab::tables()?,
         "verdicts" => {
             let (table, missed) = verdicts::verdict(&verdicts::run_all(&process::longhaul()?)?);
