@@ -64,6 +64,7 @@ pub enum Host {
 }
 
 impl Host {
+    #[must_use]
     pub fn other(self) -> Host {
         match self {
             Host::Near => Host::Far,
@@ -200,8 +201,11 @@ impl Engine {
     /// What is not a packet for this path is counted and dropped. Everything due before `now`
     /// should have been advanced over.
     pub fn accept(&mut self, host: Host, len: usize, now: Nanos) {
-        let parsed = packet::parse(self.packets.reserved(len), self.frame_bytes());
+        let frame = self.packets.reserved(len);
+        let len = frame.len();
+        let parsed = packet::parse(frame, self.frame_bytes());
         match parsed.and_then(|packet| self.admit(host, packet)) {
+            Ok(_) if self.packets.is_full() => self.totals.no_memory += 1,
             Ok(packet) => {
                 let chain = packet.chain;
                 let (count, bytes) = (packet.shape.segments, packet.ip_bytes());

@@ -50,7 +50,7 @@ impl Travel {
             };
         };
         let per_byte = (8_000_000_000u64 << PER_BYTE_SHIFT) / rate.as_bps().max(1);
-        let overhead = u128::from(per_byte) * u128::from(link.overhead) >> PER_BYTE_SHIFT;
+        let overhead = (u128::from(per_byte) * u128::from(link.overhead)) >> PER_BYTE_SHIFT;
         Travel {
             fixed: delay.saturating_add(overhead as Nanos),
             per_byte: self.per_byte.saturating_add(per_byte),

@@ -8,6 +8,8 @@
 //! Units: wire bytes, that is IP bytes plus `overhead` per segment.
 
 mod change;
+mod crossing;
+mod distance;
 
 use super::Nanos;
 use super::bucket::Bucket;
@@ -24,6 +26,9 @@ use std::collections::VecDeque;
 /// A link with cross traffic looks at it at least this often, so that nobody's first packet has to
 /// wait for an hour of it to be worked off.
 const CROSS_HEARTBEAT: Nanos = 10_000_000;
+
+/// What a queue without a limit of its own holds, wire bytes: every queue has a bound.
+const LARGEST_QUEUE: u64 = 1 << 30;
 
 /// A unit at the far end of the link.
 #[derive(Clone, Copy, Debug)]
@@ -204,16 +209,21 @@ impl Link {
     /// How many of the unit's segments the queue has room for. One that finds the wire idle needs
     /// none.
     fn fitting(&self, unit: &Unit, shape: &Shape) -> u16 {
-        let (Some(limit), Some(server)) = (self.spec.queue, &self.server) else {
+        let Some(server) = &self.server else {
             return unit.count;
         };
+        let limit = self.queue_limit();
         let backlog = self.backlog_at(unit.until);
         if backlog > 0 {
-            return shape.fitting(unit, limit.0.saturating_sub(backlog), self.overhead);
+            return shape.fitting(unit, limit.saturating_sub(backlog), self.overhead);
         }
         let load = self.load(unit, shape);
-        let room = limit.0.saturating_add(server.sent_while_arriving(&load));
+        let room = limit.saturating_add(server.sent_while_arriving(&load));
         shape.fitting(unit, room, self.overhead).max(1)
+    }
+
+    fn queue_limit(&self) -> u64 {
+        self.spec.queue.map_or(LARGEST_QUEUE, |limit| limit.0)
     }
 
     fn backlog_at(&self, now: Nanos) -> u64 {
@@ -312,61 +322,6 @@ impl Link {
         }
     }
 
-    fn leave(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
-        while unit.count > 0 {
-            let marked = self
-                .loss
-                .as_mut()
-                .and_then(|marks| marks.within(unit.count, &mut self.random));
-            let Some(passing) = marked else { break };
-            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
-                self.propagate(front, shape, outlet);
-            }
-            if let Some(lost) = outlet.packets.cut(&mut unit, 1) {
-                self.discard(&lost, shape, Cause::Loss, outlet);
-            }
-        }
-        self.propagate(unit, shape, outlet);
-    }
-
-    /// Over the distance: delay, jitter, and for some a detour.
-    fn propagate(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
-        let Some(reorder) = self.spec.reorder else {
-            return self.pass(unit, None, shape, outlet);
-        };
-        while unit.count > 0 {
-            let marked = self
-                .reorder
-                .as_mut()
-                .and_then(|marks| marks.within(unit.count, &mut self.random));
-            let Some(passing) = marked else { break };
-            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
-                self.pass(front, None, shape, outlet);
-            }
-            if let Some(late) = outlet.packets.cut(&mut unit, 1) {
-                self.pass(late, Some(nanos(reorder.late_by)), shape, outlet);
-            }
-        }
-        self.pass(unit, None, shape, outlet);
-    }
-
-    fn pass(&mut self, unit: Unit, late_by: Option<Nanos>, shape: &Shape, outlet: &mut Outlet) {
-        if unit.count == 0 {
-            return outlet.packets.release(&unit);
-        }
-        self.left.add(u64::from(unit.count), shape.bytes(&unit));
-        let mut delay = self.delay;
-        if !self.spec.jitter.is_zero() {
-            let shift = self.random.bell() * nanos(self.spec.jitter) as f64;
-            delay = delay.saturating_add_signed(shift as i64);
-        }
-        let unit = unit.later(delay.saturating_add(late_by.unwrap_or(0)));
-        outlet.through.push(Leaving {
-            unit,
-            overtaken: late_by.is_some(),
-        });
-    }
-
     fn discard(&mut self, unit: &Unit, shape: &Shape, cause: Cause, outlet: &mut Outlet) {
         let packets = u64::from(unit.count);
         let is_shaped = self.server.as_ref().is_some_and(Server::is_shaped);
@@ -379,67 +334,6 @@ impl Link {
         *counter += packets;
         outlet.dropped.add(packets, shape.bytes(unit));
         outlet.packets.release(unit);
-    }
-
-    /// Works off the cross traffic that has come by `now`.
-    fn catch_up(&mut self, now: Nanos, outlet: &mut Outlet) {
-        while let Some(at) = self
-            .cross
-            .as_ref()
-            .map(CrossSource::next)
-            .filter(|at| *at <= now)
-        {
-            self.finish_virtual(at, outlet);
-            self.cross_arrives(at, outlet);
-        }
-        self.finish_virtual(now, outlet);
-        self.caught_up = self.caught_up.max(now);
-    }
-
-    fn cross_arrives(&mut self, at: Nanos, outlet: &mut Outlet) {
-        let backlog = self.backlog_at(at);
-        let Some(source) = &mut self.cross else {
-            return;
-        };
-        let wire_bytes = source.packet_bytes();
-        let room = self
-            .spec
-            .queue
-            .map_or(u64::MAX, |limit| limit.0.saturating_sub(backlog));
-        let fits = backlog == 0 || wire_bytes <= room;
-        let wait = self
-            .server
-            .as_ref()
-            .map_or(0, |server| server.time_for(backlog));
-        source.advance(fits.then_some(wait));
-        let truth = self.cross_mut();
-        truth.offered_bytes += wire_bytes;
-        if !fits {
-            truth.dropped_bytes += wire_bytes;
-        } else if self.server.is_some() {
-            self.append(
-                Waiting {
-                    unit: None,
-                    wire_bytes,
-                    arrived: at,
-                },
-                outlet,
-            );
-        } else {
-            self.cross_mut().carried_bytes += wire_bytes;
-        }
-    }
-
-    fn cross_mut(&mut self) -> &mut CrossTruth {
-        self.cross_truth.get_or_insert_default()
-    }
-
-    /// Completes cross traffic that is out by `now`; real packets wait for their own event.
-    fn finish_virtual(&mut self, now: Nanos, outlet: &mut Outlet) {
-        let is_out = |serving: &Serving| serving.what.unit.is_none() && serving.slot.finish <= now;
-        while self.serving.as_ref().is_some_and(is_out) {
-            self.finish(outlet);
-        }
     }
 
     /// When this link has something to do; `None`: not before the next arrival.

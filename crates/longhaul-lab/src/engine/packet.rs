@@ -185,7 +185,7 @@ fn offload(frame: &[u8], l2: usize, network: &Network) -> Result<Offload, Reject
 }
 
 /// How a packet divides; also how many bytes every segment repeats.
-fn divide(network: &Network, offload: &Offload, ip: &[u8]) -> Result<(Shape, usize), Reject> {
+fn divide(network: &Network, offload: Offload, ip: &[u8]) -> Result<(Shape, usize), Reject> {
     let len = network.len as u32;
     if offload.gso_type == 0 {
         return Ok((
@@ -250,7 +250,7 @@ pub(super) fn parse(frame: &[u8], l2: usize) -> Result<Packet, Reject> {
         _ => return Err(Reject::Malformed),
     };
     let offload = offload(frame, l2, &network)?;
-    let (shape, header) = divide(&network, &offload, ip)?;
+    let (shape, header) = divide(&network, offload, ip)?;
     Ok(Packet {
         block: 0,
         start: start as u32,

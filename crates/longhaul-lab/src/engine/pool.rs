@@ -11,6 +11,8 @@ use super::unit::Unit;
 /// Room for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
 pub(super) const RESERVED: usize = 66 * 1024;
 const BLOCK: usize = 1 << 20;
+/// Blocks at most: 10 Gbit/s at 436 ms and its queues need a quarter of these 4 GiB.
+const MOST_BLOCKS: usize = 4096;
 /// A cache line, so that no two packets share one.
 const ALIGN: usize = 64;
 
@@ -27,13 +29,32 @@ pub(super) struct Packets {
     used: usize,
     slots: Vec<Packet>,
     free_slots: Vec<u32>,
+    most_blocks: usize,
+    /// Where packets are read to when there is no room, to be thrown away.
+    spill: Box<[u8]>,
+    is_full: bool,
 }
 
 impl Packets {
     pub fn new() -> Packets {
-        let mut packets = Packets::default();
+        Packets::with_blocks(MOST_BLOCKS)
+    }
+
+    /// Never holds more than `most_blocks` MiB of packets.
+    pub fn with_blocks(most_blocks: usize) -> Packets {
+        let spill = vec![0; RESERVED].into_boxed_slice();
+        let mut packets = Packets {
+            most_blocks,
+            spill,
+            ..Packets::default()
+        };
         packets.current = packets.fresh_block();
         packets
+    }
+
+    /// The space last reserved cannot be committed: the packet in it is lost.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// A block with one reference: that of being the one in use.
@@ -50,20 +71,30 @@ impl Packets {
     }
 
     pub fn reserve(&mut self) -> &mut [u8] {
-        if self.used + RESERVED > BLOCK {
-            let full = self.current;
+        let has_ended = self.used + RESERVED > BLOCK;
+        self.is_full =
+            has_ended && self.free_blocks.is_empty() && self.blocks.len() >= self.most_blocks;
+        if self.is_full {
+            return &mut self.spill;
+        }
+        if has_ended {
+            let ended = self.current;
             self.current = self.fresh_block();
             self.used = 0;
-            self.release_block(full);
+            self.release_block(ended);
         }
         let from = self.used;
         &mut self.blocks[self.current as usize].bytes[from..from + RESERVED]
     }
 
-    /// The first `len` bytes of the reserved space.
+    /// The first `len` bytes of the space last reserved.
     pub fn reserved(&self, len: usize) -> &[u8] {
-        let from = self.used;
-        &self.blocks[self.current as usize].bytes[from..from + len.min(RESERVED)]
+        let len = len.min(RESERVED);
+        if self.is_full {
+            return &self.spill[..len];
+        }
+        let block = &self.blocks[self.current as usize];
+        &block.bytes[self.used..(self.used + len).min(BLOCK)]
     }
 
     /// Keeps the `len` bytes of the reserved space that hold `packet`, whose place is given

@@ -48,6 +48,13 @@ impl Engine {
         truth
     }
 
+    /// Holds at most `blocks` MiB of packets.
+    #[cfg(test)]
+    pub(super) fn with_memory_blocks(mut self, blocks: usize) -> Engine {
+        self.packets = super::pool::Packets::with_blocks(blocks);
+        self
+    }
+
     /// Packets of hosts and routers of which something is still on its way.
     pub fn packets_held(&self) -> usize {
         self.packets.live()

@@ -164,6 +164,9 @@ impl Engine {
         let Ok(packet) = packet::parse(&space[..len], 0) else {
             return;
         };
+        if self.packets.is_full() {
+            return;
+        }
         let stop = chain.stop(entry, packet.ttl, None) as u16;
         let packet = Packet {
             chain: back,

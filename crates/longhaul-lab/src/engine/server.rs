@@ -53,7 +53,7 @@ pub(super) struct Server {
 impl Server {
     /// `None`: this link sends as fast as it gets.
     pub fn new(spec: &LinkSpec, now: Nanos) -> Option<Server> {
-        let rate = spec.rate.map(|rate| rate.as_bps());
+        let rate = spec.rate.map(Rate::as_bps);
         let peak = spec.shaper.map(|shaper| shaper.peak.as_bps());
         let rate_bps = rate.into_iter().chain(peak).min()?.max(1);
         let tokens = spec.shaper.map(|shaper| {

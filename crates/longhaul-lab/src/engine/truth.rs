@@ -122,6 +122,8 @@ pub struct Totals {
     pub malformed: u64,
     /// From a host, but not for anyone on this path; not among `accepted`.
     pub foreign: u64,
+    /// From a host, but the path held 4 GiB of packets already; not among `accepted`.
+    pub no_memory: u64,
 }
 
 impl Totals {

@@ -62,11 +62,9 @@ pub fn rate(mbps: u64) -> LinkSpec {
     }
 }
 
-pub fn queue(link: LinkSpec, bytes: u64) -> LinkSpec {
-    LinkSpec {
-        queue: Some(Bytes(bytes)),
-        ..link
-    }
+pub fn queue(mut link: LinkSpec, bytes: u64) -> LinkSpec {
+    link.queue = Some(Bytes(bytes));
+    link
 }
 
 /// One hop; nothing special on the way back.

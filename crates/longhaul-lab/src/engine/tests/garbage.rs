@@ -73,11 +73,7 @@ proptest! {
 
 #[test]
 fn what_is_not_for_this_path_is_counted_and_dropped() {
-    let v6 = |text: &str| {
-        text.parse::<Ipv6Addr>()
-            .map(IpAddr::V6)
-            .unwrap_or(IpAddr::V4([0; 4].into()))
-    };
+    let v6 = |text: &str| IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"));
     let near = IpAddr::V4(ADDRESSES.near_v4);
     let table = [
         (
@@ -120,4 +116,24 @@ fn the_packet_space_holds_the_largest_packet() {
     assert!(engine.reserve().len() >= 66 * 1024);
     send(&mut engine, Host::Near, &tcp(0), &vec![0; 65_535 - 40], 0);
     assert_eq!(collect(&mut engine, SECOND)[0].ip().len(), 65_535);
+}
+
+#[test]
+fn a_path_that_is_full_drops_and_recovers() {
+    let mut engine = Engine::new(&one_link(delay(10)), 0).with_memory_blocks(2);
+    for round in 0..3 {
+        let now = round * SECOND;
+        for _ in 0..100 {
+            send(&mut engine, Host::Near, &tcp(0), &vec![0; 60_000], now);
+        }
+        let truth = engine.truth(now);
+        assert!(
+            truth.totals.no_memory >= 60 * (round + 1),
+            "{:?}",
+            truth.totals
+        );
+        assert!(truth.memory_bytes < 3 << 20);
+        assert!(collect(&mut engine, now + SECOND / 2).len() >= 30);
+    }
+    assert_eq!(engine.packets_held(), 0);
 }

@@ -55,6 +55,12 @@ fn pseudo_sum(ip: &[u8], header: usize, protocol: u8) -> u32 {
     ones_sum(&bytes)
 }
 
+/// FIN and PSH belong to the last segment, CWR to the first.
+fn segment_flags(flags: u8, index: usize, last: usize) -> u8 {
+    let flags = if index == last { flags } else { flags & !0x09 };
+    if index == 0 { flags } else { flags & !0x80 }
+}
+
 /// The segments of an arrived packet whose transport checksum was left to the device.
 pub fn segments(arrival: &Arrival) -> Vec<Segment> {
     let ip = arrival.ip();
@@ -114,13 +120,10 @@ pub fn segments(arrival: &Arrival) -> Vec<Segment> {
         } else {
             0
         },
-        flags: match (protocol, index) {
-            (17, _) => 0,
-            _ => {
-                let mut flags = transport[13];
-                flags &= if index == last { 0xff } else { !0x09 };
-                flags & if index == 0 { 0xff } else { !0x80 }
-            }
+        flags: if protocol == 17 {
+            0
+        } else {
+            segment_flags(transport[13], index, last)
         },
         payload: payload.to_vec(),
     };

@@ -1,0 +1,61 @@
+//! What happens between the near and the far end of the wire: loss, delay, jitter, reordering.
+
+use super::{Cause, Leaving, Link, Nanos, Outlet, Shape, Unit, nanos};
+
+impl Link {
+    /// What is on the wire loses some of its segments.
+    pub(super) fn leave(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
+        while unit.count > 0 {
+            let marked = self
+                .loss
+                .as_mut()
+                .and_then(|marks| marks.within(unit.count, &mut self.random));
+            let Some(passing) = marked else { break };
+            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
+                self.propagate(front, shape, outlet);
+            }
+            if let Some(lost) = outlet.packets.cut(&mut unit, 1) {
+                self.discard(&lost, shape, Cause::Loss, outlet);
+            }
+        }
+        self.propagate(unit, shape, outlet);
+    }
+
+    /// Over the distance: delay, jitter, and for some a detour.
+    fn propagate(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
+        let Some(reorder) = self.spec.reorder else {
+            return self.pass(unit, None, shape, outlet);
+        };
+        while unit.count > 0 {
+            let marked = self
+                .reorder
+                .as_mut()
+                .and_then(|marks| marks.within(unit.count, &mut self.random));
+            let Some(passing) = marked else { break };
+            if let Some(front) = outlet.packets.cut(&mut unit, passing) {
+                self.pass(front, None, shape, outlet);
+            }
+            if let Some(late) = outlet.packets.cut(&mut unit, 1) {
+                self.pass(late, Some(nanos(reorder.late_by)), shape, outlet);
+            }
+        }
+        self.pass(unit, None, shape, outlet);
+    }
+
+    fn pass(&mut self, unit: Unit, late_by: Option<Nanos>, shape: &Shape, outlet: &mut Outlet) {
+        if unit.count == 0 {
+            return outlet.packets.release(&unit);
+        }
+        self.left.add(u64::from(unit.count), shape.bytes(&unit));
+        let mut delay = self.delay;
+        if !self.spec.jitter.is_zero() {
+            let shift = self.random.bell() * nanos(self.spec.jitter) as f64;
+            delay = delay.saturating_add_signed(shift as i64);
+        }
+        let unit = unit.later(delay.saturating_add(late_by.unwrap_or(0)));
+        outlet.through.push(Leaving {
+            unit,
+            overtaken: late_by.is_some(),
+        });
+    }
+}
