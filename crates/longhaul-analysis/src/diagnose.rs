@@ -115,10 +115,9 @@ impl Case<'_> {
     fn better_window(&self, present: u64, asked: Option<u64>) -> u64 {
         const STEP: u64 = 8;
         const MOST: u64 = 1 << 30;
-        let full = self
-            .capacity_bps()
-            .zip(self.idle_rtt())
-            .map(|(bps, rtt)| 2 * Rate::bits_per_second(bps).bytes_in(rtt) / self.streams());
+        let full = self.capacity_bps().zip(self.idle_rtt()).map(|(bps, rtt)| {
+            Rate::bits_per_second(bps).bytes_in(rtt).saturating_mul(2) / self.streams()
+        });
         let wanted = full
             .or(asked)
             .unwrap_or(0)

@@ -50,7 +50,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
             found.contradicts.push(text);
         }
     }
-    found.advice = advices(case, window, most.unwrap_or(2 * window));
+    found.advice = advices(case, window, most.unwrap_or(window.saturating_mul(2)));
     Some(found)
 }
 
@@ -89,7 +89,10 @@ fn advices(case: &Case, window: u64, most: u64) -> Vec<Advice> {
             )
         });
     }
-    let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64) * case.streams();
+    let streams = (wanted / 2)
+        .div_ceil(window.max(1))
+        .clamp(2, 64)
+        .saturating_mul(case.streams());
     all.push(Advice {
         command: Some(format!("longhaul test -P {streams} …")),
         ..advice(

@@ -41,7 +41,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     found.advice.push(advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
     found.advice.push(Advice {
         command: Some(format!("longhaul test --pacing {each} …")),
-        expected_bps: Some(each * case.streams()),
+        expected_bps: Some(each.saturating_mul(case.streams())),
         ..advice("sender", format!("Or pace each stream to {}", rate(each)))
     });
     Some(found)

@@ -61,7 +61,7 @@ fn counters(end: &End) -> Vec<String> {
 }
 
 fn advices(end: &End, place: &str) -> Vec<Advice> {
-    let memory = protocol(end, "TCPMemoryPressures") + protocol(end, "PruneCalled") > 0;
+    let memory = protocol(end, "TCPMemoryPressures") > 0 || protocol(end, "PruneCalled") > 0;
     let device = end
         .host
         .interface

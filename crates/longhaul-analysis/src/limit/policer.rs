@@ -20,7 +20,7 @@ use crate::throughput::totals;
 /// Lost segments below which nothing is said (Flach: 15 lost and 15 passed).
 const LEAST_LOST: f64 = 15.0;
 /// Retransmissions below this share are within the reach of random loss and overshoot.
-const LEAST_LOSS_RATIO: f64 = 0.002;
+const LEAST_LOSS_RATIO: f64 = 0.0005;
 /// Slots with loss: the replay needs a pattern, clumps need a repetition.
 const LEAST_REPLAY_SLOTS: usize = 5;
 const LEAST_BURST_SLOTS: usize = 2;
@@ -38,6 +38,15 @@ const DENSE_SCATTER: f64 = 0.04;
 /// Goodput beyond the bound of random loss: random loss itself gave 1.3, a policer 5.9.
 const LEAST_OVER_BOUND: f64 = 2.5;
 const LEAST_OVER_BOUND_REPLAY: f64 = 1.5;
+/// Beyond this no luck with few random losses explains the rate, clumped or not.
+const FAR_OVER_BOUND: f64 = 4.0;
+const LEAST_FAR_SLOTS: usize = 3;
+/// Round trips at losses above those elsewhere by this much (and share of the idle one): a short
+/// queue filled before each loss, so a link and no policer.
+const TELLING_RISE_US: f64 = 500.0;
+const TELLING_RISE_RATIO: f64 = 0.01;
+/// Slots without loss to compare with.
+const LEAST_CALM_SLOTS: usize = 3;
 /// Variance over mean of the losses per slot: 1 for random loss.
 const LEAST_CLUMPING: f64 = 4.0;
 /// A policed rate has a lid: its quick intervals stay near the mean.
@@ -62,6 +71,8 @@ struct Slot {
     bytes: f64,
     lost: f64,
     queued: bool,
+    /// The highest of this slot's reading and the one before.
+    rtt_us: Option<u64>,
 }
 
 impl Slot {
@@ -92,8 +103,11 @@ pub fn find(scene: &Scene) -> Option<Policed> {
     let seconds: f64 = held.iter().map(Slot::seconds).sum();
     let rate_bps = held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds;
     let over_bound = rate_bps / random_bound_bps(scene, loss_ratio)?;
-    let found =
-        dense(held) || replayed(scene, held, rate_bps, over_bound) || bursts(held, over_bound);
+    let found = dense(held)
+        || replayed(scene, held, rate_bps, over_bound)
+        || bursts(held, over_bound)
+        || far_above(held, rate_bps, over_bound);
+    let found = found && !queue_tells(scene, &slots);
     (rate_bps > 0.0 && found).then(|| Policed {
         from_us: slots[first].from_us,
         rate_bps,
@@ -125,15 +139,7 @@ fn dense(held: &[Slot]) -> bool {
 }
 
 fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {
-    let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
-    for slot in held {
-        fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
-        if slot.lost >= 1.0 {
-            on_loss.push(fill);
-        } else {
-            on_pass.push(fill);
-        }
-    }
+    let (on_loss, on_pass) = fills(held, rate_bps);
     if on_loss.len() < LEAST_REPLAY_SLOTS || on_pass.len() < LEAST_REPLAY_SLOTS {
         return false;
     }
@@ -151,17 +157,58 @@ fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> boo
         && on_pass.iter().filter(below).count() as f64 <= MOST_PASS_BELOW * on_pass.len() as f64
 }
 
+/// Few losses, far too few for the rate, always after the bucket was drawn on, and a lid on the rate.
+fn far_above(held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {
+    let (on_loss, on_pass) = fills(held, rate_bps);
+    let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
+    on_loss.len() >= LEAST_FAR_SLOTS
+        && !on_pass.is_empty()
+        && over_bound >= FAR_OVER_BOUND
+        && mean(&on_pass) > mean(&on_loss)
+        && has_lid(held)
+}
+
+/// The bucket's fill at the end of each slot, by whether the slot lost anything.
+fn fills(held: &[Slot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
+    let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
+    for slot in held {
+        fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
+        let fills = if slot.lost >= 1.0 {
+            &mut on_loss
+        } else {
+            &mut on_pass
+        };
+        fills.push(fill);
+    }
+    (on_loss, on_pass)
+}
+
+/// A queue too short for the common rule still shows as a rise at the losses.
+fn queue_tells(scene: &Scene, slots: &[Slot]) -> bool {
+    let trips = |losing: bool| {
+        let of_kind = slots.iter().filter(|s| (s.lost >= 1.0) == losing);
+        sorted(of_kind.filter_map(|s| s.rtt_us).map(|us| us as f64))
+    };
+    let (losing, calm) = (trips(true), trips(false));
+    let rise = quantile(&losing, 0.5)
+        .zip(quantile(&calm, 0.5))
+        .map(|(l, c)| l - c);
+    let telling = TELLING_RISE_US.max(TELLING_RISE_RATIO * scene.idle_rtt_us.unwrap_or(0) as f64);
+    calm.len() >= LEAST_CALM_SLOTS && rise.is_some_and(|rise| rise >= telling)
+}
+
+/// The quick slots stay near the mean.
+fn has_lid(held: &[Slot]) -> bool {
+    let rates = sorted(held.iter().map(|s| s.bytes / s.seconds()));
+    let level = rates.iter().sum::<f64>() / rates.len() as f64;
+    quantile(&rates, 0.95).is_some_and(|top| top <= MOST_TOP_RATIO * level)
+}
+
 fn bursts(held: &[Slot], over_bound: f64) -> bool {
     let losses: Vec<f64> = held.iter().map(|s| s.lost).collect();
-    let rates = sorted(held.iter().map(|s| s.bytes / s.seconds()));
-    let Some((mean, deviation)) = mean_and_deviation(&losses) else {
-        return false;
-    };
-    let top = quantile(&rates, 0.95).unwrap_or(0.0);
-    let level = rates.iter().sum::<f64>() / rates.len() as f64;
-    over_bound >= LEAST_OVER_BOUND
-        && deviation * deviation >= LEAST_CLUMPING * mean
-        && top <= MOST_TOP_RATIO * level
+    let clumped = mean_and_deviation(&losses)
+        .is_some_and(|(mean, deviation)| deviation * deviation >= LEAST_CLUMPING * mean);
+    over_bound >= LEAST_OVER_BOUND && clumped && has_lid(held)
 }
 
 /// What passed above the rate before the first loss: the bucket, which was full when it began.
@@ -178,22 +225,21 @@ fn slots(scene: &Scene) -> Vec<Slot> {
     };
     let losses: Vec<Vec<(u64, f64)>> = scene.streams.iter().map(|s| cumulative(s)).collect();
     let lost_by = |at: u64| losses.iter().map(|points| read(points, at)).sum::<f64>();
-    let mut before_queued = false;
+    let mut before_us = None;
     let mut slots = Vec::with_capacity(grid.len());
     for interval in grid {
         let (from_us, to_us) = (interval.from_us, interval.to_us);
         let seconds = interval.length_us() as f64 / 1e6;
-        let now_queued = interval
-            .rtt_us
-            .is_some_and(|rtt| scene.inflated(rtt as f64));
+        let rtt_us = interval.rtt_us.max(before_us);
         slots.push(Slot {
             from_us,
             to_us,
             bytes: scene.arrivals.rate_between_bps(from_us, to_us) * seconds / 8.0,
             lost: lost_by(to_us) - lost_by(from_us),
-            queued: now_queued || before_queued,
+            queued: rtt_us.is_some_and(|rtt| scene.inflated(rtt as f64)),
+            rtt_us,
         });
-        before_queued = now_queued;
+        before_us = interval.rtt_us;
     }
     slots
 }

@@ -22,6 +22,8 @@ const STARVED_RATIO: f64 = 0.85;
 const STALL_US: u64 = 1_000_000;
 /// Unread bytes above this share of the advertised window: the reader is behind.
 const UNREAD_RATIO: f64 = 0.25;
+/// The same where no window is known: more than a reader leaves between two reads.
+const MUCH_UNREAD_BYTES: u64 = 1 << 18;
 /// The window counts as level while its greatest is below this multiple of its least...
 const LEVEL_WINDOW_RATIO: f64 = 1.3;
 /// ... over this many intervals.
@@ -220,15 +222,16 @@ fn stalled(view: &View) -> Option<State> {
     let idle = view.now.delivered_bytes <= 0.0
         && view.now.acked_bytes.is_none_or(|bytes| bytes == 0)
         && view.now.window_limited.is_none_or(|share| share < HALF)
-        && view.now.length_us() >= STALL_US.max(3 * view.scene.idle_rtt_us.unwrap_or(0));
+        && view.now.length_us()
+            >= STALL_US.max(view.scene.idle_rtt_us.unwrap_or(0).saturating_mul(3));
     ((waiting && idle) || by_timeout).then_some(State::StalledRto)
 }
 
 fn sender_app(view: &View) -> Option<State> {
-    let dry = view
-        .now
-        .tcp
-        .is_none_or(|t| t.unsent_bytes.is_none_or(|bytes| bytes <= 2 * t.mss_bytes));
+    let dry = view.now.tcp.is_none_or(|t| {
+        t.unsent_bytes
+            .is_none_or(|bytes| bytes <= t.mss_bytes.saturating_mul(2))
+    });
     (view.now.sender.elsewhere() >= HALF && dry).then_some(State::SenderApp)
 }
 
@@ -239,7 +242,7 @@ fn sender_cpu(view: &View) -> Option<State> {
         let room = t.cwnd_bytes.min(t.peer_window_bytes.unwrap_or(u64::MAX));
         t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * room as f64
             && t.unsent_bytes
-                .is_some_and(|unsent| unsent > 2 * t.mss_bytes)
+                .is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
     });
     (starved && !filled && !receiver_holds(view)).then_some(State::SenderCpu)
 }
@@ -257,10 +260,14 @@ fn receiver_slow(view: &View) -> Option<State> {
     let window = view
         .now
         .own_window_bytes
-        .or(view.now.tcp?.peer_window_bytes);
+        .or(view.now.tcp.and_then(|t| t.peer_window_bytes));
     let mss = view.now.tcp.map_or(0, |t| t.mss_bytes);
-    let behind =
-        unread > 2 * mss && window.is_some_and(|w| unread as f64 > UNREAD_RATIO * w as f64);
+    let behind = match window {
+        Some(window) => {
+            unread > mss.saturating_mul(2) && unread as f64 > UNREAD_RATIO * window as f64
+        }
+        None => unread > MUCH_UNREAD_BYTES,
+    };
     let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO);
     match (behind, starved, receiver_holds(view)) {
         (true, true, _) | (_, true, true) => Some(State::ReceiverCpu),
@@ -369,8 +376,12 @@ fn lossy(view: &View) -> Option<State> {
 fn recovering(view: &View) -> Option<State> {
     let lost = |i: &Interval| i.retransmitted_segments.is_some_and(|n| n > 0);
     let last = view.before.iter().rposition(lost)?;
+    let used = view
+        .now
+        .tcp
+        .is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
-    (past <= recovery_seconds(&view.before[..=last]))
+    (used && past <= recovery_seconds(&view.before[..=last]))
         .then(|| after_loss(view, last, State::Recovering))
 }
 

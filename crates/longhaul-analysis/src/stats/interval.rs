@@ -63,7 +63,8 @@ fn corrected_correlation(values: &[f64]) -> f64 {
         .map(|w| (w[0] - mean) * (w[1] - mean))
         .sum();
     let raw = products / spread;
-    raw + (1.0 + 4.0 * raw) / count
+    // The bias is that of the true value, so the equation is solved for it.
+    (raw + 1.0 / count) / (1.0 - 4.0 / count).max(0.2)
 }
 
 /// The 97.5 % quantile of Student's t with `freedom` degrees of freedom (at least 1).

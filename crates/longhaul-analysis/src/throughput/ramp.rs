@@ -20,8 +20,8 @@ const LEAST_BINS: usize = 6;
 const LATEST_CUT_RATIO: f64 = 0.6;
 /// The steady part begins no lower than this share of its own median.
 const FIRST_RATE_RATIO: f64 = 0.75;
-/// What lies above this share of the level, just before the cut, belongs to the level.
-const LEVEL_RATIO: f64 = 0.88;
+/// What lies between these shares of the level, just before the cut, belongs to the level.
+const LEVEL_RATIOS: std::ops::RangeInclusive<f64> = 0.88..=1.3;
 /// A last third faster than the first by this factor is still climbing.
 const CLIMB_RATIO: f64 = 1.25;
 
@@ -57,8 +57,8 @@ fn cut(rates: &[f64]) -> Option<usize> {
     let level = median(rates[least..].iter().copied())?;
     let low = (least..rates.len()).find(|i| rates[*i] >= FIRST_RATE_RATIO * level)?;
     // The rule may cut into chance lows of the steady part; what belongs to the level comes back.
-    let below = |i: &usize| rates[*i] < LEVEL_RATIO * level;
-    let cut = (0..low).rev().find(below).map_or(0, |i| i + 1);
+    let outside = |i: &usize| !LEVEL_RATIOS.contains(&(rates[*i] / level));
+    let cut = (0..low).rev().find(outside).map_or(0, |i| i + 1);
     let settled = cut as f64 <= LATEST_CUT_RATIO * rates.len() as f64;
     (settled && level > 0.0 && !climbs(&rates[cut..])).then_some(cut)
 }

@@ -36,7 +36,7 @@ impl Rate {
 
     /// Bytes carried in `time` (the bandwidth-delay product when `time` is an RTT); saturates.
     pub fn bytes_in(self, time: Duration) -> u64 {
-        let bytes = u128::from(self.0) * time.as_nanos() / 8_000_000_000;
+        let bytes = u128::from(self.0).saturating_mul(time.as_nanos()) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }

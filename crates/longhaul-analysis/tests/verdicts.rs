@@ -1,0 +1,271 @@
+//! The fault matrix on a model of TCP: each fault at 2, 40 and 172 ms, and what must be said of it.
+
+mod model;
+
+use longhaul_analysis::throughput::{Conclusion, conclude, sentence};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::Plan;
+use model::{Setting, observe};
+
+fn base(rtt_ms: f64) -> Setting {
+    let (seconds, link_bps, queue_bytes) = match rtt_ms as u64 {
+        2 => (5.0, 960e6, 500e3),
+        40 => (8.0, 96e6, 500e3),
+        _ => (15.0, 96e6, 2200e3),
+    };
+    Setting {
+        rtt_ms,
+        seconds,
+        link_bps,
+        queue_bytes,
+        ..Setting::default()
+    }
+}
+
+type Fault = (&'static str, Limiter, &'static str, fn(&mut Setting));
+
+/// Name, verdict, finding, and how to make it.
+const FAULTS: [Fault; 13] = [
+    ("clean path", Limiter::PathCapacity, "healthy", |_| {}),
+    (
+        "small receive buffer",
+        Limiter::ReceiveWindow,
+        "receive_window",
+        |s| {
+            s.window_most = 65_536.0;
+            s.receive_asked = Some(65_536);
+        },
+    ),
+    (
+        "clipped receive buffer",
+        Limiter::ReceiveWindow,
+        "receive_window",
+        |s| {
+            s.window_most = 65_536.0;
+            s.receive_asked = Some(262_144);
+        },
+    ),
+    (
+        "small send buffer",
+        Limiter::SendBuffer,
+        "send_buffer",
+        |s| {
+            s.send_most = 80_000.0;
+            s.send_asked = Some(65_536);
+        },
+    ),
+    (
+        "slow reader",
+        Limiter::Application,
+        "receiver_application",
+        |s| s.read_bps = 20e6,
+    ),
+    (
+        "slow writer",
+        Limiter::Application,
+        "sender_application",
+        |s| s.write_bps = 20e6,
+    ),
+    ("random loss", Limiter::Loss, "random_loss", |s| {
+        s.loss = 0.002;
+    }),
+    ("policer", Limiter::Policer, "policer", |s| {
+        s.policer = Some((20e6, 250e3));
+    }),
+    ("shaper", Limiter::Shaper, "shaper", |s| {
+        s.shaper = Some(if s.rtt_ms < 10.0 {
+            (100e6, 150e6)
+        } else {
+            (40e6, 20e6)
+        });
+    }),
+    ("deep queue", Limiter::PathCapacity, "deep_queue", |s| {
+        s.link_bps = 48e6;
+        s.queue_bytes = 4e6;
+    }),
+    ("starved sender", Limiter::CpuSender, "cpu_sender", |s| {
+        s.starved_sender_bps = Some(30e6);
+    }),
+    (
+        "starved receiver",
+        Limiter::CpuReceiver,
+        "cpu_receiver",
+        |s| {
+            s.starved_receiver_bps = Some(30e6);
+        },
+    ),
+    ("too short a run", Limiter::Ramp, "short_run", |s| {
+        s.total_bytes = match s.rtt_ms as u64 {
+            2 => 200e3,
+            40 => 400e3,
+            _ => 1e6,
+        };
+    }),
+];
+
+fn plan(setting: &Setting) -> Plan {
+    let finite = |rate: f64| rate.is_finite().then_some(rate as u64);
+    Plan {
+        receive_buffer_bytes: setting.receive_asked,
+        send_buffer_bytes: setting.send_asked,
+        write_rate_bps: finite(setting.write_bps),
+        read_rate_bps: finite(setting.read_bps),
+        ..Plan::default()
+    }
+}
+
+fn judge(setting: &Setting) -> Conclusion {
+    conclude(&plan(setting), &observe(setting))
+}
+
+fn told(conclusion: &Conclusion) -> String {
+    let causes: Vec<_> = conclusion
+        .findings
+        .iter()
+        .map(|f| f.cause.as_str())
+        .collect();
+    let shares: Vec<_> = conclusion
+        .analysis
+        .shares
+        .iter()
+        .take(3)
+        .map(|s| format!("{} {:.2}", s.state, s.share_ratio))
+        .collect();
+    format!(
+        "{} {causes:?} {shares:?} {:?}",
+        conclusion.analysis.limited_by, conclusion.analysis.goodput_bps
+    )
+}
+
+#[test]
+fn every_fault_is_named_at_every_round_trip_time() {
+    let mut wrong = Vec::new();
+    for (name, limiter, cause, make) in FAULTS {
+        for rtt_ms in [2.0, 40.0, 172.0] {
+            for seed in 1..=3 {
+                let mut setting = Setting {
+                    seed,
+                    ..base(rtt_ms)
+                };
+                make(&mut setting);
+                let conclusion = judge(&setting);
+                let named = conclusion.findings.iter().any(|f| f.cause == cause);
+                if conclusion.analysis.limited_by != limiter || !named {
+                    wrong.push(format!(
+                        "{name} at {rtt_ms} ms ({seed}): {}",
+                        told(&conclusion)
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_fault_never_looks_healthy_and_a_clean_path_always_does() {
+    for (name, _, _, make) in FAULTS {
+        for rtt_ms in [2.0, 40.0, 172.0] {
+            let mut setting = base(rtt_ms);
+            make(&mut setting);
+            let healthy = judge(&setting)
+                .findings
+                .iter()
+                .any(|f| f.cause == "healthy");
+            let queue_only = name == "deep queue";
+            assert_eq!(
+                healthy,
+                name == "clean path" || queue_only,
+                "{name} at {rtt_ms} ms"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
+    for (name, limiter, _, make) in FAULTS {
+        for rtt_ms in [2.0, 40.0, 172.0] {
+            let mut setting = Setting {
+                old_kernel: true,
+                ..base(rtt_ms)
+            };
+            make(&mut setting);
+            let conclusion = judge(&setting);
+            let said = conclusion.analysis.limited_by;
+            assert!(
+                said == limiter || said == Limiter::Unknown,
+                "{name} at {rtt_ms} ms: {}",
+                told(&conclusion)
+            );
+            assert!(
+                conclusion
+                    .caveats
+                    .iter()
+                    .any(|c| c.code == "missing_counters"),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host() {
+    let setting = Setting {
+        rtt_ms: 160.0,
+        link_bps: 10e6,
+        window_most: 65_536.0,
+        receive_asked: Some(262_144),
+        seconds: 15.0,
+        ..base(172.0)
+    };
+    let conclusion = judge(&setting);
+    assert_eq!(
+        conclusion.analysis.limited_by,
+        Limiter::ReceiveWindow,
+        "{}",
+        told(&conclusion)
+    );
+    let found = conclusion
+        .findings
+        .iter()
+        .find(|f| f.cause == "receive_window")
+        .unwrap();
+    for part in [
+        "256 KiB",
+        "64 KiB",
+        "131072",
+        "160 ms",
+        "3.277 Mbit/s",
+        "far",
+    ] {
+        assert!(
+            found.summary.contains(part),
+            "{part} is not in: {}",
+            found.summary
+        );
+    }
+    assert_eq!(found.advice[0].place, "receiver");
+    let command = found.advice[0].command.as_deref().unwrap();
+    assert!(
+        command.starts_with("sysctl -w net.core.rmem_max="),
+        "{command}"
+    );
+    assert!(
+        conclusion
+            .caveats
+            .iter()
+            .any(|c| c.code == "buffer_clipped")
+    );
+    let line = sentence(&conclusion.analysis);
+    assert!(
+        line.starts_with("Limited by the receive window: "),
+        "{line}"
+    );
+    assert!(line.contains("64 KiB") && line.contains("160 ms"), "{line}");
+}
