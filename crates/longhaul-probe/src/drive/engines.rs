@@ -4,7 +4,8 @@ use crate::engine::{DataSocket, EndResult, EndRun, EndSpec, EngineError, Role as
 use crate::session::{EngineStart, Progress, Role};
 use crate::wire::Interval;
 use longhaul_model::report::v1::plan::Plan;
-use std::net::{Shutdown, TcpStream};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -31,6 +32,35 @@ pub(crate) struct Engines {
     /// The sender's connections until it has written all: then they are half-closed, so that the
     /// receiver sees the end when the last byte has come instead of waiting for its grace.
     tails: Mutex<Vec<TcpStream>>,
+    sender_addresses: Vec<Addresses>,
+    receiver_addresses: Vec<Addresses>,
+}
+
+/// Local and peer address of a stream, taken while it stands: a connection that the peer has
+/// reset does not know them any more. IPv4 inside IPv6 is shown as what it is.
+type Addresses = (Option<String>, Option<String>);
+
+fn addresses(sockets: &[DataSocket]) -> Vec<Addresses> {
+    let text = |address: io::Result<SocketAddr>| {
+        let address = address.ok()?;
+        let ip = address.ip().to_canonical();
+        Some(SocketAddr::new(ip, address.port()).to_string())
+    };
+    let both = |socket: &DataSocket| match socket {
+        DataSocket::Tcp(stream) => (text(stream.local_addr()), text(stream.peer_addr())),
+        DataSocket::Udp(socket) => (text(socket.local_addr()), text(socket.peer_addr())),
+    };
+    sockets.iter().map(both).collect()
+}
+
+/// Takes the last readings of a run.
+fn end(run: EndRun, addresses: &[Addresses]) -> EndResult {
+    let mut result = run.end();
+    for (stream, (local, peer)) in result.streams.iter_mut().zip(addresses) {
+        stream.local.clone_from(local);
+        stream.peer.clone_from(peer);
+    }
+    result
 }
 
 /// What the engines of this end say.
@@ -71,6 +101,8 @@ impl Engines {
         let tails = Mutex::new(tails.collect());
         Ok(Engines {
             tails,
+            sender_addresses: addresses(&sends),
+            receiver_addresses: addresses(&receives),
             sender: run(Flow::Sender, sends)?,
             receiver: run(Flow::Receiver, receives)?,
         })
@@ -132,9 +164,10 @@ impl Engines {
     }
 
     fn end(&mut self) -> Collected {
+        let (sender, receiver) = (self.sender.take(), self.receiver.take());
         Collected {
-            sender: self.sender.take().map(EndRun::end),
-            receiver: self.receiver.take().map(EndRun::end),
+            sender: sender.map(|run| end(run, &self.sender_addresses)),
+            receiver: receiver.map(|run| end(run, &self.receiver_addresses)),
         }
     }
 }

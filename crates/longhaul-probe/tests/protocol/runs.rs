@@ -1,8 +1,6 @@
-//! Whole runs over the loopback interface, both roles in this process.
+//! Whole runs.
 
-mod far_end;
-
-use far_end::{FarEnd, options, short};
+use crate::far_end::{FarEnd, options, short};
 use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_probe::serve::ServeOptions;
@@ -263,5 +261,5 @@ fn as_many_streams_as_allowed_open_at_once() {
     };
     let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run of 128 streams");
     assert_eq!(outcome.observation.streams.len(), 128);
-    assert_eq!(outcome.observation.ends.receiver.bytes > 0, true);
+    assert!(outcome.observation.ends.receiver.bytes > 0);
 }

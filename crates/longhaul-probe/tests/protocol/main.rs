@@ -1,0 +1,7 @@
+//! Both roles in one process, over the loopback interface: runs that go well, and all that can go
+//! wrong between two hosts.
+
+mod fake;
+mod far_end;
+mod runs;
+mod trouble;

@@ -1,0 +1,564 @@
+//! What goes wrong between two hosts: each ends in a named error before its deadline, and the far
+//! end takes the next peer at once.
+
+use crate::fake::{FakeFarEnd, FakePeer};
+use crate::far_end::{FarEnd, options, short};
+use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::plan::{Plan, Stop, Transport};
+use longhaul_probe::error::{ProbeError, ServeError, TokenTrouble};
+use longhaul_probe::serve::{AnonymousLimits, ServeEvent, ServeOptions, Server};
+use longhaul_probe::session::State;
+use longhaul_probe::throughput::{self, Family, Target};
+use longhaul_probe::wire::{
+    Bye, DATA_STREAM, Hello, Message, Nonce, Ping, Preamble, Proof, Propose, Versions,
+};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+const TOKEN: &str = "a token of more than sixteen characters";
+/// Unproved peers are gone by then.
+const SOON: Duration = Duration::from_secs(8);
+/// The far end takes the next peer within this.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+fn fails(target: &Target, plan: &Plan) -> ProbeError {
+    throughput::run(target, plan, &mut |_| {}).expect_err("this cannot work")
+}
+
+fn still_serves(far: &FarEnd) {
+    let began = Instant::now();
+    let mut flowed = None;
+    throughput::run(&far.target(), &short(), &mut |progress| {
+        if progress.state == State::Running && flowed.is_none() {
+            flowed = Some(began.elapsed());
+        }
+    })
+    .expect("the far end serves the next peer");
+    assert!(flowed.is_some_and(|after| after < AT_ONCE), "{flowed:?}");
+}
+
+#[test]
+fn hosts_ports_and_families_that_are_not_there() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let closed = Target {
+        port,
+        ..Target::new("127.0.0.1")
+    };
+    let error = fails(&closed, &short());
+    assert!(matches!(&error, ProbeError::Connect { .. }), "{error:?}");
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("longhaul serve"))
+    );
+    assert_eq!(error.exit_code(), 3);
+    let unknown = Target::new("no-such-host.invalid");
+    assert!(matches!(
+        fails(&unknown, &short()),
+        ProbeError::Resolve { .. }
+    ));
+    let other = Target {
+        family: Family::V6,
+        ..closed
+    };
+    assert!(matches!(
+        fails(&other, &short()),
+        ProbeError::Resolve { .. }
+    ));
+}
+
+#[test]
+fn tokens_missing_wrong_and_unproven() {
+    let closed = FarEnd::start(ServeOptions {
+        token: Some(TOKEN.to_owned()),
+        anonymous: None,
+        ..options()
+    });
+    let open = FarEnd::start(options());
+    for (target, trouble) in [
+        (closed.target(), TokenTrouble::Missing),
+        (closed.target_with("another one"), TokenTrouble::Wrong),
+        (open.target_with(TOKEN), TokenTrouble::Unproven),
+    ] {
+        let error = fails(&target, &short());
+        let told = matches!(&error, ProbeError::Token { what, .. } if *what == trouble);
+        assert!(told, "{error:?}");
+        assert_eq!(error.exit_code(), 3);
+    }
+    still_serves(&open);
+}
+
+#[test]
+fn plans_beyond_the_limits_are_refused_with_the_limit_named() {
+    let far = FarEnd::start(ServeOptions {
+        anonymous: Some(AnonymousLimits {
+            streams: 2,
+            ..AnonymousLimits::default()
+        }),
+        ..options()
+    });
+    let error = fails(
+        &far.target(),
+        &Plan {
+            streams: 3,
+            ..short()
+        },
+    );
+    let text = error.to_string();
+    assert!(
+        matches!(error, ProbeError::Refused { .. }) && text.contains("at most 2"),
+        "{text}"
+    );
+    let error = fails(
+        &far.target(),
+        &Plan {
+            streams: 1_000_000,
+            ..short()
+        },
+    );
+    assert_eq!(
+        error.exit_code(),
+        2,
+        "refused before it leaves this host: {error}"
+    );
+    still_serves(&far);
+}
+
+#[test]
+fn a_million_streams_asked_by_a_peer_without_manners() {
+    let far = FarEnd::start(ServeOptions {
+        token: Some(TOKEN.to_owned()),
+        ..options()
+    });
+    let mut peer = FakePeer::connect(far.address);
+    peer.prove(TOKEN);
+    let plan = Plan {
+        streams: 1_000_000,
+        ..short()
+    };
+    let propose = Propose {
+        plan,
+        party: Party::default(),
+        boot_proof: None,
+    };
+    peer.say(&Message::Propose(Box::new(propose)));
+    let refused = peer.hear_until(|message| matches!(message, Message::Bye(Bye::Refused(_))));
+    let Message::Bye(Bye::Refused(what)) = refused else {
+        unreachable!("that is what was waited for");
+    };
+    assert!(
+        what.contains("streams 1000000") && what.contains("128"),
+        "{what}"
+    );
+}
+
+#[test]
+fn strangers_beyond_the_number_allowed_are_told_to_come_again() {
+    let far = FarEnd::start(ServeOptions {
+        anonymous: Some(AnonymousLimits {
+            concurrent: 1,
+            ..AnonymousLimits::default()
+        }),
+        ..options()
+    });
+    let mut first = FakePeer::connect(far.address);
+    first.negotiate(&short());
+    let error = fails(&far.target(), &short());
+    assert!(error.to_string().contains("at one time"), "{error}");
+    drop(first);
+    far.session_closed(SOON);
+    far.session_closed(SOON);
+    still_serves(&far);
+}
+
+#[test]
+fn another_version_at_either_end_names_both() {
+    let newer = Versions { least: 7, most: 9 };
+    let fake = FakeFarEnd::start(move |peer| {
+        peer.say(&Message::Hello(Hello {
+            versions: newer,
+            longhaul: "9.0".to_owned(),
+        }));
+        peer.hear_until(|message| matches!(message, Message::Bye(_)));
+    });
+    let error = fails(&fake.target(), &short());
+    let text = error.to_string();
+    assert_eq!(error.exit_code(), 4, "{text}");
+    assert!(
+        text.contains("7 to 9") && text.contains("this program 1"),
+        "{text}"
+    );
+
+    let far = FarEnd::start(options());
+    let mut peer = FakePeer::connect(far.address);
+    peer.say(&Message::Hello(Hello {
+        versions: newer,
+        longhaul: "9.0".to_owned(),
+    }));
+    let bye = peer.hear_until(|message| matches!(message, Message::Bye(_)));
+    assert_eq!(bye, Message::Bye(Bye::Version(Versions::OURS)));
+    still_serves(&far);
+}
+
+#[test]
+fn something_else_listens_there() {
+    let fake = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = fake.local_addr().expect("it is bound").port();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = fake.accept().expect("the initiator connects");
+        stream
+            .write_all(b"SSH-2.0-OpenSSH_9.9\r\n")
+            .expect("it listens");
+        let mut rest = Vec::new();
+        // Until the initiator has had enough.
+        let _ = stream.read_to_end(&mut rest);
+    });
+    let target = Target {
+        port,
+        ..Target::new("127.0.0.1")
+    };
+    let error = fails(&target, &short());
+    assert!(matches!(error, ProbeError::Tls { .. }), "{error:?}");
+    other.join().expect("it saw the end");
+}
+
+#[test]
+fn strange_first_bytes_are_dismissed_and_iperf3_by_name() {
+    let far = FarEnd::start(options());
+    far.connect()
+        .write_all(b"\x00\x01\x02\x03")
+        .expect("it accepts");
+    assert!(far.dismissed(SOON).contains("no protocol known"));
+    let mut cookie = b"abcdefghijklmnopqrstuvwxyz234567abcd".to_vec();
+    cookie.push(0);
+    far.connect().write_all(&cookie).expect("it accepts");
+    far.event(SOON, |event| {
+        matches!(event, ServeEvent::Iperf3Refused(_)).then_some(())
+    });
+    drop(far.connect());
+    assert!(far.dismissed(SOON).contains("did not come"));
+    // A TLS record that is none, and one that is cut.
+    far.connect()
+        .write_all(b"\x16\x03\x01\x00\x05hello")
+        .expect("it accepts");
+    assert!(far.dismissed(SOON).contains("TLS"));
+    still_serves(&far);
+}
+
+#[test]
+fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
+    let far = FarEnd::start(options());
+    let garbage: [&[u8]; 4] = [
+        b"\x00\x00\x00\x05hello",
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02[]",
+        b"\x00\x00\x00\x07\"bogus\"",
+    ];
+    for bytes in garbage {
+        for step in 0..3 {
+            let mut peer = FakePeer::connect(far.address);
+            match step {
+                0 => {}
+                1 => peer.greet(),
+                _ => {
+                    peer.negotiate(&short());
+                }
+            }
+            peer.say_bytes(bytes);
+            peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
+            let reason = far.session_closed(SOON);
+            assert!(reason.contains("broke the protocol"), "{reason}");
+        }
+    }
+    still_serves(&far);
+}
+
+#[test]
+fn messages_out_of_order_and_truncated_end_the_session() {
+    let far = FarEnd::start(options());
+    let mut peer = FakePeer::connect(far.address);
+    peer.say(&Message::Ping(Ping { number: 0 }));
+    peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
+    assert!(far.session_closed(SOON).contains("`ping` while greeting"));
+    let mut peer = FakePeer::connect(far.address);
+    peer.greet();
+    peer.say_bytes(b"\x00\x00\x01\x00{\"propose\":");
+    drop(peer);
+    assert!(far.session_closed(SOON).contains("negotiating the plan"));
+    still_serves(&far);
+}
+
+#[test]
+fn a_far_end_that_talks_nonsense_is_named_with_the_step() {
+    let fake = FakeFarEnd::start(|peer| {
+        peer.say(&Message::Hello(Hello {
+            versions: Versions::OURS,
+            longhaul: String::new(),
+        }));
+        peer.say(&Message::Drained);
+        peer.hear_until(|message| matches!(message, Message::Bye(_)));
+    });
+    let error = fails(&fake.target(), &short());
+    assert!(
+        matches!(
+            &error,
+            ProbeError::PeerLost {
+                step: State::Proving,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
+    let fake = FakeFarEnd::start(|peer| {
+        peer.say(&Message::Hello(Hello {
+            versions: Versions::OURS,
+            longhaul: String::new(),
+        }));
+        peer.wait_for_the_end();
+    });
+    let began = Instant::now();
+    let error = fails(&fake.target(), &short());
+    assert!(
+        matches!(
+            &error,
+            ProbeError::Timeout {
+                step: State::Proving,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(13));
+}
+
+#[test]
+fn a_peer_that_never_greets_is_gone_in_five_seconds() {
+    let far = FarEnd::start(options());
+    let peer = FakePeer::connect(far.address);
+    let began = Instant::now();
+    let reason = far.session_closed(SOON);
+    assert!(reason.contains("late while greeting"), "{reason}");
+    assert!(began.elapsed() < SOON);
+    drop(peer);
+}
+
+#[test]
+fn a_preamble_a_byte_at_a_time_gains_no_time() {
+    let far = FarEnd::start(options());
+    let began = Instant::now();
+    let mut stream = far.connect();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(400)))
+        .expect("a socket");
+    let preamble = Preamble {
+        nonce: Nonce([1; 16]),
+        index: 0,
+        forward: true,
+    };
+    for byte in preamble.encode(DATA_STREAM) {
+        if stream.write_all(&[byte]).is_err() {
+            break;
+        }
+        let mut nothing = [0];
+        // The pace of the slow peer; the far end's hanging up ends it.
+        if matches!(stream.read(&mut nothing), Ok(0)) {
+            break;
+        }
+    }
+    let why = far.event(SOON, |event| match event {
+        ServeEvent::StreamRefused { why, .. } => Some(*why),
+        _ => None,
+    });
+    assert_eq!(why, "its preamble did not come in time");
+    assert!(began.elapsed() < SOON);
+    still_serves(&far);
+}
+
+#[test]
+fn a_data_connection_needs_the_sessions_nonce() {
+    let far = FarEnd::start(options());
+    let mut peer = FakePeer::connect(far.address);
+    let nonce = peer.negotiate(&short());
+    let refused = |preamble: Preamble| {
+        let mut stream = far.connect();
+        stream
+            .write_all(&preamble.encode(DATA_STREAM))
+            .expect("it accepts");
+        far.event(SOON, |event| match event {
+            ServeEvent::StreamRefused { why, .. } => Some(*why),
+            _ => None,
+        })
+    };
+    let own = Preamble {
+        nonce,
+        index: 0,
+        forward: true,
+    };
+    assert!(
+        refused(Preamble {
+            nonce: Nonce([0; 16]),
+            ..own
+        })
+        .contains("nonce")
+    );
+    assert!(refused(Preamble { index: 1, ..own }).contains("no such stream"));
+    assert!(
+        refused(Preamble {
+            forward: false,
+            ..own
+        })
+        .contains("no such stream")
+    );
+    let mut stream = far.connect();
+    stream
+        .write_all(&own.encode(DATA_STREAM))
+        .expect("it accepts");
+    peer.hear_until(|message| matches!(message, Message::Opened));
+    assert!(refused(own).contains("open already"));
+}
+
+#[test]
+fn streams_that_never_open_free_the_place() {
+    let far = FarEnd::start(options());
+    let mut peer = FakePeer::connect(far.address);
+    peer.negotiate(&short());
+    let reason = far.session_closed(Duration::from_secs(13));
+    assert!(
+        reason.contains("late while opening the data streams"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn datagrams_without_a_session_get_no_answer() {
+    let far = FarEnd::start(options());
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    stranger.connect(far.address).expect("loopback");
+    let preamble = Preamble {
+        nonce: Nonce([9; 16]),
+        index: 0,
+        forward: true,
+    };
+    let hello = preamble.encode(longhaul_probe::wire::DATAGRAM_HELLO);
+    stranger.send(&hello).expect("loopback");
+    far.event(SOON, |event| {
+        matches!(event, ServeEvent::StreamRefused { .. }).then_some(())
+    });
+    stranger.set_nonblocking(true).expect("a socket");
+    assert!(
+        stranger.recv(&mut [0; 64]).is_err(),
+        "an answer would make this an amplifier"
+    );
+    let plan = Plan {
+        transport: Transport::Udp {
+            rate_bps: 1_000_000,
+        },
+        ..short()
+    };
+    far.run(&plan).expect("UDP still works");
+}
+
+#[test]
+fn an_initiator_killed_in_mid_run_frees_its_place_within_a_second() {
+    let far = FarEnd::start(ServeOptions {
+        anonymous: Some(AnonymousLimits {
+            concurrent: 1,
+            ..AnonymousLimits::default()
+        }),
+        ..options()
+    });
+    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(20));
+    drop(streams);
+    drop(peer);
+    let reason = far.session_closed(AT_ONCE);
+    assert!(reason.contains("payload was flowing"), "{reason}");
+    still_serves(&far);
+}
+
+#[test]
+fn an_initiator_that_falls_silent_in_mid_run_is_given_up() {
+    let far = FarEnd::start(options());
+    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(30));
+    let reason = far.session_closed(Duration::from_secs(20));
+    assert!(reason.contains("no sign of life"), "{reason}");
+    drop((peer, streams));
+}
+
+#[test]
+fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
+    let far = FarEnd::start(options());
+    let target = far.target();
+    let plan = Plan {
+        stop: Stop::TimeUs(20_000_000),
+        ..Plan::default()
+    };
+    let mut far = Some(far);
+    let began = Instant::now();
+    let result = throughput::run(&target, &plan, &mut |progress| {
+        if progress.state == State::Running {
+            drop(far.take());
+        }
+    });
+    let error = result.expect_err("the far end is gone");
+    // The data connections may break before the control connection tells.
+    let lost = |step: State| matches!(step, State::Running | State::Draining);
+    assert!(
+        matches!(&error, ProbeError::PeerLost { step, .. } if lost(*step)),
+        "{error:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_crowd_of_silent_connections_does_not_shut_others_out() {
+    let far = FarEnd::start(options());
+    let crowd: Vec<TcpStream> = (0..80).map(|_| far.connect()).collect();
+    far.run(&short())
+        .expect("there is room for those who speak");
+    drop(crowd);
+}
+
+#[test]
+fn a_port_in_use_is_a_clear_error() {
+    let far = FarEnd::start(options());
+    let error = Server::bind(ServeOptions {
+        port: far.address.port(),
+        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        ..ServeOptions::default()
+    })
+    .expect_err("the port is taken");
+    assert!(
+        matches!(
+            &error,
+            ServeError::Listen {
+                protocol: "TCP",
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(error.hint().is_some_and(|hint| hint.contains("--port")));
+}
+
+#[test]
+fn a_proof_for_one_connection_does_not_open_another() {
+    let far = FarEnd::start(ServeOptions {
+        token: Some(TOKEN.to_owned()),
+        anonymous: None,
+        ..options()
+    });
+    let mut peer = FakePeer::connect(far.address);
+    let replayed = FakePeer::connect(far.address).proof(TOKEN);
+    peer.hello();
+    peer.say(&Message::Proof(Proof {
+        token_proof: Some(replayed),
+    }));
+    peer.hear_until(|message| matches!(message, Message::Bye(Bye::TokenWrong)));
+}

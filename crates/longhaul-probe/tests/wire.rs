@@ -1,0 +1,265 @@
+//! Properties of the wire: what was framed comes out again however it is cut, and what is no
+//! frame neither panics nor takes memory beyond the limit.
+
+use longhaul_model::report::v1::observation::{Sample, StreamEnd};
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use longhaul_model::report::v1::{Caveat, Party};
+use longhaul_probe::wire::{
+    Accept, AnonymousLimits, Bye, DATA_STREAM, Decoder, EndResult, Hello, Interval,
+    MOST_FRAME_BYTES, Message, Nonce, Ping, Pong, Preamble, Prepare, Proof, Propose, StreamResult,
+    Versions, Welcome, WireError, encode,
+};
+use proptest::prelude::*;
+
+fn text() -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<char>(), 0..40).prop_map(|chars| chars.into_iter().collect())
+}
+
+fn maybe<T: std::fmt::Debug + Clone>(
+    some: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Option<T>> {
+    proptest::option::of(some)
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let stop = prop_oneof![
+        any::<u64>().prop_map(Stop::TimeUs),
+        any::<u64>().prop_map(Stop::Bytes),
+        any::<u64>().prop_map(Stop::Blocks),
+    ];
+    (any::<u32>(), stop, maybe(text()), maybe(any::<u64>())).prop_map(
+        |(streams, stop, congestion_control, send_buffer_bytes)| Plan {
+            direction: Direction::Both,
+            streams,
+            stop,
+            congestion_control,
+            send_buffer_bytes,
+            ..Plan::default()
+        },
+    )
+}
+
+fn small() -> impl Strategy<Value = Message> {
+    let limits = (any::<u64>(), any::<u32>(), maybe(any::<u64>())).prop_map(
+        |(seconds, streams, rate_bps)| AnonymousLimits {
+            seconds,
+            streams,
+            rate_bps,
+            ..AnonymousLimits::default()
+        },
+    );
+    prop_oneof![
+        (any::<u16>(), any::<u16>(), text()).prop_map(|(least, most, longhaul)| {
+            let versions = Versions { least, most };
+            Message::Hello(Hello { versions, longhaul })
+        }),
+        maybe(text()).prop_map(|token_proof| Message::Proof(Proof { token_proof })),
+        (maybe(text()), text(), maybe(limits)).prop_map(|(token_proof, host, limits)| {
+            let party = Party {
+                host,
+                ..Party::default()
+            };
+            let boot_proof = None;
+            Message::Welcome(Welcome {
+                token_proof,
+                party,
+                boot_proof,
+                limits,
+            })
+        }),
+        any::<[u8; 16]>().prop_map(|nonce| Message::Accept(Accept {
+            nonce: Nonce(nonce)
+        })),
+        (any::<u32>(), any::<u64>())
+            .prop_map(|(number, at_us)| Message::Pong(Pong { number, at_us })),
+        any::<u32>().prop_map(|number| Message::Ping(Ping { number })),
+        (
+            any::<u64>(),
+            any::<u64>(),
+            any::<bool>(),
+            maybe(any::<u64>())
+        )
+            .prop_map(|(origin_us, idle_rtt_us, same_host, wait_us)| {
+                Message::Prepare(Prepare {
+                    origin_us,
+                    idle_rtt_us,
+                    same_host,
+                    wait_us,
+                })
+            }),
+        (any::<u64>(), maybe(any::<u64>()), maybe(any::<u64>())).prop_map(
+            |(elapsed_us, sent_bytes, received_bytes)| {
+                Message::Interval(Interval {
+                    elapsed_us,
+                    sent_bytes,
+                    received_bytes,
+                })
+            }
+        ),
+        text().prop_map(|what| Message::Bye(Bye::Refused(what))),
+        proptest::sample::select(vec![
+            Message::Opened,
+            Message::Prepared,
+            Message::Go,
+            Message::Sent,
+            Message::Drained,
+            Message::Bye(Bye::Finished),
+        ]),
+    ]
+}
+
+fn large() -> impl Strategy<Value = Message> {
+    let samples = proptest::collection::vec(any::<(u64, u64)>(), 0..20);
+    prop_oneof![
+        plan().prop_map(|plan| {
+            let (party, boot_proof) = (Party::default(), None);
+            Message::Propose(Box::new(Propose {
+                plan,
+                party,
+                boot_proof,
+            }))
+        }),
+        (any::<bool>(), any::<u32>(), samples).prop_map(|(forward, index, samples)| {
+            let sample = |(at_us, bytes)| Sample {
+                at_us,
+                bytes,
+                ..Sample::default()
+            };
+            let samples = samples.into_iter().map(sample).collect();
+            let end = StreamEnd {
+                samples,
+                ..StreamEnd::default()
+            };
+            Message::Stream(Box::new(StreamResult {
+                forward,
+                index,
+                end,
+            }))
+        }),
+        (any::<bool>(), text()).prop_map(|(forward, told)| {
+            let caveats = vec![Caveat::new("told", told)];
+            let end = Default::default();
+            Message::End(Box::new(EndResult {
+                forward,
+                end,
+                caveats,
+            }))
+        }),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![small(), large()]
+}
+
+/// Decodes `bytes` in pieces of the lengths given, over and over.
+fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<Message>, WireError> {
+    let mut decoder = Decoder::new(MOST_FRAME_BYTES);
+    let mut messages = Vec::new();
+    let mut rest = bytes;
+    let mut lengths = pieces.iter().cycle();
+    while !rest.is_empty() {
+        let length = lengths
+            .next()
+            .map_or(rest.len(), |length| (*length).min(rest.len()));
+        let (mut piece, after) = rest.split_at(length);
+        while !piece.is_empty() {
+            match decoder.next(&mut piece)? {
+                Some(message) => messages.push(message),
+                None => assert!(piece.is_empty(), "bytes left and no message"),
+            }
+        }
+        assert!(decoder.held_bytes() <= MOST_FRAME_BYTES + 4);
+        rest = after;
+    }
+    Ok(messages)
+}
+
+proptest! {
+    #[test]
+    fn what_was_framed_comes_out_however_it_is_cut(
+        messages in proptest::collection::vec(message(), 1..6),
+        pieces in proptest::collection::vec(1_usize..50, 1..10),
+    ) {
+        let frames = messages.iter().map(|message| encode(message, MOST_FRAME_BYTES));
+        let bytes = frames.collect::<Result<Vec<_>, _>>().expect("small messages").concat();
+        prop_assert_eq!(decode(&bytes, &pieces), Ok(messages));
+    }
+
+    #[test]
+    fn arbitrary_bytes_neither_panic_nor_take_memory(
+        bytes in proptest::collection::vec(any::<u8>(), 0..2000),
+        pieces in proptest::collection::vec(1_usize..50, 1..10),
+    ) {
+        // The assertion inside bounds the memory; the result may be either.
+        let _ = decode(&bytes, &pieces);
+        let _ = Preamble::decode(&bytes, DATA_STREAM);
+    }
+
+    #[test]
+    fn one_changed_byte_is_a_message_or_an_error(
+        message in message(),
+        place in any::<proptest::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let mut bytes = encode(&message, MOST_FRAME_BYTES).expect("small messages");
+        let place = place.index(bytes.len());
+        bytes[place] = value;
+        let _ = decode(&bytes, &[7]);
+    }
+
+    #[test]
+    fn preambles_read_back(nonce in any::<[u8; 16]>(), index in any::<u16>(), forward in any::<bool>()) {
+        let preamble = Preamble { nonce: Nonce(nonce), index, forward };
+        prop_assert_eq!(Preamble::decode(&preamble.encode(DATA_STREAM), DATA_STREAM), Some(preamble));
+    }
+}
+
+#[test]
+fn lengths_over_the_limit_are_refused_at_once() {
+    for length in [MOST_FRAME_BYTES as u32 + 1, u32::MAX] {
+        let mut decoder = Decoder::new(MOST_FRAME_BYTES);
+        let error = decoder
+            .next(&mut length.to_be_bytes().as_slice())
+            .expect_err("too long");
+        assert!(matches!(error, WireError::TooLong { .. }));
+        assert!(decoder.held_bytes() < 1024);
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_a_full_stack() {
+    let body = [b'['; 60_000];
+    let mut frame = (body.len() as u32).to_be_bytes().to_vec();
+    frame.extend(body);
+    let error = Decoder::new(MOST_FRAME_BYTES).next(&mut frame.as_slice());
+    assert!(
+        matches!(error, Err(WireError::Malformed { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn the_golden_frames_of_the_document_are_what_is_sent() {
+    for (message, body) in [
+        (
+            Message::Hello(Hello {
+                versions: Versions { least: 1, most: 1 },
+                longhaul: "0.1.0".into(),
+            }),
+            r#"{"hello":{"versions":{"least":1,"most":1},"longhaul":"0.1.0"}}"#,
+        ),
+        (
+            Message::Ping(Ping { number: 3 }),
+            r#"{"ping":{"number":3}}"#,
+        ),
+        (Message::Go, r#""go""#),
+        (Message::Bye(Bye::TokenWrong), r#"{"bye":"token_wrong"}"#),
+    ] {
+        let frame = encode(&message, MOST_FRAME_BYTES).expect("small messages");
+        let length = (body.len() as u32).to_be_bytes();
+        assert_eq!(frame, [length.as_slice(), body.as_bytes()].concat());
+        let document = include_str!("../../../docs/protocol.md");
+        assert!(document.contains(body), "docs/protocol.md shows {body}");
+    }
+}
