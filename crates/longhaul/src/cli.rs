@@ -13,3 +13,6 @@ pub mod lab;
 pub mod output;
 pub mod parse;
 pub mod report;
+pub mod resolve;
+pub mod serve;
+pub mod test;

@@ -2,20 +2,24 @@
 
 mod lab;
 mod report;
+mod serve;
+mod test;
 
-pub use lab::{LabArgs, LabCommand};
+pub use lab::{BackendArg, LabArgs, LabCommand, RunArgs};
 pub use report::{ReportArgs, ReportCommand};
+pub use serve::ServeArgs;
+pub use test::TestArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve                        at the far end; prints a token
-  longhaul test far.example.net         at this end: measures, says what limited it
+  longhaul serve                   at the far end; prints a token
+  longhaul test far.example.net    at this end: measures, says what limited it
   longhaul lab run la-geneva -- longhaul test far
-                                        the same over an emulated path on this machine
-  longhaul report show last             the latest run once more
+                                   the same over an emulated path
+  longhaul report show last        the latest run once more
 
 Exit codes: 0 measured; 1 measured, but an --expect was missed; 2 usage;
 3 no peer or the peer failed; 4 versions differ; 5 privilege or kernel feature
@@ -34,6 +38,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Be the far end: answer the tests of others
+    Serve(ServeArgs),
+    /// Measure throughput to a far end, and say what limited it
+    Test(Box<TestArgs>),
     /// Emulate long paths on this machine, with ground truth
     Lab(LabArgs),
     /// Read the archive of earlier runs
@@ -76,4 +84,69 @@ pub struct TokenArgs {
     /// File whose first line is the token
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub token_file: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    /// Every command with its options, the innermost ones too.
+    fn commands(command: &clap::Command, found: &mut Vec<clap::Command>) {
+        found.push(command.clone());
+        for inner in command.get_subcommands() {
+            commands(inner, found);
+        }
+    }
+
+    fn all() -> Vec<clap::Command> {
+        let mut found = Vec::new();
+        commands(&Cli::command(), &mut found);
+        found
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_has_help_and_a_named_value() {
+        for command in all() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for option in command.get_arguments() {
+                let name = format!("{} {}", command.get_name(), option.get_id());
+                let help = option.get_help().map(ToString::to_string);
+                let help = help.unwrap_or_else(|| panic!("{name} has no help"));
+                assert!(help.starts_with(char::is_uppercase), "{name}: {help}");
+                assert!(!help.ends_with('.'), "{name}: {help}");
+                let takes = option.get_action().takes_values();
+                let named = option.get_value_names().is_some_and(|names| {
+                    names
+                        .iter()
+                        .all(|n| n.chars().all(|c| c.is_uppercase() || c == '='))
+                });
+                assert!(!takes || named, "{name} takes a value without a name");
+            }
+        }
+    }
+
+    #[test]
+    fn no_option_is_there_twice() {
+        for command in all() {
+            let (mut short, mut long) = (BTreeSet::new(), BTreeSet::new());
+            for option in command.get_arguments() {
+                let name = format!("{} {}", command.get_name(), option.get_id());
+                let shorts = option.get_short_and_visible_aliases().unwrap_or_default();
+                let longs = option.get_long_and_visible_aliases().unwrap_or_default();
+                for letter in shorts {
+                    assert!(short.insert(letter), "{name}: -{letter}");
+                }
+                for word in longs {
+                    assert!(long.insert(word.to_owned()), "{name}: --{word}");
+                }
+            }
+        }
+    }
 }

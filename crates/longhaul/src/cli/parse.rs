@@ -17,6 +17,8 @@ pub use start_at::{StartAt, start_at};
 
 /// The most runs that `report list` shows.
 const LIST_MOST: u64 = 100_000;
+/// The most sessions that `serve` can be told to hold at one time.
+const SESSIONS_MOST: u64 = 1024;
 /// The longest wait for a connection.
 const CONNECT_MOST: Duration = Duration::from_secs(600);
 
@@ -69,6 +71,10 @@ pub fn any_port(text: &str) -> Result<u16, String> {
 
 pub fn streams(text: &str) -> Result<u32, String> {
     count(text, 1, u64::from(limits::MOST_STREAMS)).map(|n| n as u32)
+}
+
+pub fn sessions(text: &str) -> Result<u32, String> {
+    count(text, 1, SESSIONS_MOST).map(|n| n as u32)
 }
 
 pub fn blocks(text: &str) -> Result<u64, String> {

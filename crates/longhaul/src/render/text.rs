@@ -126,7 +126,7 @@ fn direction(
             "REVERSE: the far end sends"
         });
     }
-    buffers(page, observation);
+    buffers(page, &report.plan, observation);
     page.blank();
     streams::table(page, observation, analysis);
     page.blank();
@@ -138,28 +138,17 @@ fn direction(
 }
 
 /// Buffers as asked and as granted, where the streams are TCP.
-fn buffers(page: &mut Page, observation: &Observation) {
-    let one = |pick: fn(&Stream) -> Option<Buffer>| -> Option<String> {
-        let all: Vec<Buffer> = observation.streams.iter().filter_map(pick).collect();
-        let least = all.iter().map(|b| b.granted_bytes).min()?;
-        let most = all.iter().map(|b| b.granted_bytes).max()?;
-        let granted = if least == most {
-            Bytes(most).to_string()
-        } else {
-            format!("{} to {}", Bytes(least), Bytes(most))
-        };
-        Some(match all[0].asked_bytes {
-            Some(asked) if most < asked => {
-                format!("{} asked, only {granted} granted", Bytes(asked))
-            }
-            Some(asked) => format!("{} asked, {granted} granted", Bytes(asked)),
-            None => format!("left to the kernel, {granted} at the end"),
-        })
+fn buffers(page: &mut Page, plan: &Plan, observation: &Observation) {
+    let granted = |pick: fn(&Stream) -> Option<Buffer>| {
+        let all = observation.streams.iter().filter_map(pick);
+        all.collect::<Vec<Buffer>>()
     };
-    if let Some(text) = one(|s| s.sender.send_buffer) {
+    let send = granted(|s| s.sender.send_buffer);
+    if let Some(text) = buffer_text(plan.send_buffer_bytes, &send) {
         page.labelled("send buffer", &text);
     }
-    if let Some(text) = one(|s| s.receiver.receive_buffer) {
+    let receive = granted(|s| s.receiver.receive_buffer);
+    if let Some(text) = buffer_text(plan.receive_buffer_bytes, &receive) {
         page.labelled("receive buffer", &text);
     }
     let first = observation.streams.first();
@@ -168,6 +157,25 @@ fn buffers(page: &mut Page, observation: &Observation) {
         let mss = mss.map_or_else(String::new, |mss| format!(", MSS {mss} B"));
         page.labelled("TCP", &format!("{name}{mss}"));
     }
+}
+
+/// What became of one buffer on all streams; `None` when no stream has one.
+fn buffer_text(planned_bytes: Option<u64>, all: &[Buffer]) -> Option<String> {
+    let least = all.iter().map(|b| b.granted_bytes).min()?;
+    let most = all.iter().map(|b| b.granted_bytes).max()?;
+    let granted = if least == most {
+        Bytes(most).to_string()
+    } else {
+        format!("{} to {}", Bytes(least), Bytes(most))
+    };
+    Some(match (planned_bytes, all[0].asked_bytes) {
+        (Some(asked), _) if most < asked => {
+            format!("{} asked, only {granted} granted", Bytes(asked))
+        }
+        (Some(asked), _) => format!("{} asked, {granted} granted", Bytes(asked)),
+        (None, Some(_)) => format!("chosen by longhaul, {granted} granted"),
+        (None, None) => format!("left to the kernel, {granted} at the end"),
+    })
 }
 
 fn caveats(page: &mut Page, report: &Throughput) {

@@ -1,5 +1,8 @@
 //! The program as its users meet it: help, bad input, reports, and a run over loopback.
 
+mod bad_input;
 mod documentation;
+mod help;
+mod loopback;
 mod report;
 mod support;

@@ -12,7 +12,8 @@ Examples:
   longhaul lab run slac-daresbury -- ping -c 5 far
 
 Inside, the hosts are called near and far; the command runs at near, and
-`longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the ground truth.";
+`longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the
+ground truth.";
 
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -36,6 +37,8 @@ pub enum LabCommand {
         #[arg(short = 'J', long)]
         json: bool,
     },
+    /// Lay a path, run a command at its near end, clear all away
+    Run(RunArgs),
 }
 
 /// Which path, with which changes.
@@ -47,4 +50,41 @@ pub struct PathArgs {
     /// Change a value of the path, such as hops.3.forward.loss=0.001; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub path: PathArgs,
+    #[command(flatten)]
+    pub laying: LayingArgs,
+    /// The command and its arguments, run at the near host
+    #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
+    pub command: Vec<String>,
+}
+
+/// How to lay a path.
+#[derive(Debug, Args)]
+pub struct LayingArgs {
+    /// How packets reach the lab: tun (with segmentation offload) or packet (AF_PACKET)
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub backend: Option<BackendArg>,
+    /// Keep the spacing of packets as exact as the machine can, for dispersion measurements
+    #[arg(long)]
+    pub dispersion: bool,
+    /// File for the ground truth, as JSON
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LONGHAUL_LAB_TRUTH",
+        hide_env_values = true
+    )]
+    pub truth: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendArg {
+    Tun,
+    Packet,
 }

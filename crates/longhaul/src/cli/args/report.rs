@@ -1,6 +1,7 @@
 //! Options of `longhaul report`.
 
 use super::ArchiveArgs;
+use crate::cli::parse;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
@@ -14,7 +15,7 @@ pub enum ReportCommand {
     /// The latest runs, newest first
     List {
         /// At most this many
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = parse::list_limit)]
         limit: u32,
         /// As JSON
         #[arg(short = 'J', long, help_heading = "Output")]

@@ -29,6 +29,9 @@ pub struct ServeArgs {
     /// Streams in each direction that one run may have
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = parse::streams)]
     pub max_streams: u32,
+    /// Runs at one time, all peers together
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse::sessions)]
+    pub max_sessions: u32,
     /// The log as one JSON object for each line
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -38,6 +41,12 @@ pub struct ServeArgs {
     /// Make no token: answer everybody, within the anonymous limits
     #[arg(long, help_heading = "Access", conflicts_with_all = ["token", "token_file"])]
     pub anonymous: bool,
+    /// Turn away whoever does not have the token
+    #[arg(long, help_heading = "Access", conflicts_with = "anonymous")]
+    pub token_only: bool,
+    /// Runs without a token at one time
+    #[arg(long, value_name = "N", value_parser = parse::sessions, help_heading = "Access")]
+    pub anonymous_runs: Option<u32>,
     /// Most streams of a run without a token
     #[arg(long, value_name = "N", value_parser = parse::streams, help_heading = "Access")]
     pub anonymous_streams: Option<u32>,

@@ -73,7 +73,12 @@ pub struct TestArgs {
     #[arg(long, visible_alias = "both", help_heading = "Load")]
     pub bidir: bool,
     /// Datagrams instead of TCP: counts loss and jitter
-    #[arg(short, long, help_heading = "Load")]
+    #[arg(
+        short,
+        long,
+        help_heading = "Load",
+        conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"],
+    )]
     pub udp: bool,
     /// Total rate of the sender: how fast the application writes (TCP), or the datagrams go
     /// (UDP, default 1 Mbit/s)

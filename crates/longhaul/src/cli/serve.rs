@@ -1,0 +1,218 @@
+//! `longhaul serve`: the far end.
+
+use super::args::ServeArgs;
+use super::resolve;
+use crate::fail::{Fail, HOST};
+use crate::render::figures::{count_of, rate};
+use crate::render::style::{COMMAND, FAINT, STRONG, paint};
+use jiff::Timestamp;
+use longhaul_model::units::Bytes;
+use longhaul_probe::secure::Token;
+use longhaul_probe::serve::{AnonymousLimits, ServeEvent, ServeOptions, Server};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub fn run(args: ServeArgs) -> Result<ExitCode, Fail> {
+    let token = token(&args)?;
+    let anonymous = (!args.token_only).then(|| limits(&args));
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
+            Fail::from_error(HOST, &e).hint(Some("signals of this process cannot be handled"))
+        })?;
+    }
+    let server = Server::bind(ServeOptions {
+        addresses: args.bind.into_iter().collect(),
+        port: args.port,
+        device: args.bind_dev.clone(),
+        token: token.as_ref().map(|(token, _)| token.as_str().to_owned()),
+        anonymous: anonymous.clone(),
+        max_sessions: args.max_sessions,
+        max_streams: args.max_streams,
+    })?;
+    let notice = Notice {
+        addresses: server.addresses(),
+        token: token.as_ref().map(|(token, made)| (token, *made)),
+        anonymous: anonymous.as_ref(),
+    };
+    let log = Log { json: args.json };
+    log.write(&notice.text(), notice.json());
+    server.run(
+        |event| {
+            if let ServeEvent::Listening(_) = event {
+                return;
+            }
+            log.write(&event_line(&event), event_json(&event));
+            if args.one_off && matches!(event, ServeEvent::SessionClosed { .. }) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        },
+        &stop,
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The token, and whether it was made here.
+fn token(args: &ServeArgs) -> Result<Option<(Token, bool)>, Fail> {
+    if args.anonymous {
+        return Ok(None);
+    }
+    if let Some(given) = resolve::token(&args.token)? {
+        return Ok(Some((given, false)));
+    }
+    let made = Token::generate().ok_or_else(|| {
+        Fail::new(
+            HOST,
+            "cannot make a token: the kernel gives no random bytes",
+        )
+        .hint(Some("give one with `--token-file`"))
+    })?;
+    Ok(Some((made, true)))
+}
+
+fn limits(args: &ServeArgs) -> AnonymousLimits {
+    let default = AnonymousLimits::default();
+    AnonymousLimits {
+        seconds: args
+            .anonymous_time
+            .map_or(default.seconds, |us| us.div_ceil(1_000_000)),
+        streams: args.anonymous_streams.unwrap_or(default.streams),
+        concurrent: args.anonymous_runs.unwrap_or(default.concurrent),
+        rate_bps: args.anonymous_rate.or(default.rate_bps),
+        bytes: args.anonymous_bytes.or(default.bytes),
+    }
+}
+
+/// What is said once, at the start.
+struct Notice<'a> {
+    addresses: Vec<SocketAddr>,
+    /// The token, and whether it was made here.
+    token: Option<(&'a Token, bool)>,
+    anonymous: Option<&'a AnonymousLimits>,
+}
+
+impl Notice<'_> {
+    fn text(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        let mut text = format!(
+            "{} on {}, TCP and UDP\n",
+            paint(STRONG, format!("longhaul {version} serving")),
+            addresses.join(", ")
+        );
+        text += &match self.token {
+            Some((token, true)) => format!(
+                "token              {}\n                   {}\n",
+                paint(COMMAND, token.as_str()),
+                paint(FAINT, "for the other end's LONGHAUL_TOKEN or --token-file")
+            ),
+            Some((_, false)) => "token              as given\n".to_owned(),
+            None => "token              none\n".to_owned(),
+        };
+        text += &format!("without a token    {}", limits_in_words(self.anonymous));
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "event": "serving",
+            "longhaul": env!("CARGO_PKG_VERSION"),
+            "addresses": self.addresses,
+            "token": self.token.filter(|(_, made)| *made).map(|(token, _)| token.as_str()),
+            "anonymous": self.anonymous.map(|limits| json!({
+                "seconds": limits.seconds,
+                "streams": limits.streams,
+                "concurrent": limits.concurrent,
+                "rate_bps": limits.rate_bps,
+                "bytes": limits.bytes,
+            })),
+        })
+    }
+}
+
+fn limits_in_words(limits: Option<&AnonymousLimits>) -> String {
+    let Some(limits) = limits else {
+        return "nothing".to_owned();
+    };
+    let mut parts = vec![
+        format!("at most {} s", limits.seconds),
+        count_of(u64::from(limits.streams), "stream"),
+        format!(
+            "{} at a time",
+            count_of(u64::from(limits.concurrent), "run")
+        ),
+    ];
+    parts.extend(limits.rate_bps.map(rate));
+    parts.extend(limits.bytes.map(|bytes| Bytes(bytes).to_string()));
+    parts.join(", ")
+}
+
+/// The log on stderr: lines for people, or JSON lines for programs.
+struct Log {
+    json: bool,
+}
+
+impl Log {
+    fn write(&self, text: &str, value: Value) {
+        // A closed stderr costs the log, not the service.
+        let mut to = anstream::stderr().lock();
+        let _ = if self.json {
+            let mut value = value;
+            value["at"] = json!(Timestamp::now().to_string());
+            writeln!(to, "{value}")
+        } else {
+            writeln!(to, "{text}")
+        };
+    }
+}
+
+fn event_line(event: &ServeEvent) -> String {
+    let now = Timestamp::now().strftime("%H:%M:%S").to_string();
+    format!("{} {event}", paint(FAINT, now))
+}
+
+fn event_json(event: &ServeEvent) -> Value {
+    match event {
+        ServeEvent::Listening(address) => json!({"event": "listening", "address": address}),
+        ServeEvent::TokenGuessable => json!({"event": "token_guessable"}),
+        ServeEvent::Iperf3Refused(peer) => json!({"event": "iperf3_refused", "peer": peer}),
+        ServeEvent::Dismissed { peer, why } => {
+            json!({"event": "dismissed", "peer": peer, "why": why})
+        }
+        ServeEvent::StreamRefused { peer, why } => {
+            json!({"event": "stream_refused", "peer": peer, "why": why})
+        }
+        ServeEvent::SessionOpened {
+            peer,
+            host,
+            anonymous,
+            what,
+        } => json!({
+            "event": "session_opened",
+            "peer": peer,
+            "host": host,
+            "anonymous": anonymous,
+            "what": what,
+        }),
+        ServeEvent::SessionClosed {
+            peer,
+            reason,
+            elapsed,
+            bytes,
+        } => json!({
+            "event": "session_closed",
+            "peer": peer,
+            "reason": reason,
+            "elapsed_us": elapsed.as_micros() as u64,
+            "bytes": bytes,
+        }),
+        ServeEvent::Trouble { tried, why } => {
+            json!({"event": "trouble", "tried": tried, "why": why})
+        }
+    }
+}

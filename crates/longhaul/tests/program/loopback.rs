@@ -1,0 +1,322 @@
+//! `serve` and `test` together, over loopback: from the command line to the archive.
+
+use crate::support::{Folder, longhaul};
+use assert_cmd::Command;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A far end on a port of its own; ended with the test.
+struct FarEnd {
+    child: Child,
+    /// Lines of its log, JSON.
+    log: BufReader<std::process::ChildStderr>,
+    port: String,
+    token: Option<String>,
+}
+
+impl FarEnd {
+    fn start(options: &[&str]) -> FarEnd {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json"])
+            .args(options)
+            .env_remove("LONGHAUL_TOKEN")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the far end");
+        let mut log = BufReader::new(child.stderr.take().expect("its log"));
+        let first = next_line(&mut log);
+        assert_eq!(first["event"], "serving", "{first}");
+        let address = first["addresses"][0]
+            .as_str()
+            .expect("an address")
+            .to_owned();
+        FarEnd {
+            child,
+            log,
+            port: address.rsplit(':').next().expect("a port").to_owned(),
+            token: first["token"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// `longhaul test` against it, with its token.
+    fn test(&self, options: &[&str]) -> Command {
+        let mut command = longhaul(DEADLINE);
+        command
+            .args(["test", "127.0.0.1", "-p", &self.port])
+            .args(options);
+        if let Some(token) = &self.token {
+            command.env("LONGHAUL_TOKEN", token);
+        }
+        command
+    }
+
+    /// Reads the log up to an event of this kind.
+    fn wait_for(&mut self, event: &str) -> Value {
+        loop {
+            let line = next_line(&mut self.log);
+            if line["event"] == event {
+                return line;
+            }
+        }
+    }
+
+    /// Waits until it has ended by itself.
+    fn ended(mut self) -> Option<i32> {
+        let deadline = Instant::now() + DEADLINE;
+        // Its log closes when it ends; until then reading blocks, and a line is progress.
+        let mut rest = String::new();
+        while Instant::now() < deadline && self.log.read_line(&mut rest).expect("its log") > 0 {}
+        self.child.wait().expect("its end").code()
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn next_line(log: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    log.read_line(&mut line).expect("a line of the log");
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"))
+}
+
+fn json(command: &mut Command) -> Value {
+    let assert = command.assert().success();
+    serde_json::from_slice(&assert.get_output().stdout).expect("JSON")
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+#[test]
+fn a_run_is_measured_kept_and_shown_again() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("loopback");
+    let archive = folder.file("archive.sqlite3");
+    let archive = archive.to_str().expect("UTF-8");
+    let report = json(&mut far.test(&["-t", "1", "-P", "2", "--json", "--archive", archive]));
+    assert_eq!(report["schema"], "longhaul.report/1");
+    assert_eq!(report["plan"]["streams"], 2);
+    assert_eq!(
+        report["observation"]["streams"]
+            .as_array()
+            .expect("streams")
+            .len(),
+        2
+    );
+    assert_eq!(report["observation"]["same_host"], true);
+    let totals = &report["analysis"]["totals"];
+    assert!(totals["receiver_bytes"].as_u64().expect("bytes") > 1_000_000);
+    assert_eq!(totals["sender_bytes"], totals["receiver_bytes"]);
+    assert!(report["analysis"]["goodput_bps"].as_u64().expect("a rate") > 0);
+    assert!(report["analysis"]["limited_by"].is_string());
+    assert!(report["observation"]["streams"][0]["sender"]["send_buffer"].is_object());
+
+    let shown =
+        json(longhaul(DEADLINE).args(["report", "show", "last", "--json", "--archive", archive]));
+    assert!(shown == report, "the archive holds what was shown");
+    let text = longhaul(DEADLINE)
+        .args(["report", "show", "last", "--archive", archive])
+        .assert()
+        .success();
+    let text = text_of(&text.get_output().stdout);
+    assert!(text.contains("limited by"), "{text}");
+    for line in text.lines() {
+        let command = line.trim_start().starts_with("sysctl");
+        assert!(command || line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn a_run_that_shall_not_be_kept_leaves_no_archive() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("no_save");
+    let archive = folder.file("archive.sqlite3");
+    far.test(&["-t", "300ms", "--no-save", "--archive"])
+        .arg(&archive)
+        .assert()
+        .success();
+    assert!(!archive.exists());
+}
+
+#[test]
+fn every_kind_of_run_gives_a_report() {
+    let far = FarEnd::start(&[]);
+    for options in [
+        &["-R"][..],
+        &["--bidir"],
+        &["-n", "10M"],
+        &["-k", "100"],
+        &["--wire"],
+        &["-Z"],
+        &["-w", "256K", "-N", "-M", "1400", "--dscp", "CS1"],
+        &["-b", "50M", "-l", "8K", "--read-length", "16K"],
+        &["-u", "-b", "20M", "-l", "1400"],
+        &["-O", "100ms", "-i", "50ms", "-A", "off"],
+    ] {
+        let mut arguments = vec!["--no-save", "--json"];
+        if !options.iter().any(|o| ["-n", "-k"].contains(o)) {
+            arguments.extend(["-t", "500ms"]);
+        }
+        arguments.extend(options);
+        let report = json(&mut far.test(&arguments));
+        let received = report["analysis"]["totals"]["receiver_bytes"].as_u64();
+        assert!(received.is_some_and(|bytes| bytes > 0), "{options:?}");
+        let back = report["analysis"]["reverse"].is_object();
+        assert_eq!(back, options.contains(&"--bidir"), "{options:?}");
+    }
+}
+
+#[test]
+fn an_expectation_that_is_missed_ends_with_1_and_is_named() {
+    let far = FarEnd::start(&[]);
+    let expect = |condition: &str| {
+        let mut command = far.test(&["-t", "500ms", "--no-save", "--json", "--expect"]);
+        command.arg(condition);
+        command
+    };
+    expect("goodput >= 1 kbit/s").assert().code(0);
+    let missed = expect("goodput >= 90 Tbit/s").assert().code(1);
+    let output = missed.get_output();
+    let told = text_of(&output.stderr);
+    assert!(
+        told.starts_with("missed: expected goodput >= 90 Tbit/s; found "),
+        "{told}"
+    );
+    // The report is there all the same.
+    serde_json::from_slice::<Value>(&output.stdout).expect("JSON");
+}
+
+#[test]
+fn an_archive_that_fails_costs_the_entry_and_not_the_result() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("archive_fails");
+    let damaged = folder.file("damaged.sqlite3");
+    std::fs::write(&damaged, vec![b'x'; 8192]).expect("write");
+    // Permissions do not stop root, so the place that cannot be written is a folder.
+    let unwritable = folder.0.clone();
+    for place in [damaged, unwritable] {
+        let assert = far
+            .test(&["-t", "300ms", "--json", "--archive"])
+            .arg(&place)
+            .assert()
+            .code(0);
+        let output = assert.get_output();
+        let told = text_of(&output.stderr);
+        assert!(
+            told.contains("caveat: this run is not in the archive: "),
+            "{told}"
+        );
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let caveats = report["caveats"].as_array().expect("caveats");
+        assert!(
+            caveats.iter().any(|c| c["code"] == "not_archived"),
+            "{caveats:?}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_entry_and_not_the_result() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("disk_full");
+    // A limit on the size of files stands in for a full disk; its signal is ignored, so that the
+    // write itself fails, as on a full disk.
+    let script = "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\"";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_longhaul")])
+        .args([
+            "test",
+            "127.0.0.1",
+            "-p",
+            &far.port,
+            "-t",
+            "300ms",
+            "--archive",
+        ])
+        .arg(folder.file("archive.sqlite3"))
+        .env("LONGHAUL_TOKEN", far.token.as_deref().unwrap_or_default())
+        .output()
+        .expect("start sh");
+    let told = text_of(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(
+        told.contains("caveat: this run is not in the archive: the disk did not"),
+        "{told}"
+    );
+    let shown = text_of(&output.stdout);
+    assert!(shown.contains("limited by"), "{shown}");
+    assert!(shown.contains("[not_archived]"), "{shown}");
+}
+
+#[test]
+fn a_wrong_token_is_refused_and_the_far_end_goes_on() {
+    let mut far = FarEnd::start(&[]);
+    let wrong = far
+        .test(&["-t", "300ms", "--no-save"])
+        .env("LONGHAUL_TOKEN", "0123456789abcdef0123456789abcdef")
+        .assert()
+        .code(3);
+    let told = text_of(&wrong.get_output().stderr);
+    assert!(told.starts_with("error: "), "{told}");
+    assert!(told.contains("token"), "{told}");
+    assert!(told.contains("\nhint: "), "{told}");
+    // The right one, from a file.
+    let folder = Folder::new("token_file");
+    let file = folder.file("token");
+    std::fs::write(&file, format!("{}\n", far.token.clone().expect("a token"))).expect("write");
+    far.test(&["-t", "300ms", "--no-save", "--token-file"])
+        .env_remove("LONGHAUL_TOKEN")
+        .arg(&file)
+        .assert()
+        .success();
+    assert_eq!(far.wait_for("session_opened")["anonymous"], false);
+}
+
+#[test]
+fn a_stranger_gets_the_limits_that_were_stated_and_no_more() {
+    let far = FarEnd::start(&["--anonymous", "--anonymous-time", "1s"]);
+    assert_eq!(far.token, None);
+    far.test(&["-t", "300ms", "--no-save"]).assert().success();
+    let long = far.test(&["-t", "5", "--no-save"]).assert().code(3);
+    let told = text_of(&long.get_output().stderr);
+    assert!(told.contains("1 s"), "{told}");
+}
+
+#[test]
+fn strangers_are_turned_away_where_only_the_token_counts() {
+    let far = FarEnd::start(&["--token-only"]);
+    let told = far
+        .test(&["-t", "300ms", "--no-save"])
+        .env_remove("LONGHAUL_TOKEN")
+        .assert()
+        .code(3);
+    let told = text_of(&told.get_output().stderr);
+    assert!(told.contains("token"), "{told}");
+}
+
+#[test]
+fn one_off_ends_by_itself_after_a_run() {
+    let far = FarEnd::start(&["--one-off"]);
+    far.test(&["-t", "300ms", "--no-save"]).assert().success();
+    assert_eq!(far.ended(), Some(0));
+}
+
+#[test]
+fn the_usual_signals_end_the_far_end_cleanly() {
+    use longhaul_sys::signal::{Signal, send};
+    for signal in [Signal::Interrupt, Signal::Terminate] {
+        let far = FarEnd::start(&[]);
+        send(far.child.id(), signal).expect("send a signal");
+        assert_eq!(far.ended(), Some(0), "{signal:?}");
+    }
+}
