@@ -7,7 +7,7 @@
 //!
 //! A link of a rate has no queue when an earlier one on the chain paces all traffic at that rate or
 //! a lower one. It then adds the time of each packet's own bytes and nothing else. Wrong by less
-//! than the time of the small packet where that follows close behind a large one.
+//! than two packets' time on the pacing link where a small packet follows close behind a large one.
 
 use super::link::nanos;
 use super::truth::Tally;
@@ -64,7 +64,10 @@ impl Travel {
             let wire = (per_byte * u128::from(bytes)) >> PER_BYTE_SHIFT;
             (self.fixed - before.fixed).saturating_add(wire as Nanos)
         };
-        let until = unit.until.saturating_add(time(shape.last_bytes(&unit)));
+        let mut until = unit.until.saturating_add(time(shape.last_bytes(&unit)));
+        if let Some(before_last) = unit.before_last() {
+            until = until.max(before_last.saturating_add(time(u64::from(shape.full))));
+        }
         let from = unit.from.saturating_add(time(shape.first_bytes(&unit)));
         Unit {
             from: from.min(until),

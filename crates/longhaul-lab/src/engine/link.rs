@@ -242,6 +242,7 @@ impl Link {
             bytes: shape.bytes(unit) + self.overhead * u64::from(unit.count),
             first_bytes: shape.first_bytes(unit) + self.overhead,
             last_bytes: shape.last_bytes(unit) + self.overhead,
+            before_last: unit.before_last(),
         }
     }
 
@@ -257,6 +258,7 @@ impl Link {
                 bytes: what.wire_bytes,
                 first_bytes: what.wire_bytes,
                 last_bytes: what.wire_bytes,
+                before_last: None,
             },
             Some(unit) => {
                 let shape = outlet.packets.get(unit.packet).shape;

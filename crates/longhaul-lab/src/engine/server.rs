@@ -28,6 +28,8 @@ pub(super) struct Load {
     pub bytes: u64,
     pub first_bytes: u64,
     pub last_bytes: u64,
+    /// When the segment before the last, of `first_bytes`, has arrived.
+    pub before_last: Option<Nanos>,
 }
 
 /// When the work is on the wire.
@@ -114,7 +116,12 @@ impl Server {
         self.remainder = work % self.rate_bps;
         let mut first = start.saturating_add(self.time_for(load.first_bytes));
         // The last segment cannot be out before it has come in.
-        self.hold_until(load.until.saturating_add(self.time_for(load.last_bytes)));
+        let last = self.time_for(load.last_bytes);
+        self.hold_until(load.until.saturating_add(last));
+        if let Some(before_last) = load.before_last {
+            let full = self.time_for(load.first_bytes);
+            self.hold_until(before_last.saturating_add(full).saturating_add(last));
+        }
         if let Some(tokens) = &mut self.tokens {
             let there = tokens.spend(load.bytes.saturating_mul(8), start, self.free);
             if there > self.free {
@@ -163,6 +170,7 @@ impl Server {
             bytes: rest,
             first_bytes: rest,
             last_bytes: 0,
+            before_last: None,
         });
         let first = if slot.first <= now {
             slot.first

@@ -1,6 +1,7 @@
 //! The engine in virtual time: no namespaces, no clock.
 
 mod bench;
+mod chain;
 mod change;
 mod control;
 mod garbage;

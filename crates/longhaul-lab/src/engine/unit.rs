@@ -26,6 +26,11 @@ impl Unit {
         self.from + (self.until - self.from) * u64::from(index) / steps
     }
 
+    /// When the segment before the last has arrived, which a short last one cannot overtake.
+    pub fn before_last(&self) -> Option<Nanos> {
+        (self.count > 1).then(|| self.arrival(self.count - 2))
+    }
+
     /// Takes the first `n` segments away; the caller sees to the reference of the new unit.
     pub fn take_front(&mut self, n: u16) -> Unit {
         debug_assert!(n <= self.count, "a unit holds its segments only");
