@@ -6,7 +6,6 @@
 
 use crate::Outcome;
 use crate::process;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -160,36 +159,48 @@ impl Bed {
     }
 }
 
+/// The congestion controls that namespaces may use.
+const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+
 /// Lets namespaces use [`CONGESTION_CONTROL`], and takes that back at the end.
+///
+/// The taking back is done by a process of its own, which waits for the end of a pipe from here:
+/// so it is done whatever ends this program.
 #[derive(Debug)]
 pub struct AllowedControl {
-    file: PathBuf,
-    before: String,
+    keeper: Option<Child>,
 }
 
 impl AllowedControl {
     pub fn new() -> Result<Self, String> {
-        let file = Path::new("/proc/sys/net/ipv4/tcp_allowed_congestion_control").to_owned();
-        let before = std::fs::read_to_string(&file)
-            .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-        let before = before.trim().to_owned();
-        if !before.split(' ').any(|name| name == CONGESTION_CONTROL) {
-            let with = format!("{before} {CONGESTION_CONTROL}");
-            std::fs::write(&file, with)
-                .map_err(|e| format!("cannot allow {CONGESTION_CONTROL} in namespaces: {e}"))?;
+        let before =
+            std::fs::read_to_string(ALLOWED).map_err(|e| format!("cannot read {ALLOWED}: {e}"))?;
+        let before = before.trim();
+        if before.split(' ').any(|name| name == CONGESTION_CONTROL) {
+            return Ok(AllowedControl { keeper: None });
         }
-        Ok(AllowedControl { file, before })
+        let restore = "cat >/dev/null; printf '%s' \"$0\" > \"$1\"";
+        let keeper = Command::new("setsid")
+            .args(["--wait", "sh", "-c", restore, before, ALLOWED])
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot start the keeper of {ALLOWED}: {e}"))?;
+        std::fs::write(ALLOWED, format!("{before} {CONGESTION_CONTROL}"))
+            .map_err(|e| format!("cannot allow {CONGESTION_CONTROL} in namespaces: {e}"))?;
+        Ok(AllowedControl {
+            keeper: Some(keeper),
+        })
     }
 }
 
 impl Drop for AllowedControl {
     fn drop(&mut self) {
-        if let Err(e) = std::fs::write(&self.file, &self.before) {
-            eprintln!(
-                "cannot write `{}` back to {}: {e}",
-                self.before,
-                self.file.display()
-            );
+        let Some(keeper) = &mut self.keeper else {
+            return;
+        };
+        drop(keeper.stdin.take());
+        if process::wait(keeper, LIMIT).is_err() {
+            eprintln!("{ALLOWED} could not be written back");
         }
     }
 }

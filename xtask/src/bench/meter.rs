@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Name of a group, before the number of the process that made it.
+const GROUP: &str = "longhaul-bench-";
+
 /// An accounting group of the kernel; goes with everything in it when dropped.
 #[derive(Debug)]
 pub struct Group {
@@ -26,12 +29,13 @@ enum Usage {
 
 impl Group {
     pub fn new() -> Result<Self, String> {
-        let name = format!("longhaul-bench-{}", std::process::id());
+        let name = format!("{GROUP}{}", std::process::id());
         let (base, usage) = if Path::new("/sys/fs/cgroup/cpuacct").is_dir() {
             ("/sys/fs/cgroup/cpuacct", Usage::First)
         } else {
             ("/sys/fs/cgroup", Usage::Second)
         };
+        clear_abandoned(Path::new(base));
         let folder = Path::new(base).join(name);
         std::fs::create_dir_all(&folder)
             .map_err(|e| format!("cannot make the accounting group {}: {e}", folder.display()))?;
@@ -107,6 +111,18 @@ impl Drop for Group {
             "the accounting group {} could not be removed",
             self.folder.display()
         );
+    }
+}
+
+/// Removes the groups of benches that were killed; one that still has members stays.
+fn clear_abandoned(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(GROUP));
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // Not empty: somebody still runs in it, and the kernel refuses.
+            let _ = std::fs::remove_dir(entry.path());
+        }
     }
 }
 
