@@ -65,7 +65,7 @@ impl Travel {
             (self.fixed - before.fixed).saturating_add(wire as Nanos)
         };
         let mut until = unit.until.saturating_add(time(shape.last_bytes(&unit)));
-        if let Some(before_last) = unit.before_last() {
+        if let Some(before_last) = unit.before_last(shape) {
             until = until.max(before_last.saturating_add(time(u64::from(shape.full))));
         }
         let from = unit.from.saturating_add(time(shape.first_bytes(&unit)));

@@ -242,7 +242,7 @@ impl Link {
             bytes: shape.bytes(unit) + self.overhead * u64::from(unit.count),
             first_bytes: shape.first_bytes(unit) + self.overhead,
             last_bytes: shape.last_bytes(unit) + self.overhead,
-            before_last: unit.before_last(),
+            before_last: unit.before_last(shape),
         }
     }
 

@@ -130,8 +130,9 @@ impl Packets {
         if n == 0 {
             return None;
         }
-        self.slots[unit.packet as usize].references += 1;
-        Some(unit.take_front(n))
+        let packet = &mut self.slots[unit.packet as usize];
+        packet.references += 1;
+        Some(unit.take_front(n, &packet.shape))
     }
 
     /// Gives one unit's reference back.

@@ -2,7 +2,7 @@
 //!
 //! A super-packet (TSO, USO) stays one unit while nothing happens to it; loss, a full queue, a
 //! policer or the quantum of a slow link cut it between two segments. Times are those at which the
-//! first and the last segment have fully arrived; the segments between are evenly spaced.
+//! first and the last segment have fully arrived.
 
 use super::Nanos;
 
@@ -17,30 +17,32 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// When the segment `index` (0 is this unit's first) has arrived.
-    pub fn arrival(&self, index: u16) -> Nanos {
-        let steps = u64::from(self.count.saturating_sub(1));
-        if steps == 0 || self.from == self.until {
+    /// When the segment `index` (0 is this unit's first) has arrived. What lies between the first
+    /// and the last is spaced by bytes, as a wire spaces it.
+    pub fn arrival(&self, index: u16, shape: &Shape) -> Nanos {
+        let index = u64::from(index);
+        let after = u64::from(self.count.saturating_sub(1));
+        if index >= after || self.from == self.until {
             return self.until;
         }
-        self.from + (self.until - self.from) * u64::from(index) / steps
+        let full = u64::from(shape.full);
+        let all = (after - 1) * full + shape.last_bytes(self);
+        let part = u128::from(self.until - self.from) * u128::from(index * full);
+        self.from + (part / u128::from(all.max(1))) as u64
     }
 
     /// When the segment before the last has arrived, which a short last one cannot overtake.
-    pub fn before_last(&self) -> Option<Nanos> {
-        (self.count > 1).then(|| self.arrival(self.count - 2))
+    pub fn before_last(&self, shape: &Shape) -> Option<Nanos> {
+        (self.count > 1).then(|| self.arrival(self.count - 2, shape))
     }
 
     /// Takes the first `n` segments away; the caller sees to the reference of the new unit.
-    pub fn take_front(&mut self, n: u16) -> Unit {
+    pub fn take_front(&mut self, n: u16, shape: &Shape) -> Unit {
         debug_assert!(n <= self.count, "a unit holds its segments only");
         let mut front = Unit { count: n, ..*self };
-        if n > 0 {
-            front.until = self.arrival(n - 1);
-        }
-        if n < self.count {
-            self.from = self.arrival(n);
-        }
+        let (end, next) = (n.saturating_sub(1), n.min(self.count.saturating_sub(1)));
+        front.until = self.arrival(end, shape);
+        self.from = self.arrival(next, shape);
         if front.count == 1 {
             front.from = front.until;
         }
