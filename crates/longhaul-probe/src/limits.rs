@@ -242,7 +242,7 @@ mod tests {
             ("bytes", |p| p.stop = Stop::Bytes(0)),
             ("blocks", |p| p.stop = Stop::Blocks(0)),
             ("send_buffer_bytes", |p| {
-                p.send_buffer_bytes = Some(u64::MAX)
+                p.send_buffer_bytes = Some(u64::MAX);
             }),
             ("receive_buffer_bytes", |p| p.receive_buffer_bytes = Some(0)),
             ("write_bytes", |p| p.write_bytes = Some(0)),
@@ -252,7 +252,7 @@ mod tests {
             ("interval_us", |p| p.interval_us = 0),
             ("warm_up_us", |p| p.warm_up_us = Some(10_000_000)),
             ("congestion_control", |p| {
-                p.congestion_control = Some("no such\0name".into())
+                p.congestion_control = Some("no such\0name".into());
             }),
             ("udp rate_bps", |p| {
                 p.transport = Transport::Udp { rate_bps: 0 }

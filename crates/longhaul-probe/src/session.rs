@@ -262,7 +262,6 @@ impl Session {
     fn take(&mut self, now: Duration, input: Input) {
         match input {
             Input::Start => self.greet(),
-            Input::Heard => {}
             Input::Message(Message::Bye(bye)) => self.on_bye(bye),
             Input::Message(message) => self.on_message(now, message),
             Input::Admitted(accept) => self.on_admitted(now, accept),
@@ -280,7 +279,7 @@ impl Session {
                 step: self.state,
                 what,
             }),
-            Input::Tick => {}
+            Input::Heard | Input::Tick => {}
         }
     }
 

@@ -1,13 +1,14 @@
 //! Properties of the wire: what was framed comes out again however it is cut, and what is no
 //! frame neither panics nor takes memory beyond the limit.
 
-use longhaul_model::report::v1::observation::{Sample, StreamEnd};
+use longhaul_model::report::v1::observation::{End, Sample, StreamEnd};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
 use longhaul_model::report::v1::{Caveat, Party};
+use longhaul_probe::session::{Event, State};
 use longhaul_probe::wire::{
     Accept, AnonymousLimits, Bye, DATA_STREAM, Decoder, EndResult, Hello, Interval,
-    MOST_FRAME_BYTES, Message, Nonce, Ping, Pong, Preamble, Prepare, Proof, Propose, StreamResult,
-    Versions, Welcome, WireError, encode,
+    MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Ping, Pong, Preamble, Prepare, Proof,
+    Propose, StreamResult, Versions, Welcome, WireError, encode,
 };
 use proptest::prelude::*;
 
@@ -138,7 +139,7 @@ fn large() -> impl Strategy<Value = Message> {
         }),
         (any::<bool>(), text()).prop_map(|(forward, told)| {
             let caveats = vec![Caveat::new("told", told)];
-            let end = Default::default();
+            let end = End::default();
             Message::End(Box::new(EndResult {
                 forward,
                 end,
@@ -229,7 +230,7 @@ fn lengths_over_the_limit_are_refused_at_once() {
 
 #[test]
 fn deep_nesting_is_an_error_and_not_a_full_stack() {
-    let body = [b'['; 60_000];
+    let body = vec![b'['; 60_000];
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
     let error = Decoder::new(MOST_FRAME_BYTES).next(&mut frame.as_slice());
@@ -261,5 +262,36 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
         assert_eq!(frame, [length.as_slice(), body.as_bytes()].concat());
         let document = include_str!("../../../docs/protocol.md");
         assert!(document.contains(body), "docs/protocol.md shows {body}");
+    }
+}
+
+#[test]
+fn the_document_lists_every_message_and_every_state() {
+    let document = include_str!("../../../docs/protocol.md");
+    for event in Event::ALL.map(|event| format!("{event:?}").to_lowercase()) {
+        let local = [
+            "admitted",
+            "streamsopen",
+            "timed",
+            "engineready",
+            "starttime",
+            "allsent",
+            "alldrained",
+            "ending",
+        ];
+        let listed = document.contains(&format!("| `{event}` |"));
+        assert!(listed || local.contains(&event.as_str()), "message {event}");
+    }
+    for state in State::ALL {
+        assert!(
+            document.contains(&format!("| `{state:?}` |")),
+            "state {state:?}"
+        );
+    }
+    for (name, value) in [("64 KiB", MOST_FRAME_BYTES), ("4 MiB", MOST_RESULT_BYTES)] {
+        assert!(
+            document.contains(&format!("{name} ({value} bytes)")),
+            "{name}"
+        );
     }
 }

@@ -26,8 +26,8 @@ const BREATH: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Accepts until the service stops.
-pub(super) fn accept<'scope, 'env>(
-    service: &'scope Service<'env>,
+pub(super) fn accept<'scope>(
+    service: &'scope Service<'_>,
     port: &'scope Port,
     scope: &'scope Scope<'scope, '_>,
 ) {
@@ -60,8 +60,8 @@ fn trouble(service: &Service<'_>, tried: &'static str, error: &io::Error) {
     (service.log)(ServeEvent::Trouble { tried, why });
 }
 
-fn receive<'scope, 'env>(
-    service: &'scope Service<'env>,
+fn receive<'scope>(
+    service: &'scope Service<'_>,
     port: &'scope Port,
     scope: &'scope Scope<'scope, '_>,
     (stream, peer): (TcpStream, SocketAddr),

@@ -155,9 +155,10 @@ impl<'a> ResponderHooks<'a> {
         };
         let mut sockets = Sockets::default();
         for (preamble, socket) in std::mem::take(&mut run.open).into_values() {
-            match preamble.forward {
-                true => sockets.forward.push(socket),
-                false => sockets.reverse.push(socket),
+            if preamble.forward {
+                sockets.forward.push(socket);
+            } else {
+                sockets.reverse.push(socket);
             }
         }
         let setup = EngineSetup {
@@ -172,9 +173,10 @@ impl<'a> ResponderHooks<'a> {
 
 /// What the stream is at this end.
 fn flow(preamble: &Preamble) -> Flow {
-    match preamble.forward {
-        true => Flow::Receiver,
-        false => Flow::Sender,
+    if preamble.forward {
+        Flow::Receiver
+    } else {
+        Flow::Sender
     }
 }
 

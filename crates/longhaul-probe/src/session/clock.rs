@@ -29,6 +29,7 @@ impl ClockReading {
         }
     }
 
+    #[must_use]
     pub fn better(self, other: Option<ClockReading>) -> ClockReading {
         match other {
             Some(other) if other.rtt <= self.rtt => other,

@@ -73,6 +73,10 @@ pub enum Event {
 }
 
 /// The protocol. `None`: illegal, the session ends as a violation.
+#[expect(
+    clippy::match_same_arms,
+    reason = "one line for each legal step, in the order of a session"
+)]
 pub fn next(role: Role, state: State, event: Event) -> Option<State> {
     use Event::{
         Accept, Admitted, AllDrained, AllSent, Drained, End, Ending, EngineReady, Go, Hello,
@@ -89,20 +93,28 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
         (_, _, Ending) => Closed,
 
         (_, Greeting, Hello) => Proving,
-        (R, Proving, Proof) | (I, Proving, Welcome) | (R, Negotiating, Propose) => Negotiating,
-        (R, Negotiating, Admitted) | (I, Negotiating, Accept) | (I, Opening, StreamsOpen) => {
-            Opening
-        }
-        (R, Opening, StreamsOpen) | (I, Opening, Opened) => Timing,
-        (R, Timing, Ping) | (I, Timing, Pong) => Timing,
-        (R, Timing, Prepare) | (I, Timing, Timed) => Ready,
-        (_, Ready, EngineReady | Interval) | (I, Ready, Prepared) => Ready,
-        (R, Ready, Go) | (I, Ready, StartTime) => Running,
+        (R, Proving, Proof) => Negotiating,
+        (I, Proving, Welcome) => Negotiating,
+        (R, Negotiating, Propose) => Negotiating,
+        (R, Negotiating, Admitted) => Opening,
+        (I, Negotiating, Accept) => Opening,
+        (I, Opening, StreamsOpen) => Opening,
+        (R, Opening, StreamsOpen) => Timing,
+        (I, Opening, Opened) => Timing,
+        (R, Timing, Ping) => Timing,
+        (I, Timing, Pong) => Timing,
+        (R, Timing, Prepare) => Ready,
+        (I, Timing, Timed) => Ready,
+        (I, Ready, Prepared) => Ready,
+        (_, Ready, EngineReady | Interval) => Ready,
+        (R, Ready, Go) => Running,
+        (I, Ready, StartTime) => Running,
         (_, Running, Sent | Interval) => Running,
         (_, Running, AllSent) => Draining,
         (_, Draining, Drained | Interval) => Draining,
         (_, Draining, AllDrained) => Exchanging,
-        (I, Exchanging, Stream | End) | (_, Exchanging, Interval) => Exchanging,
+        (_, Exchanging, Interval) => Exchanging,
+        (I, Exchanging, Stream | End) => Exchanging,
         _ => return None,
     })
 }

@@ -32,9 +32,10 @@ pub(super) fn open(
     };
     let mut both = Sockets::default();
     for (preamble, socket) in wanted.iter().zip(sockets) {
-        match preamble.forward {
-            true => both.forward.push(socket),
-            false => both.reverse.push(socket),
+        if preamble.forward {
+            both.forward.push(socket);
+        } else {
+            both.reverse.push(socket);
         }
     }
     Ok(both)
@@ -56,9 +57,10 @@ fn preambles(plan: &Plan, nonce: Nonce) -> Vec<Preamble> {
 }
 
 fn flow(preamble: &Preamble) -> Flow {
-    match preamble.forward {
-        true => Flow::Sender,
-        false => Flow::Receiver,
+    if preamble.forward {
+        Flow::Sender
+    } else {
+        Flow::Receiver
     }
 }
 

@@ -160,7 +160,9 @@ impl FakePeer {
         }));
         peer.hear_until(|message| matches!(message, Message::Prepared));
         peer.say(&Message::Go);
-        stream.write_all(&[0; 1 << 16]).expect("the far end reads");
+        stream
+            .write_all(&vec![0; 1 << 16])
+            .expect("the far end reads");
         peer.hear_until(
             |message| matches!(message, Message::Interval(i) if i.received_bytes > Some(0)),
         );

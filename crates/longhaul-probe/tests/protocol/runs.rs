@@ -184,7 +184,7 @@ fn progress_is_told_while_payload_flows_with_the_far_ends_count() {
     };
     let mut seen = Vec::new();
     throughput::run(&far.target(), &plan, &mut |progress| {
-        seen.push(progress.clone())
+        seen.push(progress.clone());
     })
     .expect("a run");
     let states: Vec<State> = seen.iter().map(|p| p.state).collect();
