@@ -5,7 +5,7 @@
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
 //! - [`demo`]: the README's two commands on the record's own path
-//! - [`bench`]: the tables of docs/benchmarks.md
+//! - [`mod@bench`]: the tables of docs/benchmarks.md
 //! - [`tree`], [`process`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]

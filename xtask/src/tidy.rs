@@ -76,7 +76,7 @@ const RUST_RULES: &[RustRule] = &[
     form::serde_stays_in_the_formats,
     form::crate_roots_forbid_unsafe,
     form::modules_say_what_they_answer,
-    form::analysis_names_source_and_error,
+    form::analysis_says_what_it_rests_on,
     form::nothing_is_left_for_later,
     words::modules_have_a_subject,
     words::identifiers_use_the_vocabulary,

@@ -126,13 +126,28 @@ pub fn modules_say_what_they_answer(file: &File, source: &Source) -> Vec<Breach>
     )]
 }
 
-/// A method says where it comes from and when it is wrong.
-pub fn analysis_names_source_and_error(file: &File, source: &Source) -> Vec<Breach> {
-    let is_method = file.path.starts_with("crates/longhaul-analysis/src/")
-        && !file.path.ends_with("/lib.rs")
-        && !file.is_test()
-        && !only_lists_modules(source);
-    if !is_method {
+const ANALYSIS: &str = "crates/longhaul-analysis/src/";
+/// A cause says how one would know it and how one would not.
+const OF_A_CAUSE: &[&str] = &[
+    "We would see:",
+    "Refuted by:",
+    "Needs:",
+    "To do:",
+    "Wrong when:",
+];
+/// A method says what its numbers are and when they are wrong …
+const OF_A_METHOD: &[&str] = &["Units:", "Wrong when:"];
+/// … and should say where it comes from and how far it is off.
+const BETTER_OF_A_METHOD: &[&str] = &["Source:", "Error:"];
+/// Tells of a result, and finds none.
+const NO_METHOD: &[&str] = &["throughput/words.rs"];
+
+/// Whoever doubts a number finds in the file's header what it rests on.
+pub fn analysis_says_what_it_rests_on(file: &File, source: &Source) -> Vec<Breach> {
+    let Some(inner) = file.path.strip_prefix(ANALYSIS) else {
+        return vec![];
+    };
+    if file.is_test() || NO_METHOD.contains(&inner) {
         return vec![];
     }
     let header: Vec<&str> = source
@@ -141,27 +156,26 @@ pub fn analysis_names_source_and_error(file: &File, source: &Source) -> Vec<Brea
         .map(String::as_str)
         .take_while(|line| line.starts_with("//!"))
         .collect();
-    ["Source:", "Units:", "Error:", "Wrong when:"]
-        .iter()
-        .filter(|label| !header.iter().any(|line| line.contains(**label)))
-        .map(|label| {
-            let why = format!(
-                "the header lacks `{label}`; a method says source, units, error, when wrong"
-            );
-            Breach::error(&file.path, 1, "method-header", why)
-        })
-        .collect()
-}
-
-/// The root of a folder of methods has none of its own.
-fn only_lists_modules(source: &Source) -> bool {
-    let has_function = source
-        .numbered()
-        .any(|(_, line)| identifiers(line).any(|(_, w)| w == "fn"));
-    let has_modules = source
-        .numbered()
-        .any(|(_, line)| line.trim_start().starts_with("pub mod "));
-    has_modules && !has_function
+    let missing = |labels: &'static [&'static str]| {
+        let lacks = |label: &&&str| !header.iter().any(|line| line.contains(**label));
+        labels
+            .iter()
+            .filter(lacks)
+            .map(|label| format!("the header does not say `{label}`"))
+    };
+    match inner.split_once('/').map(|(folder, _)| folder) {
+        Some("diagnose") => missing(OF_A_CAUSE)
+            .map(|why| Breach::error(&file.path, 1, "cause-header", why))
+            .collect(),
+        Some("limit" | "stats" | "throughput") => missing(OF_A_METHOD)
+            .map(|why| Breach::error(&file.path, 1, "method-header", why))
+            .chain(
+                missing(BETTER_OF_A_METHOD)
+                    .map(|why| Breach::warning(&file.path, 1, "method-header", why)),
+            )
+            .collect(),
+        _ => vec![],
+    }
 }
 
 /// What is not done is an issue, not a comment; a lint that is wrong here says why.

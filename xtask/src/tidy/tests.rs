@@ -88,9 +88,14 @@ fn a_rule_names_the_line_that_breaks_it() {
             vec![(1, "unsafe")],
         ),
         (
-            "crates/longhaul-analysis/src/ramp.rs",
-            "//! Q?\n//! Source: s\n//! Units: u\n//! Wrong when: w",
+            "crates/longhaul-analysis/src/stats/mean.rs",
+            "//! Q?\n//! Source: s\n//! Error: e. Wrong when: w",
             vec![(1, "method-header")],
+        ),
+        (
+            "crates/longhaul-analysis/src/diagnose/cause.rs",
+            "//! Q?\n//! We would see: a. Refuted by: b.\n//! Needs: c. Wrong when: d",
+            vec![(1, "cause-header")],
         ),
         (
             "crates/longhaul-model/src/report/v1/plan.rs",

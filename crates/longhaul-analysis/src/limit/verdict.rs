@@ -4,6 +4,7 @@
 //! before its rate could settle is limited by its ramp, whatever its intervals show.
 //!
 //! Source: rules of facts on attribution; the shortness of 20 round trips from the same.
+//! Units: shares of bytes, microseconds. Error: the share that speaks for another limiter.
 //! Wrong when: the run is nearly all `unknown`; then that is what is said.
 
 use super::attribute::{Shares, attribute};

@@ -2,6 +2,7 @@
 //!
 //! Median absolute deviation, scaled by 1.4826 so that it equals the standard deviation of normal
 //! values (Hampel 1974); running medians (Tukey 1977). Units: those of the values.
+//! Wrong when: half of the values or more are wild.
 
 use super::quantile::median;
 

@@ -2,7 +2,10 @@
 //!
 //! Sums over the streams' last counts; per-stream lines for the table. Packets sent are the
 //! sender's, packets received the receiver's, acknowledgements of each included (`tcpi_segs_out`,
-//! `tcpi_segs_in`). Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
+//! `tcpi_segs_in`).
+//!
+//! Units: bytes, segments, microseconds per 10^9 bytes.
+//! Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
 
 use longhaul_model::report::v1::analysis::{StreamTotals, Totals};
 use longhaul_model::report::v1::observation::{End, Observation, Stream, StreamEnd, Tcp, Udp};
