@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p longhaul-probe --example loopback -- [SECONDS] [STREAMS…]` prints goodput and
 //! CPU seconds per 10^9 bytes of both ends together, for each mode and number of streams.
-//! Options: `--affinity-off`, `--congestion-control NAME`, `--only COLUMN` (copy, zero, wire, wirecopy).
+//! Options: `--affinity-off`, `--congestion-control NAME`, `--only MODE` (copy, zero, wire, wirecopy),
+//! `--read-bytes N`, `--write-bytes N`, `--send-buffer N`.
 
 use longhaul_model::report::v1::plan::{Affinity, Mode, Plan, Stop};
 use longhaul_probe::engine::{
@@ -31,6 +32,9 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--affinity-off" => plan.affinity = Affinity::Off,
             "--congestion-control" => plan.congestion_control = arguments.next(),
             "--only" => only = arguments.next(),
+            "--read-bytes" => plan.read_bytes = Some(bytes(arguments.next())?),
+            "--write-bytes" => plan.write_bytes = Some(bytes(arguments.next())?),
+            "--send-buffer" => plan.send_buffer_bytes = Some(bytes(arguments.next())?),
             number => numbers.push(number.parse::<f64>()?),
         }
     }
@@ -47,6 +51,10 @@ fn options() -> Result<Options, Box<dyn Error>> {
         plan,
         only,
     })
+}
+
+fn bytes(argument: Option<String>) -> Result<u64, Box<dyn Error>> {
+    Ok(argument.ok_or("a number of bytes is missing")?.parse()?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -284,6 +284,7 @@ fn micros_u32_at(raw: &[u8], offset: usize) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
@@ -340,5 +341,12 @@ mod tests {
         let info = read(&stream).expect("TCP_INFO");
         assert!(info.cwnd_segments > 0 && info.send_mss_bytes > 0);
         assert_eq!(info.ssthresh_segments, None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_of_any_length_parse_or_are_refused(raw in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(parse(&raw).is_some(), raw.len() >= LEAST_BYTES);
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! What one end says of its host: facts once, counters as what they grew by during the run.
 
 use super::run::Shared;
+use super::sockets::Addresses;
 use longhaul_model::report::v1::observation::{Core, End, Host, Interface};
 use longhaul_sys::cycles::Cycles;
 use longhaul_sys::host::protocol::{self, Counters};
 use longhaul_sys::host::{self, interface, sysctl};
 use longhaul_sys::thread::{self, ProcessTimes};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// Settings that bear on TCP and have no field of their own.
 const SETTINGS: [&str; 11] = [
@@ -48,7 +48,7 @@ fn interface_counters(name: Option<&str>) -> Counters {
 }
 
 /// The interface that the streams use, by the first stream's addresses.
-pub(super) fn interface_of(addresses: (Option<SocketAddr>, Option<SocketAddr>)) -> Option<String> {
+pub(super) fn interface_of(addresses: Addresses) -> Option<String> {
     let (local, peer) = (addresses.0?, addresses.1?);
     interface::between(local.ip(), peer.ip())
 }

@@ -32,6 +32,7 @@ pub(super) struct TcpReceiver<'a> {
 impl TcpReceiver<'_> {
     /// Reads to the end of the stream, to an error, or until the run is stopped.
     pub fn run(mut self) -> io::Result<()> {
+        let began_ns = self.meter.now_ns();
         let mut pace = self
             .choice
             .read_rate
@@ -53,7 +54,14 @@ impl TcpReceiver<'_> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.meter.waited(),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let reset = error.kind() == io::ErrorKind::ConnectionReset;
+                    let elapsed_ns = self.clock.now_ns().saturating_sub(began_ns);
+                    if reset && self.stop.is_spent(elapsed_ns) {
+                        break;
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(())

@@ -49,7 +49,7 @@ fn stream_end(
     outcome: &Outcome,
     samples: Vec<Sample>,
 ) -> StreamEnd {
-    let (local, peer) = stream.socket.addresses();
+    let (local, peer) = stream.addresses;
     let plan = &shared.spec.plan;
     let asked_send = plan.send_buffer_bytes.or(shared
         .choice

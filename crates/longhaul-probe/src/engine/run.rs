@@ -4,7 +4,7 @@ use super::choice::Choice;
 use super::counters::{Counters, RunClock};
 use super::end::{self, Baseline};
 use super::series::Series;
-use super::sockets::DataSocket;
+use super::sockets::{Addresses, DataSocket};
 use super::stop::StopRule;
 use super::worker::{self, Outcome};
 use super::{EndResult, EndSpec, EngineError, Progress, Role};
@@ -31,6 +31,8 @@ const SPACING_LEAST: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct StreamState {
     pub socket: DataSocket,
+    /// Taken at the start: a connection that was reset no longer knows them.
+    pub addresses: Addresses,
     pub counters: Counters,
     pub latest: Latest,
     pub outcome: Mutex<Outcome>,
@@ -166,6 +168,7 @@ impl EndRun {
             .and_then(|socket| end::interface_of(socket.addresses()));
         let running = sockets.len();
         let streams = sockets.into_iter().map(|socket| StreamState {
+            addresses: socket.addresses(),
             socket,
             counters: Counters::default(),
             latest: Latest::new(),
@@ -229,7 +232,10 @@ impl EndRun {
         if state.went.is_some() {
             return;
         }
-        self.shared.stop.begin(self.shared.clock().now_ns());
+        if self.shared.spec.role == Role::Sender {
+            // A receiver takes what was sent in time, however late it comes.
+            self.shared.stop.begin(self.shared.clock().now_ns());
+        }
         state.baseline = Some(baseline);
         state.went = Some(Instant::now());
         drop(state);

@@ -24,12 +24,18 @@ pub enum DataSocket {
     Udp(UdpSocket),
 }
 
+/// Local and peer address; IPv4 inside IPv6 as what it is.
+pub(super) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
+
 impl DataSocket {
-    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
-        match self {
-            DataSocket::Tcp(stream) => (stream.local_addr().ok(), stream.peer_addr().ok()),
-            DataSocket::Udp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
-        }
+    pub(super) fn addresses(&self) -> Addresses {
+        let (local, peer) = match self {
+            DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
+            DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
+        };
+        let plain =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        (local.ok().map(plain), peer.ok().map(plain))
     }
 }
 

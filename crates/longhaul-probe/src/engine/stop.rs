@@ -59,6 +59,15 @@ impl StopRule {
         !matches!(self.asked, Stop::TimeUs(_))
     }
 
+    /// A sender by time has had (nearly) all of it: a reset now is its way of leaving, since it
+    /// throws away what it had not sent.
+    pub fn is_spent(&self, elapsed_ns: u64) -> bool {
+        match self.asked {
+            Stop::TimeUs(micros) => elapsed_ns >= micros.saturating_mul(950),
+            Stop::Bytes(_) | Stop::Blocks(_) => false,
+        }
+    }
+
     /// Takes up to `blocks` blocks of `block_bytes` from what is left, in bytes; 0: nothing is left.
     pub fn claim(&self, block_bytes: usize, blocks: usize) -> usize {
         let most = block_bytes * blocks;

@@ -240,6 +240,22 @@ fn a_stream_that_is_reset_says_so_and_the_others_go_on() {
 }
 
 #[test]
+fn a_sender_that_leaves_when_its_time_is_up_is_no_error_to_the_receiver() {
+    let plan = plan(1, Stop::TimeUs(200_000));
+    let (near, far) = tcp_pairs(&plan).remove(0);
+    let sender = start(Role::Sender, &plan, vec![DataSocket::Tcp(near)]);
+    let receiver = start(Role::Receiver, &plan, vec![DataSocket::Tcp(far)]);
+    receiver.go();
+    sender.go();
+    assert!(sender.wait(SOON));
+    sender.end();
+    assert!(receiver.wait(SOON));
+    let result = receiver.end();
+    assert_eq!(result.streams[0].error, None);
+    assert!(result.streams[0].peer.is_some());
+}
+
+#[test]
 fn samples_tell_the_beginning_and_the_end_with_tcp_info_and_clocks() {
     let (sender, receiver) = run(&plan(2, Stop::TimeUs(300_000)));
     for (result, moved) in [(&sender, sender.end.bytes), (&receiver, receiver.end.bytes)] {

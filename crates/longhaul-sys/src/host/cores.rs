@@ -49,6 +49,7 @@ fn time(ticks: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_sum_line_and_the_rest_are_passed_over() {
@@ -65,5 +66,12 @@ mod tests {
     #[test]
     fn this_machine_has_a_core() {
         assert!(!read().expect("/proc/stat").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_fail(text in "(cpu[0-9]{0,3}( [0-9]{0,22}){0,12}\n|.{0,40}\n){0,6}") {
+            parse(&text);
+        }
     }
 }

@@ -175,6 +175,7 @@ pub fn parse_counters(text: &str, name: &str) -> Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn loopback_holds_its_address_and_has_an_mtu_but_no_speed() {
@@ -203,5 +204,12 @@ mod tests {
         .into();
         assert_eq!(parse_counters(text, "eth0"), expect);
         assert_eq!(parse_counters(text, "eth1"), Counters::new());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_fail(text in "( *e:( *[0-9]{0,22}){0,18}\n|.{0,40}\n){0,6}") {
+            prop_assert!(parse_counters(&text, "e").len() <= 16);
+        }
     }
 }

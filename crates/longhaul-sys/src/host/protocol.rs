@@ -59,6 +59,7 @@ pub fn growth(before: &Counters, after: &Counters) -> Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn names_stand_over_their_values() {
@@ -81,5 +82,13 @@ mod tests {
         let counters = read().expect("/proc");
         assert!(counters.contains_key("Tcp.RetransSegs"));
         assert!(counters.contains_key("TcpExt.TCPTimeouts"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_fail(text in "([A-Z]{1,2}:( -?[a-z0-9]{0,22}){0,6}\n|.{0,40}\n){0,8}") {
+            let counters = parse(&text);
+            prop_assert!(growth(&counters, &counters).is_empty());
+        }
     }
 }
