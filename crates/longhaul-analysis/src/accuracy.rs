@@ -5,14 +5,18 @@
 //! cases whose 95 % interval holds the truth.
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
+mod policed;
 mod rng;
 mod series;
 
+use crate::limit::scene::Scene;
 use crate::limit::shaper;
 use crate::stats::quantile::{quantile, sorted};
 use crate::throughput::goodput::goodput;
 use crate::throughput::ramp;
 use crate::throughput::timeline::Arrivals;
+use longhaul_model::report::v1::plan::Plan;
+use policed::LossCase;
 use rng::Rng;
 use series::{BucketCase, RateCase};
 
@@ -20,6 +24,8 @@ use series::{BucketCase, RateCase};
 const STEP_US: u64 = 100_000;
 /// Cases in each row.
 const CASES: usize = 400;
+/// Cases in rows that need a whole transfer each.
+const TRANSFERS: usize = 120;
 
 /// The errors of one method over many cases.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +58,35 @@ pub fn rows(seed: u64) -> Vec<Row> {
     ];
     rows.extend(buckets(&mut Rng::new(seed ^ 4)));
     rows.push(false_buckets(&mut Rng::new(seed ^ 5)));
+    rows.push(policers(
+        "policer rate",
+        &mut Rng::new(seed ^ 6),
+        LossCase::policed,
+    ));
+    rows.push(policers(
+        "policer, random loss instead",
+        &mut Rng::new(seed ^ 7),
+        LossCase::random,
+    ));
     rows
+}
+
+/// Error of the policed rate; where there is no policer, every answer is an error.
+fn policers(method: &'static str, rng: &mut Rng, draw: fn(&mut Rng) -> LossCase) -> Row {
+    let plan = Plan::default();
+    let mut errors = Vec::new();
+    for _ in 0..TRANSFERS {
+        let case = draw(rng);
+        let found = Scene::of(&plan, &case.observation).policed;
+        errors.extend(found.map(|p| {
+            case.rate_bps
+                .map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs())
+        }));
+    }
+    Row {
+        cases: TRANSFERS,
+        ..row(method, errors)
+    }
 }
 
 /// Error of the goodput and coverage of its interval, with ramps of 0 to 15 samples and some dips.
@@ -131,13 +165,19 @@ fn row(method: &'static str, errors: Vec<f64>) -> Row {
 mod tests {
     use super::*;
 
+    fn shared() -> &'static [Row] {
+        static ROWS: std::sync::OnceLock<Vec<Row>> = std::sync::OnceLock::new();
+        ROWS.get_or_init(|| rows(1))
+    }
+
     fn find(method: &str) -> Row {
-        rows(1).into_iter().find(|r| r.method == method).unwrap()
+        let row = shared().iter().find(|r| r.method == method);
+        row.unwrap().clone()
     }
 
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_promise() {
-        for row in rows(1).iter().filter(|r| r.coverage_ratio.is_some()) {
+        for row in shared().iter().filter(|r| r.coverage_ratio.is_some()) {
             let coverage = row.coverage_ratio.unwrap();
             assert!((0.90..=0.995).contains(&coverage), "{row:?}");
             assert!(row.median_error_ratio < 0.02, "{row:?}");
@@ -167,7 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn policers_are_told_from_random_loss() {
+        let found = find("policer rate");
+        assert!(found.answered * 100 >= found.cases * 80, "{found:?}");
+        assert!(found.median_error_ratio < 0.15, "{found:?}");
+        let false_ones = find("policer, random loss instead");
+        assert!(
+            false_ones.answered * 100 <= false_ones.cases * 2,
+            "{false_ones:?}"
+        );
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_rows() {
-        assert_eq!(rows(7), rows(7));
+        assert_eq!(rows(1), shared());
     }
 }

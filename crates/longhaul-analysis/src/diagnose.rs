@@ -136,6 +136,16 @@ impl Case<'_> {
         Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
     }
 
+    /// The command that measures again with these options.
+    fn again(&self, options: &str) -> String {
+        let far = if self.scene.observation.forward {
+            self.receiver()
+        } else {
+            self.sender()
+        };
+        format!("longhaul test {} {options}", host_name(&far.host, "HOST"))
+    }
+
     /// `; behind it comes …` or that it is not known.
     fn behind(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(

@@ -177,12 +177,7 @@ fn a_fault_never_looks_healthy_and_a_clean_path_always_does() {
                 .findings
                 .iter()
                 .any(|f| f.cause == "healthy");
-            let queue_only = name == "deep queue";
-            assert_eq!(
-                healthy,
-                name == "clean path" || queue_only,
-                "{name} at {rtt_ms} ms"
-            );
+            assert_eq!(healthy, name == "clean path", "{name} at {rtt_ms} ms");
         }
     }
 }

@@ -94,7 +94,7 @@ fn advices(case: &Case, window: u64, most: u64) -> Vec<Advice> {
         .clamp(2, 64)
         .saturating_mul(case.streams());
     all.push(Advice {
-        command: Some(format!("longhaul test -P {streams} …")),
+        command: Some(case.again(&format!("-P {streams}"))),
         ..advice(
             "initiator",
             format!("Without touching the hosts: {streams} streams have the same window together"),

@@ -40,7 +40,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
     found.advice.push(advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
     found.advice.push(Advice {
-        command: Some(format!("longhaul test --pacing {each} …")),
+        command: Some(case.again(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),
         ..advice("sender", format!("Or pace each stream to {}", rate(each)))
     });

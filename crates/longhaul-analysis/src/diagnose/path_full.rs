@@ -21,6 +21,10 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::PathCapacity) || share < PRIMARY_RATIO || !near || bucket {
         return None;
     }
+    // A path that ruins everybody's round trips is full, but not well.
+    if super::deep_queue::diagnose(case).is_some() {
+        return None;
+    }
     let summary = format!(
         "Nothing to mend: the path is full at {}",
         rate(case.goodput_bps())

@@ -40,7 +40,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     ));
     let each = (policed.rate_bps * PACE_RATIO) as u64 / case.streams();
     found.advice.push(Advice {
-        command: Some(format!("longhaul test --pacing {each} …")),
+        command: Some(case.again(&format!("--pacing {each}"))),
         expected_bps: Some((policed.rate_bps * PACE_RATIO) as u64),
         ..advice("sender", format!("Pace each stream to {} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", rate(each)))
     });

@@ -76,7 +76,7 @@ fn advices(case: &Case) -> Vec<Advice> {
     ];
     if !case.scene.is_bbr() {
         all.push(Advice {
-            command: Some(String::from("longhaul test --congestion bbr …")),
+            command: Some(case.again("-C bbr")),
             ..advice(
                 "sender",
                 String::from("As a stopgap, BBR does not slow down for random loss"),

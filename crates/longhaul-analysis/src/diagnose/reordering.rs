@@ -14,7 +14,7 @@ use longhaul_model::report::v1::observation::{Stream, Tcp};
 
 /// Needless retransmissions above this share of all.
 const NEEDLESS_RATIO: f64 = 0.3;
-/// Segments out of order above this share of all, with a tenth of that lost.
+/// Segments out of order above this share of all.
 const DISORDER_RATIO: f64 = 0.01;
 const LEAST_SEGMENTS: u64 = 10;
 
@@ -32,9 +32,10 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let needless = duplicates as f64 / again.max(1) as f64;
     let disorder = disordered as f64 / arrived.max(1) as f64;
     let by_dsack = duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO;
-    let by_disorder = disordered >= LEAST_SEGMENTS
-        && disorder > DISORDER_RATIO
-        && (again as f64) < 0.1 * disordered as f64;
+    // Behind every loss a window's worth of segments counts as out of order: only where nothing was
+    // lost, or where the sender itself saw overtaking, does the count mean reordering.
+    let overtaken = sender(|t| t.reordering_seen) >= LEAST_SEGMENTS || again == 0;
+    let by_disorder = disordered >= LEAST_SEGMENTS && disorder > DISORDER_RATIO && overtaken;
     if !by_dsack && !by_disorder {
         return None;
     }

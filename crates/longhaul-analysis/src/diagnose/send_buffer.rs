@@ -56,7 +56,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
             format!("Let {host} grant buffers up to {}", bytes(wanted)),
         ),
         (false, true) => (
-            format!("longhaul test --send-buffer {wanted} …"),
+            case.again(&format!("--send-buffer {wanted}")),
             format!("Ask for {} or more, or for nothing", bytes(wanted)),
         ),
         (false, false) => {

@@ -57,7 +57,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .ceil()
         .max(1.0);
     found.advice.push(Advice {
-        command: Some(format!("longhaul test -t {seconds} …")),
+        command: Some(case.again(&format!("-t {seconds}"))),
         ..advice("initiator", format!("Run for {seconds} s or longer"))
     });
     Some(found)

@@ -41,7 +41,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     found.supports.push(share_of(case, State::WindowClip));
     let wanted = case.better_window(asked, None);
     found.advice.push(Advice {
-        command: Some(format!("longhaul test --window {wanted} …")),
+        command: Some(case.again(&format!("--receive-buffer {wanted}"))),
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
         ..advice(
             "initiator",

@@ -1,0 +1,137 @@
+//! Observations of a stream that meets a policer, or random loss, in round trips: with known rate.
+
+use super::rng::Rng;
+use longhaul_model::report::v1::observation::{
+    End, Ends, Observation, Sample, Stream, StreamEnd, Tcp,
+};
+
+const MSS: f64 = 1448.0;
+const RUN_S: f64 = 15.0;
+const SPACING_S: f64 = 0.1;
+/// Reno halves; the estimator must not depend on the flavour.
+const DROP: f64 = 0.5;
+
+/// A transfer whose losses have one known cause.
+pub struct LossCase {
+    pub observation: Observation,
+    /// Of the policer; absent where the loss is random.
+    pub rate_bps: Option<f64>,
+}
+
+impl LossCase {
+    /// Rates of 5 to 50 Mbit/s, bursts of 50 to 250 ms of them, RTTs of 10 to 100 ms.
+    pub fn policed(rng: &mut Rng) -> LossCase {
+        let rate_bps = rng.between(5e6, 50e6);
+        let burst = rate_bps / 8.0 * rng.between(0.05, 0.25);
+        let rtt_s = rng.between(0.01, 0.1);
+        let mut tokens = burst;
+        let observation = transfer(rtt_s, |sent, elapsed_s| {
+            tokens =
+                (tokens + rate_bps / 8.0 * elapsed_s).min(burst.max(rate_bps / 8.0 * elapsed_s));
+            let passed = sent.min(tokens);
+            tokens -= passed;
+            passed
+        });
+        LossCase {
+            observation,
+            rate_bps: Some(rate_bps),
+        }
+    }
+
+    /// Loss of 0.05 to 2 %, the same RTTs.
+    pub fn random(rng: &mut Rng) -> LossCase {
+        let loss = 10f64.powf(rng.between(-3.3, -1.7));
+        let rtt_s = rng.between(0.01, 0.1);
+        let observation = transfer(rtt_s, |sent, _| {
+            let segments = (sent / MSS).ceil() as usize;
+            let lost = (0..segments)
+                .filter(|_| rng.between(0.0, 1.0) < loss)
+                .count();
+            (sent - lost as f64 * MSS).max(0.0)
+        });
+        LossCase {
+            observation,
+            rate_bps: None,
+        }
+    }
+}
+
+/// Slow start, then additive increase; `passes` says how much of a round's bytes arrives.
+fn transfer(rtt_s: f64, mut passes: impl FnMut(f64, f64) -> f64) -> Observation {
+    let (mut cwnd, mut threshold) = (10.0 * MSS, 4e6);
+    let (mut now_s, mut due_s, mut bytes, mut sent, mut lost) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut cut = false;
+    let mut samples = Vec::new();
+    while now_s < RUN_S {
+        let passed = passes(cwnd, rtt_s);
+        now_s += rtt_s;
+        bytes += passed;
+        sent += cwnd / MSS;
+        let dropped = ((cwnd - passed) / MSS).round();
+        lost += dropped;
+        cut = dropped >= 1.0 && !cut;
+        if cut {
+            cwnd = (cwnd * DROP).max(2.0 * MSS);
+            threshold = cwnd;
+        } else if dropped < 1.0 {
+            cwnd = if cwnd < threshold {
+                (cwnd * 2.0).min(threshold)
+            } else {
+                cwnd + MSS
+            };
+        }
+        if now_s >= due_s {
+            samples.push(sample(rtt_s, [now_s, bytes, cwnd, sent, lost]));
+            due_s += SPACING_S;
+        }
+    }
+    published(rtt_s, now_s, bytes, samples)
+}
+
+fn sample(rtt_s: f64, [now_s, bytes, cwnd, sent, lost]: [f64; 5]) -> Sample {
+    let rtt_us = (rtt_s * 1e6) as u64;
+    let tcp = Tcp {
+        rtt_us,
+        rtt_min_us: Some(rtt_us),
+        mss_bytes: MSS as u64,
+        cwnd_bytes: cwnd as u64,
+        unacked_bytes: cwnd as u64,
+        retransmitted_segments: lost as u64,
+        data_segments_out: Some(sent as u64),
+        ..Tcp::default()
+    };
+    let at_us = (now_s * 1e6) as u64;
+    Sample {
+        at_us,
+        bytes: bytes as u64,
+        blocked_us: at_us,
+        tcp: Some(tcp),
+        ..Sample::default()
+    }
+}
+
+fn published(rtt_s: f64, now_s: f64, bytes: f64, samples: Vec<Sample>) -> Observation {
+    let end = StreamEnd {
+        bytes: bytes as u64,
+        duration_us: (now_s * 1e6) as u64,
+        samples,
+        ..StreamEnd::default()
+    };
+    Observation {
+        forward: true,
+        elapsed_us: end.duration_us,
+        idle_rtt_us: Some((rtt_s * 1e6) as u64),
+        clock_error_us: None,
+        same_host: false,
+        streams: vec![Stream {
+            index: 0,
+            sender: end.clone(),
+            receiver: end,
+        }],
+        ends: Ends {
+            sender: End::default(),
+            receiver: End::default(),
+        },
+        reverse: None,
+    }
+}
