@@ -75,14 +75,12 @@ impl Fail {
 
     /// The text for stderr.
     pub fn text(&self) -> String {
-        let mut text = format!("{} {}\n", paint(ERROR, "error:"), self.message);
-        for cause in &self.causes {
-            text += &format!("  {} {cause}\n", paint(FAINT, "caused by:"));
-        }
-        if let Some(hint) = &self.hint {
-            text += &format!("{} {hint}\n", paint(HINT, "hint:"));
-        }
-        text
+        let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), self.message)];
+        let cause = |cause| format!("  {} {cause}\n", paint(FAINT, "caused by:"));
+        lines.extend(self.causes.iter().map(cause));
+        let hint = |hint| format!("{} {hint}\n", paint(HINT, "hint:"));
+        lines.extend(self.hint.iter().map(hint));
+        lines.concat()
     }
 }
 

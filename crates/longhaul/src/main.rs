@@ -36,8 +36,8 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, fail::Fail> {
     match command {
-        Command::Serve(args) => cli::serve::run(args),
-        Command::Test(args) => cli::test::run(*args),
+        Command::Serve(args) => cli::serve::run(&args),
+        Command::Test(args) => cli::test::run(&args),
         Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),
     }

@@ -5,7 +5,7 @@ mod report;
 mod serve;
 mod test;
 
-pub use lab::{BackendArg, LabArgs, LabCommand, RunArgs};
+pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
 pub use report::{ReportArgs, ReportCommand};
 pub use serve::ServeArgs;
 pub use test::TestArgs;

@@ -1,12 +1,16 @@
 //! `longhaul lab`: emulated long paths on this machine.
 
-use super::args::{BackendArg, LabCommand, RunArgs};
+use super::args::{BackendArg, ExecArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
 use super::output;
-use crate::fail::Fail;
+use crate::fail::{Fail, HOST};
+use crate::render::style::{CAVEAT, paint};
+use longhaul_lab::engine::Host;
 use longhaul_lab::run::{self, RunRequest};
 use longhaul_lab::runtime::Backend;
-use longhaul_lab::{catalogue, describe};
+use longhaul_lab::{catalogue, describe, standing};
 use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 mod show;
@@ -24,6 +28,9 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Fail> {
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Run(args) => run_command(args),
+        LabCommand::Up(args) => up(&args),
+        LabCommand::Exec(args) => exec(args),
+        LabCommand::Down { name, truth } => down(&name, truth.as_deref()),
     }
 }
 
@@ -32,30 +39,88 @@ fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
     let spec = catalogue::load(&args.path.path, &args.path.sets)?;
     let command = args.command.into_iter().map(Into::into).collect();
     let code = run::run(&RunRequest {
-        truth: args.laying.truth,
-        backend: args.laying.backend.map(backend),
+        truth: args.truth,
+        backend: backend(&args.laying),
         dispersion: args.laying.dispersion,
         ..RunRequest::new(spec, command)
     })?;
-    // A code out of range cannot come from a process.
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+    Ok(exit_code(code))
 }
 
-fn backend(asked: BackendArg) -> Backend {
-    match asked {
+fn up(args: &UpArgs) -> Result<ExitCode, Fail> {
+    let spec = catalogue::load(&args.path.path, &args.path.sets)?;
+    let standing = standing::up(&spec, backend(&args.laying), args.laying.dispersion)?;
+    output::text(&format!(
+        "{0} stands: {1}\n  longhaul lab exec {0} --far -- longhaul serve &\n  \
+         longhaul lab exec {0} -- longhaul test far\n  longhaul lab down {0}\n",
+        standing.key, standing.name
+    ))?;
+    for caveat in &standing.caveats {
+        let told = format!("{} {caveat}\n", paint(CAVEAT, "caveat:"));
+        let _ = anstream::stderr().write_all(told.as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exec(args: ExecArgs) -> Result<ExitCode, Fail> {
+    let host = if args.far { Host::Far } else { Host::Near };
+    let command: Vec<_> = args.command.into_iter().map(Into::into).collect();
+    Ok(exit_code(standing::exec(&args.name, host, &command)?))
+}
+
+/// Clears away, after the truth is on disk, so that it is not lost with the lab.
+fn down(name: &str, truth: Option<&Path>) -> Result<ExitCode, Fail> {
+    if let Some(path) = truth {
+        let document = format!("{:#}\n", standing::truth(name)?);
+        std::fs::write(path, document).map_err(|e| {
+            let mut fail = Fail::new(HOST, format!("cannot write {}", path.display()));
+            fail.causes.push(e.to_string());
+            fail.hint(Some("the lab still stands; name another file"))
+        })?;
+    }
+    standing::down(name)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The code of the user's command; one out of range cannot come from a process.
+fn exit_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn backend(args: &LayingArgs) -> Option<Backend> {
+    args.backend.map(|asked| match asked {
         BackendArg::Tun => Backend::Tun,
         BackendArg::Packet => Backend::Packet,
-    }
+    })
 }
 
 fn list(as_json: bool) -> Result<ExitCode, Fail> {
+    let standing = standing::list()?;
+    let pid_of = |key: &str| standing.iter().find(|s| s.key == key).map(|s| s.pid);
+    let shipped = catalogue::shipped().map(|(key, name)| (key.to_owned(), name));
     if as_json {
-        let paths: Value = catalogue::shipped()
-            .map(|(key, name)| json!({"key": key, "name": name}))
+        let mut paths: Vec<(String, String)> = shipped.collect();
+        for own in &standing {
+            if paths.iter().all(|(key, _)| *key != own.key) {
+                paths.push((own.key.clone(), own.name.clone()));
+            }
+        }
+        let paths: Value = paths
+            .iter()
+            .map(|(key, name)| json!({"key": key, "name": name, "pid": pid_of(key)}))
             .collect();
         output::json(&paths)?;
     } else {
-        output::text(&crate::render::runs::paths(catalogue::shipped()))?;
+        let standing: Vec<_> = standing
+            .iter()
+            .map(|s| {
+                (
+                    s.key.clone(),
+                    format!("stands, pid {}, {}", s.pid, s.backend),
+                )
+            })
+            .collect();
+        output::text(&crate::render::runs::paths(shipped, &standing))?;
     }
     Ok(ExitCode::SUCCESS)
 }

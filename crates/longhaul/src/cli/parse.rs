@@ -5,7 +5,7 @@
 
 use super::expect::Expectation;
 use longhaul_model::report::v1::plan::Affinity;
-use longhaul_model::units::{Bytes, Rate, format_duration, parse_duration};
+use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::limits;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const SESSIONS_MOST: u64 = 1024;
 /// The longest wait for a connection.
 const CONNECT_MOST: Duration = Duration::from_secs(600);
 
-fn within<T: PartialOrd>(
+fn within<T: PartialOrd + Copy>(
     value: T,
     least: T,
     most: T,
@@ -43,12 +43,12 @@ fn count(text: &str, least: u64, most: u64) -> Result<u64, String> {
 }
 
 fn size(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let Bytes(value) = text.parse().map_err(expected)?;
+    let Bytes(value) = text.parse().map_err(|e| expected(&e))?;
     within(value, least, most, |n| Bytes(*n).to_string())
 }
 
 fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
-    let value = parse_duration(text).map_err(expected)?;
+    let value = parse_duration(text).map_err(|e| expected(&e))?;
     let us = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
     within(us, least_us, most_us, |us| {
         format_duration(Duration::from_micros(*us))
@@ -56,7 +56,7 @@ fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
 }
 
 /// Only what would have been understood, for the value is named already.
-fn expected(error: longhaul_model::units::ParseUnitError) -> String {
+fn expected(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
 }
 
@@ -119,7 +119,7 @@ pub fn mss(text: &str) -> Result<u32, String> {
 }
 
 pub fn rate(text: &str) -> Result<u64, String> {
-    let value: Rate = text.parse().map_err(expected)?;
+    let value: Rate = text.parse().map_err(|e| expected(&e))?;
     within(value.as_bps(), 1_000, limits::MOST_RATE_BPS, |bps| {
         Rate::bits_per_second(*bps).to_string()
     })

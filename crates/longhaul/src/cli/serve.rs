@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub fn run(args: ServeArgs) -> Result<ExitCode, Fail> {
-    let token = token(&args)?;
-    let anonymous = (!args.token_only).then(|| limits(&args));
+pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
+    let token = token(args)?;
+    let anonymous = (!args.token_only).then(|| limits(args));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
@@ -31,7 +31,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode, Fail> {
         port: args.port,
         device: args.bind_dev.clone(),
         token: token.as_ref().map(|(token, _)| token.as_str().to_owned()),
-        anonymous: anonymous.clone(),
+        anonymous,
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
     })?;
@@ -100,22 +100,21 @@ impl Notice<'_> {
     fn text(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
-        let mut text = format!(
-            "{} on {}, TCP and UDP\n",
-            paint(STRONG, format!("longhaul {version} serving")),
-            addresses.join(", ")
-        );
-        text += &match self.token {
+        let token = match self.token {
             Some((token, true)) => format!(
-                "token              {}\n                   {}\n",
+                "{}\n                 {}",
                 paint(COMMAND, token.as_str()),
                 paint(FAINT, "for the other end's LONGHAUL_TOKEN or --token-file")
             ),
-            Some((_, false)) => "token              as given\n".to_owned(),
-            None => "token              none\n".to_owned(),
+            Some((_, false)) => "as given".to_owned(),
+            None => "none".to_owned(),
         };
-        text += &format!("without a token    {}", limits_in_words(self.anonymous));
-        text
+        format!(
+            "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
+            paint(STRONG, format!("longhaul {version} serving")),
+            addresses.join(", "),
+            limits_in_words(self.anonymous)
+        )
     }
 
     fn json(&self) -> Value {

@@ -4,7 +4,7 @@ use super::args::TestArgs;
 use super::{output, resolve};
 use crate::fail::{EXPECTATION_MISSED, Fail};
 use crate::render::live::{Flow, Live, Moment};
-use crate::render::style::{CAVEAT, FAINT, paint};
+use crate::render::style::{CAVEAT, HINT, paint};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::conclude;
 use longhaul_model::report::v1::plan::Plan;
@@ -18,21 +18,21 @@ use std::hash::BuildHasher;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-pub fn run(args: TestArgs) -> Result<ExitCode, Fail> {
-    let mut plan = resolve::plan(&args)?;
+pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
+    let mut plan = resolve::plan(args)?;
     let now = Timestamp::now();
-    plan.start_at_us = resolve::start_at_us(&args, now)?;
-    let target = target(&args)?;
+    plan.start_at_us = resolve::start_at_us(args, now)?;
+    let target = target(args)?;
     let lines = !args.quiet && !args.json && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
     let outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
     live.finish();
     let mut report = assemble(plan, outcome);
     if !args.no_save {
-        archive(&args, &mut report);
+        archive(args, &mut report);
     }
     output::report(&report, args.json)?;
-    Ok(judge(&args, &report))
+    Ok(judge(args, &report))
 }
 
 fn moment(progress: &Progress) -> Moment {
@@ -128,10 +128,14 @@ fn archive(args: &TestArgs, report: &mut Throughput) {
         .collect::<Vec<_>>()
         .join(": ");
     let text = format!("this run is not in the archive: {why}");
-    let mut told = format!("{} {text}\n", paint(CAVEAT, "caveat:"));
-    if let Some(hint) = fail.hint {
-        told += &format!("{} {hint}\n", paint(FAINT, "hint:"));
-    }
+    let hint = fail
+        .hint
+        .map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));
+    let told = format!(
+        "{} {text}\n{}",
+        paint(CAVEAT, "caveat:"),
+        hint.unwrap_or_default()
+    );
     let _ = anstream::stderr().write_all(told.as_bytes());
     report.caveats.push(Caveat::new("not_archived", text));
 }

@@ -1,6 +1,6 @@
 //! Both ends side by side: bytes reconciled, packets, errors, CPU.
 
-use super::figures::{ABSENT, count_of, grouped, or_absent, percent};
+use super::figures::{ABSENT, count_of, duration, grouped, or_absent, percent};
 use super::page::{LABEL, Page, WIDTH, wrap};
 use super::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::analysis::{Analysis, Totals};
@@ -72,24 +72,27 @@ fn delivery(totals: &Totals) -> String {
 
 fn segments(page: &mut Page, totals: &Totals) {
     if let Some(sent) = totals.data_segments_sent {
-        let mut text = format!("{} data segments", grouped(sent));
-        if let Some(mean) = totals.mean_segment_bytes {
-            text += &format!(" of {mean} B on average");
-        }
-        if let Some(again) = totals.retransmitted_segments {
-            text += &format!(", {} sent again", grouped(again));
-            if again > 0 && sent > 0 {
-                text += &format!(" ({})", percent(again as f64 / sent as f64));
-            }
-        }
-        page.labelled("segments", &text);
+        let mean = totals.mean_segment_bytes;
+        let mean = mean.map_or_else(String::new, |mean| format!(" of {mean} B on average"));
+        let again = match totals.retransmitted_segments {
+            Some(again) if again > 0 && sent > 0 => format!(
+                ", {} sent again ({})",
+                grouped(again),
+                percent(again as f64 / sent as f64)
+            ),
+            Some(again) => format!(", {} sent again", grouped(again)),
+            None => String::new(),
+        };
+        let sent = grouped(sent);
+        page.labelled("segments", &format!("{sent} data segments{mean}{again}"));
     }
     if let Some(loss) = totals.loss_ratio {
-        let mut text = format!("{} of the datagrams", percent(loss));
-        if let Some(jitter) = totals.jitter_us {
-            text += &format!(", jitter {}", super::figures::duration(jitter));
-        }
-        page.labelled("lost", &text);
+        let jitter = totals.jitter_us.map(duration);
+        let jitter = jitter.map_or_else(String::new, |jitter| format!(", jitter {jitter}"));
+        page.labelled(
+            "lost",
+            &format!("{} of the datagrams{jitter}", percent(loss)),
+        );
     }
 }
 

@@ -47,7 +47,7 @@ pub fn rate(bps: u64) -> String {
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
     match value {
-        v if v == 0.0 => "0 %".to_owned(),
+        0.0 => "0 %".to_owned(),
         v if v >= 10.0 => format!("{v:.0} %"),
         v if v >= 0.1 => format!("{v:.1} %"),
         v => {

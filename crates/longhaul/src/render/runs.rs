@@ -25,11 +25,20 @@ pub fn list(entries: &[Entry]) -> String {
     page.finish()
 }
 
-/// The shipped lab paths: key and sentence.
-pub fn paths(shipped: impl Iterator<Item = (&'static str, String)>) -> String {
+/// The shipped lab paths, key and sentence; then those that stand, key and state.
+pub fn paths(
+    shipped: impl Iterator<Item = (String, String)>,
+    standing: &[(String, String)],
+) -> String {
     let mut page = Page::default();
     for (key, name) in shipped {
-        page.labelled(key, &name);
+        page.labelled(&key, &name);
+    }
+    if !standing.is_empty() {
+        page.blank();
+    }
+    for (key, state) in standing {
+        page.labelled(key, state);
     }
     page.finish()
 }

@@ -29,12 +29,13 @@ pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, m
     }
     page.labelled("ramp", &ramp(analysis));
     if let Some(goodput) = analysis.goodput_bps {
-        let mut text = format!("{} {}", rate(goodput), mode_word(mode));
-        if let Some([low, high]) = analysis.goodput_interval_bps {
+        let interval = analysis.goodput_interval_bps.map(|[low, high]| {
             let unit = RateUnit::for_greatest(high);
             let (low, high) = (unit.number(low), unit.number(high));
-            text += &format!(", 95 % interval {low} to {high} {}", unit.name);
-        }
+            format!(", 95 % interval {low} to {high} {}", unit.name)
+        });
+        let interval = interval.unwrap_or_default();
+        let text = format!("{} {}{interval}", rate(goodput), mode_word(mode));
         page.labelled_in("goodput", &text, STRONG);
     }
     if let Some(mean) = analysis.mean_goodput_bps {

@@ -15,159 +15,158 @@ fn complaint(arguments: &[&str], code: i32) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
 
+/// Options of `test`, and what must be said of them.
+const ABSURD: &[(&[&str], &str)] = &[
+    (&["-P", "0"], "'0' for '--streams <N>': allowed are 1 to "),
+    (
+        &["-P", "1000000"],
+        "'1000000' for '--streams <N>': allowed are 1 to ",
+    ),
+    (
+        &["-P", "many"],
+        "'many' for '--streams <N>': not a whole number",
+    ),
+    (
+        &["-t", "0"],
+        "'0' for '--time <TIME>': allowed are 100 ms to 86400 s",
+    ),
+    (&["-t", "-5"], "'-5'"),
+    (
+        &["-t", "1e99"],
+        "'1e99' for '--time <TIME>': expected a duration",
+    ),
+    (
+        &["-n", "0"],
+        "'0' for '--bytes <SIZE>': allowed are 1 B to ",
+    ),
+    (
+        &["-n", "lots"],
+        "'lots' for '--bytes <SIZE>': expected a size",
+    ),
+    (&["-k", "0"], "'0' for '--blocks <N>': allowed are 1 to "),
+    (
+        &["-w", "0"],
+        "'0' for '--window <SIZE>': allowed are 1 B to 1 GiB",
+    ),
+    (
+        &["-w", "99T"],
+        "'99T' for '--window <SIZE>': allowed are 1 B to 1 GiB",
+    ),
+    (
+        &["--send-buffer", "2G"],
+        "'2G' for '--send-buffer <SIZE>': allowed",
+    ),
+    (
+        &["--receive-buffer", "2G"],
+        "'2G' for '--receive-buffer <SIZE>': allowed",
+    ),
+    (
+        &["-l", "0"],
+        "'0' for '--length <SIZE>': allowed are 1 B to 64 MiB",
+    ),
+    (
+        &["--read-length", "1G"],
+        "'1G' for '--read-length <SIZE>': allowed",
+    ),
+    (
+        &["-C", "no such"],
+        "'no such' for '--congestion-control <NAME>': not a name",
+    ),
+    (
+        &["--pacing", "0"],
+        "'0' for '--pacing <RATE>': allowed are 1 kbit/s to",
+    ),
+    (
+        &["-b", "fast"],
+        "'fast' for '--bitrate <RATE>': expected a rate",
+    ),
+    (
+        &["--read-rate", "0"],
+        "'0' for '--read-rate <RATE>': allowed",
+    ),
+    (
+        &["-M", "1"],
+        "'1' for '--mss <BYTES>': allowed are 88 to 32767",
+    ),
+    (
+        &["--dscp", "AF99"],
+        "'AF99' for '--dscp <DSCP>': expected 0 to 63, or a name",
+    ),
+    (&["-B", "nowhere"], "'nowhere' for '--bind <ADDR>': "),
+    (
+        &["--bind-dev", "a/b"],
+        "'a/b' for '--bind-dev <DEV>': not a device name",
+    ),
+    (
+        &["-A", "3-1"],
+        "'3-1' for '--affinity <CORES>': expected auto, off, or cores",
+    ),
+    (
+        &["-i", "0"],
+        "'0' for '--interval <TIME>': allowed are 10 ms to 60 s",
+    ),
+    (
+        &["-O", "10"],
+        "'10 s' for '--omit <TIME>': allowed is less than the 10 s",
+    ),
+    (
+        &["--start-at", "noon"],
+        "'noon' for '--start-at <WHEN>': expected HH:MM",
+    ),
+    (
+        &["--start-at", "2001-01-01T00:00:00Z"],
+        "for '--start-at <WHEN>': allowed is",
+    ),
+    (
+        &["-p", "0"],
+        "'0' for '--port <PORT>': allowed are 1 to 65535",
+    ),
+    (
+        &["-p", "70000"],
+        "'70000' for '--port <PORT>': allowed are 1 to 65535",
+    ),
+    (
+        &["--expect", "speed > 1"],
+        "'speed > 1' for '--expect <CONDITION>': `speed` is not",
+    ),
+    (
+        &["--connect-timeout", "0"],
+        "'0' for '--connect-timeout <TIME>': allowed are 1 ms",
+    ),
+    (
+        &["-u", "-l", "8"],
+        "'8' for '--length <SIZE>': allowed are ",
+    ),
+    (
+        &["-t", "1", "-n", "1"],
+        "'--time <TIME>' cannot be used with '--bytes <SIZE>'",
+    ),
+    (
+        &["-R", "--bidir"],
+        "'--reverse' cannot be used with '--bidir'",
+    ),
+    (&["-4", "-6"], "'--ipv4' cannot be used with '--ipv6'"),
+    (
+        &["-u", "-M", "1000"],
+        "'--udp' cannot be used with '--mss <BYTES>'",
+    ),
+    (&["--token", ""], "the token in --token is empty"),
+    (
+        &["--token-file", "/nonexistent/token"],
+        "cannot read the token file",
+    ),
+    (
+        &["--windows", "64K"],
+        "unexpected argument '--windows' found",
+    ),
+    (&["extra"], "unexpected argument 'extra' found"),
+];
+
 #[test]
 fn absurd_values_of_every_option_name_option_value_and_range() {
-    let cases = [
-        (
-            &["-P", "0"][..],
-            "'0' for '--streams <N>': allowed are 1 to ",
-        ),
-        (
-            &["-P", "1000000"],
-            "'1000000' for '--streams <N>': allowed are 1 to ",
-        ),
-        (
-            &["-P", "many"],
-            "'many' for '--streams <N>': not a whole number",
-        ),
-        (
-            &["-t", "0"],
-            "'0' for '--time <TIME>': allowed are 100 ms to 86400 s",
-        ),
-        (&["-t", "-5"], "'-5'"),
-        (
-            &["-t", "1e99"],
-            "'1e99' for '--time <TIME>': expected a duration",
-        ),
-        (
-            &["-n", "0"],
-            "'0' for '--bytes <SIZE>': allowed are 1 B to ",
-        ),
-        (
-            &["-n", "lots"],
-            "'lots' for '--bytes <SIZE>': expected a size",
-        ),
-        (&["-k", "0"], "'0' for '--blocks <N>': allowed are 1 to "),
-        (
-            &["-w", "0"],
-            "'0' for '--window <SIZE>': allowed are 1 B to 1 GiB",
-        ),
-        (
-            &["-w", "99T"],
-            "'99T' for '--window <SIZE>': allowed are 1 B to 1 GiB",
-        ),
-        (
-            &["--send-buffer", "2G"],
-            "'2G' for '--send-buffer <SIZE>': allowed",
-        ),
-        (
-            &["--receive-buffer", "2G"],
-            "'2G' for '--receive-buffer <SIZE>': allowed",
-        ),
-        (
-            &["-l", "0"],
-            "'0' for '--length <SIZE>': allowed are 1 B to 64 MiB",
-        ),
-        (
-            &["--read-length", "1G"],
-            "'1G' for '--read-length <SIZE>': allowed",
-        ),
-        (
-            &["-C", "no such"],
-            "'no such' for '--congestion-control <NAME>': not a name",
-        ),
-        (
-            &["--pacing", "0"],
-            "'0' for '--pacing <RATE>': allowed are 1 kbit/s to",
-        ),
-        (
-            &["-b", "fast"],
-            "'fast' for '--bitrate <RATE>': expected a rate",
-        ),
-        (
-            &["--read-rate", "0"],
-            "'0' for '--read-rate <RATE>': allowed",
-        ),
-        (
-            &["-M", "1"],
-            "'1' for '--mss <BYTES>': allowed are 88 to 32767",
-        ),
-        (
-            &["--dscp", "AF99"],
-            "'AF99' for '--dscp <DSCP>': expected 0 to 63, or a name",
-        ),
-        (&["-B", "nowhere"], "'nowhere' for '--bind <ADDR>': "),
-        (
-            &["--bind-dev", "a/b"],
-            "'a/b' for '--bind-dev <DEV>': not a device name",
-        ),
-        (
-            &["-A", "3-1"],
-            "'3-1' for '--affinity <CORES>': expected auto, off, or cores",
-        ),
-        (
-            &["-i", "0"],
-            "'0' for '--interval <TIME>': allowed are 10 ms to 60 s",
-        ),
-        (
-            &["-O", "10"],
-            "'10 s' for '--omit <TIME>': allowed is less than the 10 s",
-        ),
-        (
-            &["--start-at", "noon"],
-            "'noon' for '--start-at <WHEN>': expected HH:MM",
-        ),
-        (
-            &["--start-at", "2001-01-01T00:00:00Z"],
-            "for '--start-at <WHEN>': allowed is",
-        ),
-        (
-            &["-p", "0"],
-            "'0' for '--port <PORT>': allowed are 1 to 65535",
-        ),
-        (
-            &["-p", "70000"],
-            "'70000' for '--port <PORT>': allowed are 1 to 65535",
-        ),
-        (
-            &["--expect", "speed > 1"],
-            "'speed > 1' for '--expect <CONDITION>': `speed` is not",
-        ),
-        (
-            &["--connect-timeout", "0"],
-            "'0' for '--connect-timeout <TIME>': allowed are 1 ms",
-        ),
-        (
-            &["-u", "-l", "8"],
-            "'8' for '--length <SIZE>': allowed are ",
-        ),
-        (
-            &["-t", "1", "-n", "1"],
-            "'--time <TIME>' cannot be used with '--bytes <SIZE>'",
-        ),
-        (
-            &["-R", "--bidir"],
-            "'--reverse' cannot be used with '--bidir'",
-        ),
-        (&["-4", "-6"], "'--ipv4' cannot be used with '--ipv6'"),
-        (
-            &["-u", "-M", "1000"],
-            "'--udp' cannot be used with '--mss <BYTES>'",
-        ),
-        (&["--token", ""], "the token in --token is empty"),
-        (
-            &["--token-file", "/nonexistent/token"],
-            "cannot read the token file",
-        ),
-        (
-            &["--windows", "64K"],
-            "unexpected argument '--windows' found",
-        ),
-        (&["extra"], "unexpected argument 'extra' found"),
-    ];
-    for (options, message) in cases {
+    for (options, message) in ABSURD {
         let mut arguments = vec!["test", "far.invalid"];
-        arguments.extend(options);
+        arguments.extend(*options);
         let text = complaint(&arguments, 2);
         assert!(text.starts_with("error: "), "{options:?}: {text}");
         assert!(text.contains(message), "{options:?}: {text}");

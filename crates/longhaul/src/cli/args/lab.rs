@@ -23,7 +23,7 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// The shipped paths
+    /// The shipped paths, and those that stand
     List {
         /// As JSON
         #[arg(short = 'J', long)]
@@ -39,6 +39,24 @@ pub enum LabCommand {
     },
     /// Lay a path, run a command at its near end, clear all away
     Run(RunArgs),
+    /// Lay a path that stays until `lab down`
+    Up(UpArgs),
+    /// Run a command in a standing path
+    Exec(ExecArgs),
+    /// Clear a standing path away
+    Down {
+        /// Name of the standing path, as `lab list` has it
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// File for the ground truth, as JSON
+        #[arg(
+            long,
+            value_name = "FILE",
+            env = "LONGHAUL_LAB_TRUTH",
+            hide_env_values = true
+        )]
+        truth: Option<PathBuf>,
+    },
 }
 
 /// Which path, with which changes.
@@ -59,6 +77,14 @@ pub struct RunArgs {
     pub path: PathArgs,
     #[command(flatten)]
     pub laying: LayingArgs,
+    /// File for the ground truth, as JSON
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LONGHAUL_LAB_TRUTH",
+        hide_env_values = true
+    )]
+    pub truth: Option<PathBuf>,
     /// The command and its arguments, run at the near host
     #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
     pub command: Vec<String>,
@@ -73,18 +99,31 @@ pub struct LayingArgs {
     /// Keep the spacing of packets as exact as the machine can, for dispersion measurements
     #[arg(long)]
     pub dispersion: bool,
-    /// File for the ground truth, as JSON
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LONGHAUL_LAB_TRUTH",
-        hide_env_values = true
-    )]
-    pub truth: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BackendArg {
     Tun,
     Packet,
+}
+
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub path: PathArgs,
+    #[command(flatten)]
+    pub laying: LayingArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// Name of the standing path
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Run at the far host instead of the near one
+    #[arg(long)]
+    pub far: bool,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
+    pub command: Vec<String>,
 }
