@@ -7,7 +7,7 @@
 //!
 //! A link of a rate has no queue when an earlier one on the chain paces all traffic at that rate or
 //! a lower one. It then adds the time of each packet's own bytes and nothing else. Wrong by less
-//! than two packets' time on the pacing link where a small packet follows close behind a large one.
+//! than one packet's time on the pacing link where a small packet follows close behind a large one.
 
 use super::link::nanos;
 use super::truth::Tally;

@@ -86,14 +86,14 @@ proptest! {
     }
 
     #[test]
-    fn a_mixed_train_is_right_to_two_packet_times_of_the_narrow_link(
+    fn a_mixed_train_is_right_to_a_packet_time_of_the_narrow_link(
         rates in rates(),
-        sent in proptest::collection::vec((0u64..300_000, 1usize..20_000), 1..60),
+        sent in proptest::collection::vec((0u64..300_000, 1usize..1448), 1..60),
     ) {
         let quick = times(&chain(&rates), &sent);
         let slow = times(&looked_at_everywhere(chain(&rates)), &sent);
         let narrow = rates.iter().filter(|rate| **rate > 0).min().copied().unwrap_or(1_000_000);
-        let bound = 2 * 1526 * 8000 / narrow + 2 * rates.len() as u64;
+        let bound = 1526 * 8000 / narrow + 2 * rates.len() as u64;
         for (quick, slow) in quick.iter().zip(&slow) {
             prop_assert!(quick.abs_diff(*slow) <= bound, "{quick} {slow}");
         }
