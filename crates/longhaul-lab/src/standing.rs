@@ -9,6 +9,7 @@ mod state;
 
 use crate::engine::Host;
 use crate::error::{LabError, LabErrorKind, Tried};
+use crate::lay::Laid;
 use crate::run::{HostCommand, exit_code};
 use crate::runtime::Backend;
 use crate::runtime::host::HostNamespace;
@@ -17,7 +18,7 @@ use longhaul_sys::netns::{self, Kind};
 use longhaul_sys::signal::{Signals, send};
 use longhaul_sys::{poll, process};
 use serde_json::Value;
-use state::State;
+use state::{Folder, State};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -54,7 +55,8 @@ pub fn up(
     backend: Option<Backend>,
     dispersion: bool,
 ) -> Result<Standing, LabError> {
-    if let Some(state) = State::find(&spec.key)? {
+    let folder = Folder::open()?;
+    if let Some(state) = folder.find(&spec.key)? {
         let tried = format!("{} stands already, pid {}", spec.key, state.standing.pid);
         return Err(LabError::new(LabErrorKind::Usage, tried).hint(format!(
             "take it down first: longhaul lab down {}",
@@ -66,7 +68,8 @@ pub fn up(
     match process::fork().tried(|| "cannot start a process in the background".into())? {
         process::Fork::Child => {
             drop(answer);
-            holder::hold(spec, backend, dispersion, answered)
+            let laid = || Laid::new(spec, backend, dispersion);
+            holder::hold(spec, &folder, laid, answered)
         }
         process::Fork::Parent { .. } => {
             drop(answered);
@@ -175,14 +178,15 @@ pub fn truth(key: &str) -> Result<Value, LabError> {
 
 /// All standing labs of this user, in order of their keys.
 pub fn list() -> Result<Vec<Standing>, LabError> {
-    Ok(State::all()?
+    Ok(Folder::open()?
+        .all()?
         .into_iter()
         .map(|state| state.standing)
         .collect())
 }
 
 fn found(key: &str) -> Result<State, LabError> {
-    let found = State::find(key)?;
+    let found = Folder::open()?.find(key)?;
     found.ok_or_else(|| {
         let tried = format!("no lab {key} stands");
         LabError::new(LabErrorKind::Usage, tried).hint(format!("longhaul lab up {key}"))
@@ -191,8 +195,11 @@ fn found(key: &str) -> Result<State, LabError> {
 
 fn ask(state: &State, question: &str) -> Result<String, LabError> {
     let key = &state.standing.key;
+    let socket = Folder::open()?
+        .socket(key)
+        .tried(|| format!("cannot ask lab {key}"))?;
     let converse = || {
-        let mut socket = UnixStream::connect(state::socket_of(key)?)?;
+        let mut socket = UnixStream::connect(socket)?;
         socket.set_read_timeout(Some(ANSWER_DEADLINE))?;
         socket.set_write_timeout(Some(ANSWER_DEADLINE))?;
         socket.write_all(question.as_bytes())?;

@@ -1,11 +1,11 @@
 //! The process in the background that holds a standing lab.
 
 use super::Standing;
-use super::state::{self, Held, State};
+use super::state::{self, Folder, Held, State};
 use crate::engine::Host;
 use crate::error::{LabError, Tried};
 use crate::lay::Laid;
-use crate::runtime::{Backend, timing_caveat};
+use crate::runtime::timing_caveat;
 use crate::spec::PathSpec;
 use crate::truth_file;
 use longhaul_sys::signal::Signals;
@@ -22,17 +22,17 @@ const QUESTION_DEADLINE: Duration = Duration::from_secs(1);
 /// Lays the path, answers whether that worked, and holds it until told to let go.
 pub(super) fn hold(
     spec: &PathSpec,
-    backend: Option<Backend>,
-    dispersion: bool,
+    folder: &Folder,
+    lay: impl FnOnce() -> Result<Laid, LabError>,
     answer: OwnedFd,
 ) -> ! {
     let mut answer = File::from(answer);
-    let code = match stand(spec, backend, dispersion) {
+    let code = match stand(spec, folder, lay) {
         Ok((held, state)) => {
             // Whoever asked may have gone; the lab stands all the same, as the state file says.
             let _ = write!(answer, "{}", state.to_value());
             drop(answer);
-            held.serve(spec);
+            held.serve(spec, folder);
             0
         }
         Err(error) => {
@@ -51,16 +51,16 @@ struct Holder {
 
 fn stand(
     spec: &PathSpec,
-    backend: Option<Backend>,
-    dispersion: bool,
+    folder: &Folder,
+    lay: impl FnOnce() -> Result<Laid, LabError>,
 ) -> Result<(Holder, State), LabError> {
     go_to_background().tried(|| "cannot go to the background".into())?;
     let signals = Signals::take().tried(|| "cannot take over the signals".into())?;
-    let laid = Laid::new(spec, backend, dispersion)?;
+    let laid = lay()?;
     let key = &spec.key;
     let listen = || {
-        state::remove(key)?;
-        let listener = UnixListener::bind(state::socket_of(key)?)?;
+        folder.remove(key)?;
+        let listener = UnixListener::bind(folder.socket(key)?)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
@@ -85,8 +85,8 @@ fn stand(
         near: held(Host::Near),
         far: held(Host::Far),
     };
-    state
-        .write()
+    folder
+        .write(&state)
         .tried(|| "cannot write the lab's state".into())?;
     let holder = Holder {
         laid,
@@ -105,7 +105,7 @@ fn go_to_background() -> io::Result<()> {
 
 impl Holder {
     /// Until somebody says `down`, or a signal does.
-    fn serve(self, spec: &PathSpec) {
+    fn serve(self, spec: &PathSpec, folder: &Folder) {
         loop {
             let polled = [self.listener.as_fd(), self.signals.as_fd()];
             let Ok([asked, _]) = poll::readable(polled, None) else {
@@ -122,7 +122,7 @@ impl Holder {
             }
         }
         // A lab that is laid under this key meanwhile has files of its own only after these.
-        let _ = state::remove(&spec.key);
+        let _ = folder.remove(&spec.key);
     }
 
     /// Answers one question; false when the lab is to end.

@@ -25,34 +25,93 @@ pub(super) struct State {
     pub far: Held,
 }
 
-/// The folder for sockets and state, for this user only.
-fn folder() -> io::Result<PathBuf> {
-    let (user, _) = process::effective_ids();
-    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("longhaul"),
-        _ => std::env::temp_dir().join(format!("longhaul-{user}")),
-    };
-    match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(&folder)?;
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
-        let why = format!("{} is not a folder of this user alone", folder.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    Ok(folder)
-}
+/// The folder for sockets and state, for this user only. Its name is that of the user outside of
+/// any lab, so it is opened before a user namespace is entered.
+#[derive(Debug, Clone)]
+pub(super) struct Folder(PathBuf);
 
-fn file_of(key: &str, end: &str) -> io::Result<PathBuf> {
-    if key.is_empty() || key.len() > 64 || key.contains(['/', '\0']) {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+impl Folder {
+    pub(super) fn open() -> Result<Folder, LabError> {
+        let (user, _) = process::effective_ids();
+        let path = match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("longhaul"),
+            _ => std::env::temp_dir().join(format!("longhaul-{user}")),
+        };
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => fs::symlink_metadata(&path),
+        }
+        .and_then(|found| {
+            let own = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+            own.then_some(()).ok_or_else(|| {
+                let why = "not a folder of this user alone";
+                io::Error::new(io::ErrorKind::PermissionDenied, why)
+            })
+        })
+        .tried(|| format!("cannot use {}", path.display()))?;
+        Ok(Folder(path))
     }
-    Ok(folder()?.join(format!("{key}.{end}")))
-}
 
-pub(super) fn socket_of(key: &str) -> io::Result<PathBuf> {
-    file_of(key, "socket")
+    fn file(&self, key: &str, end: &str) -> io::Result<PathBuf> {
+        if key.is_empty() || key.len() > 64 || key.contains(['/', '\0']) {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        Ok(self.0.join(format!("{key}.{end}")))
+    }
+
+    pub(super) fn socket(&self, key: &str) -> io::Result<PathBuf> {
+        self.file(key, "socket")
+    }
+
+    /// The lab of this key, if it stands; what a dead one left is removed.
+    pub(super) fn find(&self, key: &str) -> Result<Option<State>, LabError> {
+        let find = || match fs::read_to_string(self.file(key, "state")?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+            Ok(text) => {
+                let value: Option<Value> = serde_json::from_str(&text).ok();
+                let state = value.and_then(|value| State::from_value(&value));
+                let alive = state.filter(State::is_alive);
+                if alive.is_none() {
+                    self.remove(key)?;
+                }
+                Ok(alive)
+            }
+        };
+        find().tried(|| format!("cannot look for lab {key}"))
+    }
+
+    pub(super) fn all(&self) -> Result<Vec<State>, LabError> {
+        let entries = fs::read_dir(&self.0).tried(|| "cannot look for standing labs".into())?;
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut keys: Vec<String> = names
+            .filter_map(|name| name.strip_suffix(".state").map(str::to_owned))
+            .collect();
+        keys.sort();
+        let found = keys.iter().map(|key| self.find(key));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    pub(super) fn write(&self, state: &State) -> io::Result<()> {
+        let path = self.file(&state.standing.key, "state")?;
+        let unfinished = path.with_extension("new");
+        fs::write(&unfinished, state.to_value().to_string())?;
+        fs::rename(unfinished, path)
+    }
+
+    /// Removes the files of a lab that is gone.
+    pub(super) fn remove(&self, key: &str) -> io::Result<()> {
+        for end in ["state", "socket"] {
+            match fs::remove_file(self.file(key, end)?) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// When a process started; `None` when there is none.
@@ -63,47 +122,8 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
 }
 
 impl State {
-    /// The lab of this key, if it stands; what a dead one left is removed.
-    pub(super) fn find(key: &str) -> Result<Option<State>, LabError> {
-        let find = || match fs::read_to_string(file_of(key, "state")?) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-            Ok(text) => {
-                let value: Option<Value> = serde_json::from_str(&text).ok();
-                let state = value.and_then(|value| State::from_value(&value));
-                let alive = state.filter(State::is_alive);
-                if alive.is_none() {
-                    remove(key)?;
-                }
-                Ok(alive)
-            }
-        };
-        find().tried(|| format!("cannot look for lab {key}"))
-    }
-
-    pub(super) fn all() -> Result<Vec<State>, LabError> {
-        let entries = folder().and_then(fs::read_dir);
-        let entries = entries.tried(|| "cannot look for standing labs".into())?;
-        let names = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok());
-        let mut keys: Vec<String> = names
-            .filter_map(|name| name.strip_suffix(".state").map(str::to_owned))
-            .collect();
-        keys.sort();
-        let found = keys.iter().map(|key| State::find(key));
-        found.filter_map(Result::transpose).collect()
-    }
-
     fn is_alive(&self) -> bool {
         started_ticks(self.standing.pid) == Some(self.started_ticks)
-    }
-
-    pub(super) fn write(&self) -> io::Result<()> {
-        let path = file_of(&self.standing.key, "state")?;
-        let unfinished = path.with_extension("new");
-        fs::write(&unfinished, self.to_value().to_string())?;
-        fs::rename(unfinished, path)
     }
 
     pub(super) fn to_value(&self) -> Value {
@@ -145,17 +165,6 @@ impl State {
             far: held("far")?,
         })
     }
-}
-
-/// Removes the files of a lab that is gone.
-pub(super) fn remove(key: &str) -> io::Result<()> {
-    for end in ["state", "socket"] {
-        match fs::remove_file(file_of(key, end)?) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 const KINDS: [(LabErrorKind, &str); 3] = [

@@ -1,24 +1,30 @@
 //! Runs tests one after the other, and this executable as the lab that they test.
 
 use longhaul_lab::catalogue;
+use longhaul_lab::engine::Host;
+use longhaul_lab::error::LabError;
 use longhaul_lab::run::{RunRequest, run};
 use longhaul_lab::runtime::Backend;
+use longhaul_lab::standing;
+use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 /// A sentence about the world, and its proof.
 pub type Test = (&'static str, fn());
 
 /// Runs the tests whose names contain one of the words (all without words).
-pub fn run_all(words: &[OsString], tests: &[Test]) -> ExitCode {
+pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
     let wanted: Vec<String> = words
         .iter()
         .filter_map(|word| word.to_str().filter(|word| !word.starts_with('-')))
         .map(str::to_owned)
         .collect();
     let mut failed = 0;
-    for (name, test) in tests {
+    for (name, test) in tests.iter().copied().flatten() {
         if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
@@ -29,10 +35,11 @@ pub fn run_all(words: &[OsString], tests: &[Test]) -> ExitCode {
             if outcome.is_ok() { "ok" } else { "FAILED" }
         );
     }
+    std::fs::remove_dir_all(staging()).expect("the staging folder can be removed");
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// `PATH.toml [key=value]… [far: WORD… ] -- CMD…`, see [`Lab`].
+/// `PATH [key=value]… -- CMD…`, see [`Lab`].
 pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     let split = words.iter().position(|word| word == "--").expect("-- CMD");
     let (options, command) = (&words[..split], words[split + 1..].to_vec());
@@ -53,17 +60,111 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
         .ok()
         .and_then(|port| port.parse().ok());
     request.truth = std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from);
-    request.dispersion = false;
-    match run(&request) {
+    finish(run(&request))
+}
+
+/// `up PATH | near CMD… | far CMD… | truth | list | down`, of the standing lab `plain`.
+pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
+    let verb = words
+        .first()
+        .and_then(|word| word.to_str())
+        .unwrap_or_default();
+    let rest = words.get(1..).unwrap_or_default();
+    let done = match verb {
+        "up" => {
+            let path = rest[0].to_str().expect("a path");
+            let spec = catalogue::load(path, &[]).unwrap_or_else(|error| panic!("{error}"));
+            standing::up(&spec, None, false)
+                .map(|standing| println!("{}", standing.pid))
+                .map(|()| 0)
+        }
+        "near" => standing::exec("plain", Host::Near, rest),
+        "far" => standing::exec("plain", Host::Far, rest),
+        "truth" => standing::truth("plain")
+            .map(|truth| println!("{truth}"))
+            .map(|()| 0),
+        "list" => standing::list().map(|labs| {
+            labs.iter().for_each(|lab| println!("{}", lab.key));
+            0
+        }),
+        _ => standing::down("plain").map(|()| 0),
+    };
+    finish(done)
+}
+
+fn finish(done: Result<i32, LabError>) -> ExitCode {
+    match done {
         Ok(code) => ExitCode::from(code as u8),
         Err(error) => {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             eprintln!(
-                "error: {error}: {source:?}, hint: {:?}, {:?}",
+                "error: {error}: {source:?}, {:?}, {:?}",
                 error.hint, error.kind
             );
             ExitCode::from(99)
         }
+    }
+}
+
+/// This executable, as a command; without privilege as a user who may have no access to where it
+/// was built, so from a copy.
+pub fn own_executable(unprivileged: bool) -> Command {
+    let own = std::env::current_exe().expect("own executable");
+    if !unprivileged {
+        return Command::new(own);
+    }
+    let copy = staging().join("lab");
+    if !copy.exists() {
+        std::fs::copy(own, &copy).expect("a copy of the executable");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    command.arg(copy).current_dir("/");
+    command
+}
+
+/// A folder that everybody may read, with the path files of these tests.
+fn staging() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("lab-tests-{}", std::process::id()));
+    if !folder.exists() {
+        std::fs::create_dir(&folder).expect("a folder");
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&folder, all).expect("permissions");
+    }
+    folder
+}
+
+/// A path file of these tests.
+pub fn own_path(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paths");
+    let staged = staging().join(name);
+    std::fs::copy(folder.join(name), &staged).expect("a copy of the path file");
+    staged.to_string_lossy().into_owned()
+}
+
+pub fn json_in(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a JSON file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+pub fn kill(pid: u32, signal: &str) {
+    let words = [format!("-{signal}"), pid.to_string()];
+    let status = Command::new("kill").args(words).status().expect("kill");
+    assert!(status.success(), "kill -{signal} {pid}");
+}
+
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let listed = listed.expect("the lab's children");
+    listed.split_whitespace().flat_map(str::parse).collect()
+}
+
+/// Waits until it is so; fails after five seconds.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within 5 s: {what}");
+        std::thread::yield_now();
     }
 }
 
@@ -87,20 +188,10 @@ pub struct Outcome {
 
 impl Lab<'_> {
     pub fn command(&self, words: &[&str]) -> Command {
-        let own = std::env::current_exe().expect("own executable");
-        let mut command = if self.unprivileged {
-            let mut command = Command::new("setpriv");
-            command
-                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-                .arg(own);
-            command
-        } else {
-            Command::new(own)
-        };
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/paths");
+        let mut command = own_executable(self.unprivileged);
         command.arg("as-lab");
         match self.path {
-            path if path.ends_with(".toml") => command.arg(folder.join(path)),
+            path if path.ends_with(".toml") => command.arg(own_path(path)),
             shipped => command.arg(shipped),
         };
         command.args(self.sets).arg("--").args(words);
@@ -117,7 +208,13 @@ impl Lab<'_> {
     }
 
     pub fn run(&self, words: &[&str]) -> Outcome {
-        let output = self.command(words).output().expect("the lab's executable");
+        Outcome::of(&mut self.command(words))
+    }
+}
+
+impl Outcome {
+    pub fn of(command: &mut Command) -> Outcome {
+        let output = command.output().expect("the command can be started");
         Outcome {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -1,0 +1,65 @@
+//! A lab that stands in the background: laid, used, asked and taken down.
+
+use crate::harness::{Outcome, Test, kill, own_executable, own_path, until};
+
+pub const TESTS: &[Test] = &[
+    ("a standing lab is used by commands and taken down", stands),
+    ("a lab that was killed does not stand any more", killed),
+];
+
+fn standing(words: &[&str], unprivileged: bool) -> Outcome {
+    let mut command = own_executable(unprivileged);
+    command
+        .arg("as-standing")
+        .args(words)
+        .env_remove("LONGHAUL_LAB_BACKEND");
+    Outcome::of(&mut command.env_remove("XDG_RUNTIME_DIR"))
+}
+
+fn stands() {
+    for unprivileged in [false, true] {
+        let path = own_path("plain.toml");
+        let up = standing(&["up", &path], unprivileged);
+        assert_eq!(up.code, 0, "{}", up.err);
+        let again = standing(&["up", &path], unprivileged);
+        assert!(again.err.contains("plain stands already"), "{}", again.err);
+        let listed = standing(&["list"], unprivileged);
+        assert!(listed.out.contains("plain"), "{}", listed.out);
+        let ping = standing(
+            &["near", "ping", "-c", "2", "-i", "0.2", "far"],
+            unprivileged,
+        );
+        assert_eq!(ping.code, 0, "{} {}", ping.out, ping.err);
+        let there = standing(&["far", "ping", "-c", "1", "near"], unprivileged);
+        assert_eq!(there.code, 0, "{} {}", there.out, there.err);
+        assert_eq!(
+            standing(&["far", "sh", "-c", "exit 3"], unprivileged).code,
+            3
+        );
+        let truth = standing(&["truth"], unprivileged);
+        assert!(
+            truth.out.contains("\"goodput_limit_bps\""),
+            "{} {}",
+            truth.out,
+            truth.err
+        );
+        assert_eq!(standing(&["down"], unprivileged).code, 0);
+        let gone = standing(&["down"], unprivileged);
+        assert!(gone.err.contains("no lab plain stands"), "{}", gone.err);
+    }
+}
+
+fn killed() {
+    let up = standing(&["up", &own_path("plain.toml")], false);
+    let pid: u32 = up
+        .out
+        .trim()
+        .parse()
+        .unwrap_or_else(|_| panic!("{} {}", up.out, up.err));
+    kill(pid, "KILL");
+    until("the lab is gone", || {
+        standing(&["list"], false).out.trim().is_empty()
+    });
+    let near = standing(&["near", "true"], false);
+    assert!(near.err.contains("no lab plain stands"), "{}", near.err);
+}
