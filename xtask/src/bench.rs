@@ -24,24 +24,46 @@ use table::Table;
 /// The benches by name; docs are checked against this list.
 pub const NAMES: &[&str] = &["throughput", "lab", "verdicts", "accuracy"];
 
-/// Runs the bench `name`; `--out FILE` also writes what it prints.
-pub fn run(name: &str, options: &[&str]) -> Outcome {
-    let out = match options {
-        [] => None,
-        ["--out", file] => Some(Path::new(file)),
-        _ => {
+/// What may follow the name of a bench.
+#[derive(Debug, Default, PartialEq)]
+struct Options<'a> {
+    /// Also written there.
+    out: Option<&'a Path>,
+    /// Only the cells whose name holds this.
+    only: &'a str,
+}
+
+impl<'a> Options<'a> {
+    fn read(mut words: &[&'a str]) -> Result<Self, String> {
+        let mut options = Options::default();
+        while let [key, value, rest @ ..] = words {
+            match *key {
+                "--out" => options.out = Some(Path::new(*value)),
+                "--only" => options.only = value,
+                _ => break,
+            }
+            words = rest;
+        }
+        if let [unknown, ..] = words {
             return Err(format!(
-                "`cargo xtask bench {name}` takes `--out FILE` and nothing else"
+                "`{unknown}`: a bench takes `--out FILE` and, verdicts, `--only CASE`"
             ));
         }
-    };
+        Ok(options)
+    }
+}
+
+/// Runs the bench `name` and prints its tables.
+pub fn run(name: &str, options: &[&str]) -> Outcome {
+    let options = Options::read(options)?;
     let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables()?,
         "accuracy" => vec![accuracy::table()],
         "lab" => lab::tables()?,
         "verdicts" => {
-            let (table, missed) = verdicts::verdict(&verdicts::run_all(&process::longhaul()?)?);
+            let judged = verdicts::run_all(&process::longhaul()?, options.only)?;
+            let (table, missed) = verdicts::verdict(&judged);
             misses = missed;
             vec![table]
         }
@@ -54,7 +76,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     };
     let text: String = tables.iter().map(Table::markdown).collect();
     print!("{text}");
-    if let Some(file) = out {
+    if let Some(file) = options.out {
         std::fs::write(file, &text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
     }
     if misses.is_empty() {

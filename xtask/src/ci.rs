@@ -81,7 +81,10 @@ fn documentation() -> Outcome {
         "--document-private-items",
     ]);
     // With private items documented, a link to one leads somewhere.
-    show_and_run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
+    show_and_run(doc.env(
+        "RUSTDOCFLAGS",
+        "-D warnings -A rustdoc::private_intra_doc_links",
+    ))
 }
 
 /// How long each target is fuzzed here; a night of it is for another place.

@@ -55,16 +55,20 @@ impl Judged {
     }
 }
 
-/// Runs every cell of the matrix, one after the other.
-pub fn run_all(longhaul: &Path) -> Result<Vec<Judged>, String> {
+/// Runs every cell of the matrix whose case's name holds `only`, one after the other.
+pub fn run_all(longhaul: &Path, only: &str) -> Result<Vec<Judged>, String> {
     let matrix = Matrix::read()?;
     let folder = Folder::new()?;
-    let judged = matrix.cells.into_iter().map(|cell| {
-        let said = measure(longhaul, &folder.0, &cell);
-        let judged = Judged { cell, said };
-        eprintln!("{}", line(&judged));
-        judged
-    });
+    let judged = matrix
+        .cells
+        .into_iter()
+        .filter(|cell| cell.case.contains(only))
+        .map(|cell| {
+            let said = measure(longhaul, &folder.0, &cell);
+            let judged = Judged { cell, said };
+            eprintln!("{}", line(&judged));
+            judged
+        });
     Ok(judged.collect())
 }
 
