@@ -89,6 +89,7 @@ const TEXT_RULES: &[fn(&File) -> Vec<Breach>] = &[form::no_path_of_one_machine];
 /// Rules on the checkout as a whole.
 const TREE_RULES: &[TreeRule] = &[
     docs::links_lead_somewhere,
+    docs::named_paths_exist,
     docs::named_commands_exist,
     docs::the_house_is_complete,
 ];

@@ -40,6 +40,19 @@ pub fn links_lead_somewhere(files: &[File]) -> Vec<Breach> {
         .collect()
 }
 
+/// A path of the checkout in backticks is one.
+pub fn named_paths_exist(files: &[File]) -> Vec<Breach> {
+    const FOLDERS: &[&str] = &["crates/", "xtask/", "docs/", "fixtures/", "fuzz/"];
+    prose(files)
+        .flat_map(|(file, line, text)| code_spans(text).map(move |span| (file, line, span)))
+        .filter(|(_, _, span)| FOLDERS.iter().any(|folder| span.starts_with(folder)))
+        .filter(|(_, _, span)| !span.contains([' ', '*', '{']) && !exists(files, span))
+        .map(|(file, line, span)| {
+            Breach::error(&file.path, line, "path", format!("there is no `{span}`"))
+        })
+        .collect()
+}
+
 fn prose(files: &[File]) -> impl Iterator<Item = (&File, usize, &str)> {
     let pages = files.iter().filter(|file| file.is_markdown());
     pages.flat_map(|file| {
