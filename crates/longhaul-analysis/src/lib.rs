@@ -5,6 +5,8 @@
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (what held the transfer
 //! back), [`diagnose`] (why, and what to do), [`caveats`], [`stats`], [`accuracy`].
 
+#![forbid(unsafe_code)]
+
 pub mod accuracy;
 pub mod caveats;
 pub mod diagnose;
