@@ -197,6 +197,18 @@ fn bytes(amount: u64) -> Bytes {
     Bytes(amount)
 }
 
+/// What the streams had in flight by the measured rate, for comparison with a window.
+fn in_flight(case: &Case) -> Option<String> {
+    let rtt = Duration::from_micros(case.analysis.rtt_us?.mean);
+    let each = case.goodput().bytes_in(rtt) / case.streams();
+    let trip = format_duration(rtt);
+    Some(format!(
+        "goodput {} × {trip} (RTT under load) is {} in flight on a stream",
+        case.goodput(),
+        bytes(each)
+    ))
+}
+
 /// `state 93 %` for the evidence.
 fn share_of(case: &Case, state: State) -> String {
     format!(

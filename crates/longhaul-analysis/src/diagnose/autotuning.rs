@@ -38,6 +38,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     );
     let mut found = finding(case, "receive_autotuning", summary);
     found.supports.push(share_of(case, State::WindowClip));
+    found.supports.extend(super::in_flight(case));
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
         let text = format!(

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Just under the policed rate: at 95 % losses went from double digits to near none.
 const PACE_RATIO: f64 = 0.95;
+/// Random loss itself gave 1.3 times its bound.
+const BEYOND_CHANCE: f64 = 1.5;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
     let policed = case.scene.policed?;
@@ -30,10 +32,18 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         "{} intervals with loss, the round trip at its idle value in nearly all",
         policed.loss_slots
     ));
-    found.supports.push(format!(
+    let beyond = format!(
         "goodput is {:.1} × what random loss of this size would allow",
         policed.over_bound
-    ));
+    );
+    if policed.over_bound >= BEYOND_CHANCE {
+        found.supports.push(beyond);
+    } else {
+        found.supports.push(String::from(
+            "losses in nearly every interval, and yet the rate did not move",
+        ));
+        found.contradicts.push(beyond);
+    }
     let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
     found.contradicts.push(format!(
         "a full link with a queue shorter than {threshold} would look the same"

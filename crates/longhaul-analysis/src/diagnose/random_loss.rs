@@ -16,6 +16,8 @@ use longhaul_model::report::v1::analysis::Limiter;
 
 /// Goodput over bound of random loss lies between these.
 const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
+/// Smaller shares are not worth a line.
+const LEAST_SHARE: f64 = 0.01;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::Loss) {
@@ -41,8 +43,11 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         case.goodput(),
     );
     let mut found = finding(case, "random_loss", summary);
-    found.supports.push(share_of(case, State::Loss));
-    found.supports.push(share_of(case, State::Recovering));
+    for state in [State::Loss, State::Recovering] {
+        if case.verdict.shares.state(state) >= LEAST_SHARE {
+            found.supports.push(share_of(case, state));
+        }
+    }
     if let Some(bound) = bound {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
         let text = format!("goodput is {} of the bound of random loss", percent(ratio));

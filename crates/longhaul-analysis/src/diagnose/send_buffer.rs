@@ -43,6 +43,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     );
     let mut found = finding(case, "send_buffer", summary);
     found.supports.push(share_of(case, State::SendBufferClip));
+    found.supports.extend(super::in_flight(case));
     found.supports.push(String::from(
         "the sender slept in write with nothing unsent in its kernel",
     ));

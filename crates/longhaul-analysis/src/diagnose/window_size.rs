@@ -39,6 +39,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     );
     let mut found = finding(case, "receive_window", summary);
     found.supports.push(share_of(case, State::WindowClip));
+    found.supports.extend(super::in_flight(case));
     let wanted = case.better_window(asked, None);
     found.advice.push(Advice {
         command: Some(case.again(&format!("--receive-buffer {wanted}"))),

@@ -17,7 +17,7 @@ pub struct Shares {
 
 pub fn attribute(scene: &Scene) -> Shares {
     let mut weights: BTreeMap<State, f64> = BTreeMap::new();
-    for stream in &scene.streams {
+    for (observed, stream) in scene.observation.streams.iter().zip(&scene.streams) {
         let bytes: f64 = stream.iter().map(|i| i.delivered_bytes).sum();
         let time: f64 = stream.iter().map(|i| i.length_us() as f64).sum();
         let mean = if bytes > 0.0 {
@@ -25,7 +25,10 @@ pub fn attribute(scene: &Scene) -> Shares {
         } else {
             1.0
         };
-        for (interval, state) in stream.iter().zip(states::of_stream(scene, stream)) {
+        for (interval, state) in stream
+            .iter()
+            .zip(states::of_stream(scene, observed, stream))
+        {
             if !scene.is_judged(interval) {
                 continue;
             }

@@ -54,8 +54,7 @@ pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec
         asked(scene.plan.read_rate_bps, "the receiver was asked to read"),
         processor(scene, goodput_bps, Limiter::CpuSender),
         processor(scene, goodput_bps, Limiter::CpuReceiver),
-        interface(&scene.observation.ends.sender, "sender"),
-        interface(&scene.observation.ends.receiver, "receiver"),
+        interface(scene),
     ]
     .into_iter()
     .flatten()
@@ -263,16 +262,21 @@ fn processor(scene: &Scene, goodput_bps: Option<u64>, which: Limiter) -> Option<
     })
 }
 
-fn interface(end: &End, place: &str) -> Option<Bound> {
-    let interface = end.host.interface.as_ref()?;
-    let rate_bps = interface.speed_bps.filter(|bps| *bps > 0)?;
-    let speed = Rate::bits_per_second(rate_bps);
+/// The slower of the two interfaces: no path is faster, but how fast it is they do not say.
+fn interface(scene: &Scene) -> Option<Bound> {
+    let ends = &scene.observation.ends;
+    let of = |end: &End, place: &str| {
+        let interface = end.host.interface.as_ref()?;
+        let rate_bps = interface.speed_bps.filter(|bps| *bps > 0)?;
+        Some((rate_bps, format!("{} of the {place}", interface.name)))
+    };
+    let both = [of(&ends.sender, "sender"), of(&ends.receiver, "receiver")];
+    let (rate_bps, whose) = both.into_iter().flatten().min()?;
     Some(Bound {
         limiter: Limiter::PathCapacity,
         rate_bps,
         why: format!(
-            "interface {} of the {place} runs at {speed}",
-            interface.name
+            "no more than the interface {whose} can carry; the path's own capacity is unknown until measured"
         ),
     })
 }

@@ -13,6 +13,7 @@ use super::intervals::Interval;
 use super::scene::Scene;
 use crate::stats::quantile::{quantile, sorted};
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::{Stream, Tcp};
 
 /// An interval belongs to what held it for this share of its time.
 const HALF: f64 = 0.5;
@@ -32,6 +33,8 @@ const WINDOW_MEMORY: usize = 10;
 const BELOW_WINDOW_RATIO: f64 = 0.9;
 /// Unsent bytes below this share of the outstanding ones: the buffer has no reserve.
 const NO_RESERVE_RATIO: f64 = 0.1;
+/// A stream that is dry in this share of its samples has a small buffer.
+const DRY_RATIO: f64 = 0.4;
 /// Slow start multiplies the window by at least this per interval of one round trip.
 const GROWTH_RATIO: f64 = 1.15;
 /// The path is full only while the rate is near its level.
@@ -144,16 +147,19 @@ struct View<'v, 'a> {
     standing_queue: bool,
     /// Of the whole stream: the congestion window moved while it was judged.
     window_moved: bool,
+    /// Of the whole stream: its send buffer is smaller than the windows it could fill.
+    small_buffer: bool,
     rate_bps: f64,
 }
 
 /// The order is the argument: see the header.
-const RULES: [fn(&View) -> Option<State>; 13] = [
+const RULES: [fn(&View) -> Option<State>; 14] = [
     stalled,
     sender_app,
     sender_cpu,
     receiver_slow,
     paced_as_asked,
+    small_send_buffer,
     path_full,
     window_clip,
     send_buffer_clip,
@@ -165,9 +171,10 @@ const RULES: [fn(&View) -> Option<State>; 13] = [
 ];
 
 /// One state per interval of the stream.
-pub fn of_stream(scene: &Scene, intervals: &[Interval]) -> Vec<State> {
+pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<State> {
     let standing_queue = stands(scene, intervals);
     let window_moved = moved(scene, intervals);
+    let small_buffer = !standing_queue && runs_dry(scene, stream, intervals);
     let states = intervals.iter().enumerate().map(|(i, now)| {
         let view = View {
             now,
@@ -175,6 +182,7 @@ pub fn of_stream(scene: &Scene, intervals: &[Interval]) -> Vec<State> {
             scene,
             standing_queue,
             window_moved,
+            small_buffer,
             rate_bps: scene.arrivals.rate_between_bps(now.from_us, now.to_us),
         };
         let state = RULES
@@ -214,6 +222,61 @@ fn moved(scene: &Scene, intervals: &[Interval]) -> bool {
     let windows = sorted(judged.filter_map(|i| i.tcp).map(|t| t.cwnd_bytes as f64));
     let ends = quantile(&windows, 0.1).zip(quantile(&windows, 0.9));
     ends.is_some_and(|(low, high)| high > MOVED_RATIO * low)
+}
+
+/// A send buffer that was asked for and is smaller than the windows, or one that ran dry below them in
+/// many of the samples. Linux lets one write run past the buffer, so that a small one empties and
+/// overfills in turns, and single samples show either.
+fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
+    let judged = || {
+        intervals
+            .iter()
+            .filter(|i| scene.is_judged(i) && i.tcp.is_some())
+    };
+    let dry = judged().filter(|i| is_dry(i)).count() as f64;
+    let often = dry >= DRY_RATIO * judged().count() as f64 && dry > 0.0;
+    let rooms = sorted(judged().filter_map(|i| i.tcp).map(|tcp| room(tcp) as f64));
+    let asked = stream
+        .sender
+        .send_buffer
+        .filter(|b| b.asked_bytes.is_some());
+    let small = asked
+        .zip(quantile(&rooms, 0.5))
+        .is_some_and(|(buffer, room)| {
+            let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
+            stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
+        });
+    often || (small && dry > 0.0)
+}
+
+/// What the peer and the congestion control would let be outstanding.
+fn room(tcp: &Tcp) -> u64 {
+    tcp.cwnd_bytes
+        .min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
+}
+
+/// The sender sleeps in write, its kernel has nothing unsent, and the windows are not full.
+fn is_dry(interval: &Interval) -> bool {
+    let Some(tcp) = interval.tcp else {
+        return false;
+    };
+    let reserve = (NO_RESERVE_RATIO * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
+    let dry = tcp
+        .unsent_bytes
+        .is_some_and(|unsent| unsent as f64 <= reserve);
+    let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * room(tcp) as f64;
+    interval.sender.asleep() >= HALF && dry && below
+}
+
+/// In a stream whose buffer is too small, the samples between the dry ones are held by it as well:
+/// little is unsent, and what queues is the burst that one write makes.
+fn small_send_buffer(view: &View) -> Option<State> {
+    let tcp = view.now.tcp?;
+    let little = tcp
+        .unsent_bytes
+        .is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
+    (view.small_buffer && view.now.sender.asleep() >= HALF && little && !receiver_holds(view))
+        .then_some(State::SendBufferClip)
 }
 
 fn stalled(view: &View) -> Option<State> {
@@ -334,19 +397,8 @@ fn window_grows(view: &View) -> bool {
 }
 
 fn send_buffer_clip(view: &View) -> Option<State> {
-    let tcp = view.now.tcp?;
-    if view.now.buffer_limited.is_some_and(|share| share >= HALF) {
-        return Some(State::SendBufferClip);
-    }
-    let room = tcp
-        .cwnd_bytes
-        .min(tcp.peer_window_bytes.unwrap_or(u64::MAX));
-    let reserve = (NO_RESERVE_RATIO * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
-    let dry = tcp
-        .unsent_bytes
-        .is_some_and(|unsent| unsent as f64 <= reserve);
-    let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * room as f64;
-    (view.now.sender.asleep() >= HALF && dry && below).then_some(State::SendBufferClip)
+    let counted = view.now.buffer_limited.is_some_and(|share| share >= HALF);
+    (counted || is_dry(view.now)).then_some(State::SendBufferClip)
 }
 
 fn slow_start(view: &View) -> Option<State> {

@@ -32,8 +32,8 @@ pub fn steady(arrivals: &Arrivals, warm_up_us: Option<u64>) -> Option<Span> {
         let from_us = arrivals.from_us().saturating_add(warm_up);
         return (from_us < to_us).then_some(Span { from_us, to_us });
     }
-    let rates = running_median(&arrivals.rates_bps(), DIP_WIDTH);
-    let cut = cut(&rates)?;
+    let rates = arrivals.rates_bps();
+    let cut = cut(&running_median(&rates, DIP_WIDTH)).filter(|cut| !climbs(&rates[*cut..]))?;
     Some(Span {
         from_us: arrivals.bins[cut].from_us,
         to_us,
@@ -60,14 +60,15 @@ fn cut(rates: &[f64]) -> Option<usize> {
     let outside = |i: &usize| !LEVEL_RATIOS.contains(&(rates[*i] / level));
     let cut = (0..low).rev().find(outside).map_or(0, |i| i + 1);
     let settled = cut as f64 <= LATEST_CUT_RATIO * rates.len() as f64;
-    (settled && level > 0.0 && !climbs(&rates[cut..])).then_some(cut)
+    (settled && level > 0.0).then_some(cut)
 }
 
-/// The last third is well above the first.
+/// The last third is well above the first. Means, because a window that arrives whole once in an RTT
+/// makes rates of two or three windows an interval, between which a median jumps.
 fn climbs(rates: &[f64]) -> bool {
     let third = rates.len().div_ceil(3);
-    let level = |part: &[f64]| median(part.iter().copied()).unwrap_or(0.0);
-    level(&rates[rates.len() - third..]) > CLIMB_RATIO * level(&rates[..third])
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
+    mean(&rates[rates.len() - third..]) > CLIMB_RATIO * mean(&rates[..third])
 }
 
 /// For each cut, the squared standard error of the mean of what remains, up to the last few values,
