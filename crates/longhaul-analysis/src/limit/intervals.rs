@@ -77,6 +77,11 @@ pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
         at_us: stream.sender.started_us,
         ..Sample::default()
     };
+    // The last samples come after the buffers have run empty, which takes a while on a slow path.
+    let written_us = stream
+        .sender
+        .started_us
+        .saturating_add(stream.sender.duration_us);
     let mut before = &start;
     let mut intervals = Vec::new();
     let samples = &stream.sender.samples;
@@ -86,8 +91,9 @@ pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
         if length == 0 || (length < least_us && !last) {
             continue;
         }
+        let middle_us = before.at_us + length / 2;
         intervals.push(Interval {
-            draining: before.bytes > 0 && before.bytes >= stream.sender.bytes,
+            draining: !intervals.is_empty() && written_us < middle_us,
             ..between(before, sample, &far)
         });
         before = sample;

@@ -16,7 +16,7 @@ use longhaul_model::report::v1::analysis::Span;
 const DIP_WIDTH: usize = 5;
 /// Steadiness cannot be seen in fewer intervals than this.
 const LEAST_BINS: usize = 6;
-/// A cut later than this share of the run means that the run never settled (Law's rule for MSER).
+/// The cut is not sought later than this share of the run (Law's rule for MSER).
 const LATEST_CUT_RATIO: f64 = 0.6;
 /// The steady part begins no lower than this share of its own median.
 const FIRST_RATE_RATIO: f64 = 0.75;
@@ -49,9 +49,12 @@ fn cut(rates: &[f64]) -> Option<usize> {
     if rates.len() < LEAST_BINS {
         return None;
     }
+    // Near the end the scatter is small by chance, so the cut is sought before it.
+    let latest = (LATEST_CUT_RATIO * rates.len() as f64) as usize;
     let least = marginal_errors(rates)
         .into_iter()
         .enumerate()
+        .take(latest + 1)
         .min_by(|a, b| a.1.total_cmp(&b.1))?
         .0;
     let level = median(rates[least..].iter().copied())?;
@@ -59,8 +62,7 @@ fn cut(rates: &[f64]) -> Option<usize> {
     // The rule may cut into chance lows of the steady part; what belongs to the level comes back.
     let outside = |i: &usize| !LEVEL_RATIOS.contains(&(rates[*i] / level));
     let cut = (0..low).rev().find(outside).map_or(0, |i| i + 1);
-    let settled = cut as f64 <= LATEST_CUT_RATIO * rates.len() as f64;
-    (settled && level > 0.0).then_some(cut)
+    (cut <= latest && level > 0.0).then_some(cut)
 }
 
 /// The last third is well above the first. Means, because a window that arrives whole once in an RTT
