@@ -29,7 +29,7 @@ pub const NAMES: &[&str] = &["throughput", "lab", "verdicts", "accuracy"];
 struct Options<'a> {
     /// Also written there.
     out: Option<&'a Path>,
-    /// Only the cells whose name holds this.
+    /// Of throughput and verdicts, only the tables or cases whose name holds this.
     only: &'a str,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Options<'a> {
         }
         if let [unknown, ..] = words {
             return Err(format!(
-                "`{unknown}`: a bench takes `--out FILE` and, verdicts, `--only CASE`"
+                "`{unknown}`: a bench takes `--out FILE`; throughput and verdicts take `--only TEXT`"
             ));
         }
         Ok(options)
@@ -58,7 +58,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     let options = Options::read(options)?;
     let mut misses = Vec::new();
     let tables = match name {
-        "throughput" => throughput::tables()?,
+        "throughput" => throughput::tables(options.only)?,
         "accuracy" => vec![accuracy::table()],
         "lab" => lab::tables()?,
         "verdicts" => {

@@ -39,23 +39,27 @@ struct Reading {
     clean: bool,
 }
 
-/// Measures every cell and gives one table for each bed and class.
-pub fn tables() -> Result<Vec<Table>, String> {
+/// Measures every cell and gives one table for each bed and class whose title holds `only`.
+pub fn tables(only: &str) -> Result<Vec<Table>, String> {
     let longhaul = process::longhaul()?;
     let _allowed = AllowedControl::new()?;
     let beds = [Bed::loopback()?, Bed::veth(1500)?, Bed::veth(9000)?];
     let mut tables = Vec::new();
+    let classes = contenders(&longhaul);
     for bed in &beds {
-        for class in contenders(&longhaul) {
-            tables.push(measure_class(bed, class.name, &class.contenders));
+        for class in &classes {
+            let title = format!("{} · {}", bed.name, class.name);
+            if title.contains(only) {
+                tables.push(measure_class(bed, title, &class.contenders));
+            }
         }
     }
     Ok(tables)
 }
 
-fn measure_class(bed: &Bed, class: &str, contenders: &[Contender]) -> Table {
+fn measure_class(bed: &Bed, title: String, contenders: &[Contender]) -> Table {
     let mut table = Table::new(
-        format!("{} · {class}", bed.name),
+        title,
         &["Gbit/s · CPU s/GB (clean runs)", "1 stream", "2", "4", "8"],
     );
     let columns: Vec<Vec<Cell>> = STREAMS
