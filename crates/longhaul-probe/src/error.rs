@@ -50,7 +50,14 @@ pub enum ProbeError {
     /// The far end will not do this.
     #[error("{address} refuses: {what}")]
     Refused { address: SocketAddr, what: String },
-    /// The connection ended, or the peer broke the protocol or failed, at this step.
+    /// The far end's own host could not go on at this step.
+    #[error("{address} failed while {}: {what}", step.doing())]
+    PeerFailed {
+        address: SocketAddr,
+        step: State,
+        what: String,
+    },
+    /// The connection ended, or the peer broke the protocol, at this step.
     #[error("lost {address} while {}: {what}", step.doing())]
     PeerLost {
         address: SocketAddr,
@@ -128,7 +135,9 @@ impl ProbeError {
             ProbeError::Timeout { .. } => {
                 "the far end or the path went silent; check that it still runs"
             }
-            ProbeError::Plan(_) | ProbeError::Local { .. } => return None,
+            ProbeError::Plan(_) | ProbeError::Local { .. } | ProbeError::PeerFailed { .. } => {
+                return None;
+            }
         })
     }
 
@@ -154,6 +163,9 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// The token given is empty.
+    #[error("the token given is empty")]
+    EmptyToken,
     /// A certificate could not be made.
     #[error("cannot make a certificate: {why}")]
     Certificate { why: String },
@@ -180,8 +192,11 @@ impl ServeError {
         }
     }
 
-    /// Exit code of the program.
+    /// Exit code of the program: 2 usage, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
-        5
+        match self {
+            ServeError::EmptyToken => 2,
+            _ => 5,
+        }
     }
 }

@@ -119,8 +119,7 @@ impl Server {
     pub fn bind(options: ServeOptions) -> Result<Server, ServeError> {
         let token = options.token.as_deref().and_then(Token::new);
         if token.is_none() && options.token.is_some() {
-            let why = "the token given is empty".to_owned();
-            return Err(ServeError::Certificate { why });
+            return Err(ServeError::EmptyToken);
         }
         let identity = TlsIdentity::generate()?;
         let ports = open_ports(&options)?;

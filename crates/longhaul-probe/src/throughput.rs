@@ -138,6 +138,14 @@ pub fn run(
     let (closed, session) =
         Drive::new(connection.channel, session, session_epoch, &mut hooks).run();
     if closed != Closed::Finished {
+        if let (Closed::OwnFailure { step, what }, true) = (&closed, hooks.far_end_unreached) {
+            let (step, what) = (*step, what.clone());
+            return Err(ProbeError::PeerLost {
+                address,
+                step,
+                what,
+            });
+        }
         return Err(error_of(target, address, closed, hooks.moved_bytes()));
     }
     let responder = responder_party(target, address, &session);
@@ -236,6 +244,11 @@ fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u
             }
         }
         Closed::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
+        Closed::PeerFailure { step, what } => ProbeError::PeerFailed {
+            address,
+            step,
+            what,
+        },
         Closed::Cut { step, why } => {
             let what = so_far(why);
             ProbeError::PeerLost {
@@ -244,13 +257,13 @@ fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u
                 what,
             }
         }
-        Closed::PeerViolation { step, what }
-        | Closed::OwnViolation { step, what }
-        | Closed::PeerFailure { step, what } => ProbeError::PeerLost {
-            address,
-            step,
-            what,
-        },
+        Closed::PeerViolation { step, what } | Closed::OwnViolation { step, what } => {
+            ProbeError::PeerLost {
+                address,
+                step,
+                what,
+            }
+        }
         Closed::Finished | Closed::PeerTokenMissing | Closed::PeerTokenWrong => {
             let what = closed.to_string();
             let step = State::Closed;

@@ -66,7 +66,11 @@ impl Session {
         let (sends, peer_sends) = self.senders();
         self.flow.sent = !sends;
         self.flow.peer_sent = !peer_sends;
-        self.deadline = Some(now + self.longest_run());
+        self.deadline = Some(if self.stalls_while_running() {
+            self.stall_ends(now)
+        } else {
+            now + self.longest_run()
+        });
         self.actions.push(Action::Go);
     }
 
@@ -94,6 +98,15 @@ impl Session {
     fn drains_fully(&self) -> bool {
         let tcp = |plan: &Plan| plan.transport == Transport::Tcp;
         self.planned_time().is_none() && self.plan.as_ref().is_some_and(tcp)
+    }
+
+    /// Without a rate of the application's own, bytes move all the time or something is wrong.
+    fn stalls_while_running(&self) -> bool {
+        let unpaced = |plan: &Plan| {
+            let rates = [plan.write_rate_bps, plan.read_rate_bps, plan.pacing_bps];
+            rates.iter().all(Option::is_none)
+        };
+        self.drains_fully() && self.plan.as_ref().is_some_and(unpaced)
     }
 
     fn stall(&self) -> Duration {
@@ -125,7 +138,8 @@ impl Session {
 
     /// Bytes moved, here or there: a run limited by bytes lives on, within its longest time.
     fn moved(&mut self, now: Duration) {
-        if self.state == State::Draining && self.drains_fully() {
+        let drains = self.state == State::Draining && self.drains_fully();
+        if drains || (self.state == State::Running && self.stalls_while_running()) {
             self.deadline = Some(self.stall_ends(now));
         }
     }

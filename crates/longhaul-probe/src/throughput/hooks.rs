@@ -9,6 +9,7 @@ use crate::wire::Interval;
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::Plan;
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(super) struct InitiatorHooks<'a> {
     sockets: Sockets,
     engines: Option<Engines>,
     moved: Interval,
+    /// Data streams did not reach the far end: not this host's failure.
+    pub far_end_unreached: bool,
     far: Interval,
     collected: Collected,
     results: FarResults,
@@ -48,6 +51,7 @@ impl<'a> InitiatorHooks<'a> {
             sockets: Sockets::default(),
             engines: None,
             moved: Interval::default(),
+            far_end_unreached: false,
             far: Interval::default(),
             collected: Collected::default(),
             results: FarResults::default(),
@@ -118,11 +122,32 @@ impl<'a> InitiatorHooks<'a> {
     }
 }
 
+/// The path or the far end is at fault, not this host.
+fn is_of_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+        NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    matches!(
+        error.kind(),
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkUnreachable
+            | TimedOut
+            | WouldBlock
+    )
+}
+
 impl Hooks for InitiatorHooks<'_> {
     fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError> {
         match action {
             Action::OpenStreams(accept) => {
-                self.sockets = streams::open(self.target, self.plan, self.address, accept.nonce)?;
+                let opened = streams::open(self.target, self.plan, self.address, accept.nonce);
+                self.far_end_unreached = opened.as_ref().is_err_and(|e| is_of_path(&e.source));
+                self.sockets = opened?;
                 return Ok(Some(Input::StreamsOpen));
             }
             Action::StartEngine(start) => {

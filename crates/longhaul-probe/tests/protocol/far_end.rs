@@ -115,10 +115,11 @@ impl Drop for FarEnd {
     }
 }
 
-/// A run of a few hundred milliseconds.
+/// A run of a few hundred milliseconds, at a rate that leaves the cores to the other tests.
 pub fn short() -> Plan {
     Plan {
         stop: Stop::TimeUs(300_000),
+        write_rate_bps: Some(200_000_000),
         ..Plan::default()
     }
 }
