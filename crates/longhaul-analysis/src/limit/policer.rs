@@ -47,6 +47,9 @@ const TELLING_RISE_US: f64 = 500.0;
 const TELLING_RISE_RATIO: f64 = 0.01;
 /// Slots without loss to compare with.
 const LEAST_CALM_SLOTS: usize = 3;
+/// A single overrun: segments lost, and their share of all that the run sent.
+const LEAST_CLUMP: f64 = 50.0;
+const LEAST_CLUMP_RATIO: f64 = 0.005;
 /// Variance over mean of the losses per slot: 1 for random loss.
 const LEAST_CLUMPING: f64 = 4.0;
 /// A policed rate has a lid: its quick intervals stay near the mean.
@@ -97,17 +100,21 @@ pub fn find(scene: &Scene) -> Option<Policed> {
     }
     let (first, last) = (losing[0], losing[losing.len() - 1]);
     // The slot of the first loss still holds the burst; what follows is at the policed rate.
-    let held = slots
-        .get(first + 1..=last)
-        .filter(|held| !held.is_empty())?;
-    let seconds: f64 = held.iter().map(Slot::seconds).sum();
-    let rate_bps = held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds;
-    let over_bound = rate_bps / random_bound_bps(scene, loss_ratio)?;
-    let found = dense(held)
-        || replayed(scene, held, rate_bps, over_bound)
-        || bursts(held, over_bound)
-        || far_above(held, rate_bps, over_bound);
-    let found = found && !queue_tells(scene, &slots);
+    let between = slots.get(first + 1..=last).unwrap_or(&[]);
+    let after = slots.get(first + 1..).unwrap_or(&[]);
+    let random_bps = random_bound_bps(scene, loss_ratio)?;
+    let (held, patterned) = if patterned(scene, between, random_bps) {
+        (between, true)
+    } else {
+        let unqueued = !slots[first].queued;
+        (
+            after,
+            unqueued && one_clump(after, lost, random_bps, loss_ratio),
+        )
+    };
+    let rate_bps = rate_of(held);
+    let over_bound = rate_bps / random_bps;
+    let found = patterned && !queue_tells(scene, &slots);
     (rate_bps > 0.0 && found).then(|| Policed {
         from_us: slots[first].from_us,
         rate_bps,
@@ -116,6 +123,37 @@ pub fn find(scene: &Scene) -> Option<Policed> {
         over_bound,
         loss_slots: losing.len(),
     })
+}
+
+fn rate_of(held: &[Slot]) -> f64 {
+    let seconds: f64 = held.iter().map(Slot::seconds).sum();
+    if seconds > 0.0 {
+        held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds
+    } else {
+        0.0
+    }
+}
+
+/// One of the looks at the slots between first and last loss finds a bucket.
+fn patterned(scene: &Scene, held: &[Slot], random_bps: f64) -> bool {
+    if held.is_empty() {
+        return false;
+    }
+    let rate_bps = rate_of(held);
+    let over_bound = rate_bps / random_bps;
+    dense(held)
+        || replayed(scene, held, rate_bps, over_bound)
+        || bursts(held, over_bound)
+        || far_above(held, rate_bps, over_bound)
+}
+
+/// On a long path one overrun may be all there is: a large part of what was in flight went, no queue
+/// was there, and the rate that followed is out of reach of random loss. The rate found is then what
+/// TCP had grown back to, and may be less than the policer's.
+fn one_clump(after: &[Slot], lost: f64, random_bps: f64, loss_ratio: f64) -> bool {
+    lost >= LEAST_CLUMP
+        && loss_ratio >= LEAST_CLUMP_RATIO
+        && rate_of(after) >= FAR_OVER_BOUND * random_bps
 }
 
 fn random_bound_bps(scene: &Scene, loss_ratio: f64) -> Option<f64> {
@@ -194,7 +232,9 @@ fn queue_tells(scene: &Scene, slots: &[Slot]) -> bool {
         .zip(quantile(&calm, 0.5))
         .map(|(l, c)| l - c);
     let telling = TELLING_RISE_US.max(TELLING_RISE_RATIO * scene.idle_rtt_us.unwrap_or(0) as f64);
-    calm.len() >= LEAST_CALM_SLOTS && rise.is_some_and(|rise| rise >= telling)
+    losing.len() >= LEAST_REPLAY_SLOTS
+        && calm.len() >= LEAST_CALM_SLOTS
+        && rise.is_some_and(|rise| rise >= telling)
 }
 
 /// The quick slots stay near the mean.
