@@ -44,7 +44,7 @@ const LEAST_FAR_SLOTS: usize = 3;
 /// Round trips at losses above those elsewhere by this much (and share of the idle one): a short
 /// queue filled before each loss, so a link and no policer.
 const TELLING_RISE_US: f64 = 500.0;
-const TELLING_RISE_RATIO: f64 = 0.01;
+const TELLING_RISE_RATIO: f64 = 0.05;
 /// Slots without loss to compare with.
 const LEAST_CALM_SLOTS: usize = 3;
 /// A single overrun: segments lost, and their share of all that the run sent.

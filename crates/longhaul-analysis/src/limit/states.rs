@@ -241,7 +241,7 @@ fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
         .send_buffer
         .filter(|b| b.asked_bytes.is_some());
     let small = asked
-        .zip(quantile(&rooms, 0.5))
+        .zip(rooms.last().copied())
         .is_some_and(|(buffer, room)| {
             let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
             stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
