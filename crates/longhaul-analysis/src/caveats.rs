@@ -2,6 +2,7 @@
 //!
 //! One check per code; each says what was not seen and what that takes from the result.
 
+use crate::limit::intervals::Interval;
 use crate::limit::scene::Scene;
 use crate::throughput::totals;
 use longhaul_model::report::v1::Caveat;
@@ -18,9 +19,13 @@ const STEAL_RATIO: f64 = 0.05;
 /// All streams alive together for less than this share of the run.
 const TOGETHER_RATIO: f64 = 0.5;
 
+/// A stream thread that waited for a core for this share of an interval, in this share of them.
+const CROWDED_WAIT: f64 = 0.3;
+const CROWDED_INTERVALS: f64 = 0.2;
+
 type Check = fn(&Scene, &Analysis) -> Option<Caveat>;
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     ramp_only,
     few_samples,
     buffer_clipped,
@@ -30,6 +35,7 @@ const CHECKS: [Check; 9] = [
     stream_failed,
     uneven_streams,
     stolen_time,
+    crowded,
 ];
 
 pub fn caveats(scene: &Scene, analysis: &Analysis) -> Vec<Caveat> {
@@ -147,6 +153,25 @@ fn stolen_time(scene: &Scene, _: &Analysis) -> Option<Caveat> {
         Caveat::new(
             "stolen_time",
             format!("The hypervisor took {share:.0} % of one core's time"),
+        )
+    })
+}
+
+fn crowded(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let waits = |i: &Interval| {
+        let threads = [i.sender.core_wait, i.receiver.core_wait];
+        threads
+            .into_iter()
+            .flatten()
+            .any(|share| share >= CROWDED_WAIT)
+    };
+    let all = scene.streams.iter().flatten().count() as f64;
+    let crowded = scene.streams.iter().flatten().filter(|i| waits(i)).count() as f64;
+    (crowded > CROWDED_INTERVALS * all).then(|| {
+        let share = 100.0 * crowded / all;
+        Caveat::new(
+            "busy_machine",
+            format!("In {share:.0} % of the intervals a stream's thread waited for a core: other work on the hosts is part of this result"),
         )
     })
 }
