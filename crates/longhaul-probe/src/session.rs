@@ -153,6 +153,8 @@ pub struct Setup {
     pub exporter: Exporter,
     pub party: Party,
     pub boot_proof: Option<String>,
+    /// Both ends of the control connection have one address: nothing lies between them.
+    pub one_address: bool,
 }
 
 /// What only one of the roles knows.

@@ -128,6 +128,7 @@ pub fn run(
         exporter: *connection.channel.exporter(),
         party: party.clone(),
         boot_proof: boot_proof(connection.channel.exporter()),
+        one_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
     };
     // The session's deadlines count from here, whatever the handshake took.
     let session_epoch = Instant::now();

@@ -186,6 +186,7 @@ fn control(
         exporter: *channel.exporter(),
         party: crate::own_party(),
         boot_proof: boot_proof(channel.exporter()),
+        one_address: local.ip() == peer.ip(),
     };
     let admission = Admission::new(service.options.anonymous, service.options.max_streams);
     let session = Session::new(setup, Part::Responder(Box::new(admission)));

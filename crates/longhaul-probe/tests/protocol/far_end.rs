@@ -115,11 +115,19 @@ impl Drop for FarEnd {
     }
 }
 
-/// A run of a few hundred milliseconds, at a rate that leaves the cores to the other tests.
+/// A run by time, at a rate that leaves the cores to the other tests.
 pub fn short() -> Plan {
     Plan {
-        stop: Stop::TimeUs(300_000),
+        stop: Stop::TimeUs(1_000_000),
         write_rate_bps: Some(200_000_000),
+        ..Plan::default()
+    }
+}
+
+/// A run that delivers, however little of the machine is left to it.
+pub fn brief() -> Plan {
+    Plan {
+        stop: Stop::Bytes(4 << 20),
         ..Plan::default()
     }
 }

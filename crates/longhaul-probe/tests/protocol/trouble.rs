@@ -2,7 +2,7 @@
 //! end takes the next peer at once.
 
 use crate::fake::{FakeFarEnd, FakePeer};
-use crate::far_end::{FarEnd, options, short};
+use crate::far_end::{FarEnd, brief, options, short};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_probe::error::{ProbeError, ServeError, TokenTrouble};
@@ -27,7 +27,7 @@ fn fails(target: &Target, plan: &Plan) -> ProbeError {
 }
 
 fn still_serves(far: &FarEnd) {
-    far.run(&short()).expect("the far end serves the next peer");
+    far.run(&brief()).expect("the far end serves the next peer");
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
 fn a_crowd_of_silent_connections_does_not_shut_others_out() {
     let far = FarEnd::start(options());
     let crowd: Vec<TcpStream> = (0..80).map(|_| far.connect()).collect();
-    far.run(&short())
+    far.run(&brief())
         .expect("there is room for those who speak");
     drop(crowd);
 }

@@ -58,6 +58,7 @@ fn machine(part: Part, exporter: u8, token: Option<&str>) -> Machine {
         exporter: [exporter; 32],
         party: Party::default(),
         boot_proof: Some("boot".to_owned()),
+        one_address: false,
     };
     Machine {
         session: Session::new(setup, part),

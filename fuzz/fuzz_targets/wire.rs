@@ -1,0 +1,115 @@
+//! Arbitrary bytes from a peer: no panic, bounded memory, and every session ends.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_probe::session::{
+    Action, Admission, Initiative, Input, Part, Progress, Session, Setup, State,
+};
+use longhaul_probe::wire::{
+    Accept, AnonymousLimits, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message, Nonce, Preamble,
+    encode,
+};
+use std::time::Duration;
+
+/// A session with hooks of straw, and its clock.
+struct Straw {
+    session: Session,
+    now: Duration,
+}
+
+impl Straw {
+    fn new(part: Part) -> Straw {
+        let setup = Setup {
+            token: None,
+            exporter: [0; 32],
+            party: Party::default(),
+            boot_proof: None,
+            one_address: false,
+        };
+        let mut straw = Straw {
+            session: Session::new(setup, part),
+            now: Duration::ZERO,
+        };
+        straw.feed(Input::Start);
+        straw
+    }
+
+    fn feed(&mut self, input: Input) {
+        for action in self.session.handle(self.now, input) {
+            let answer = match action {
+                Action::Admit(_) => Input::Admitted(Accept {
+                    nonce: Nonce([0; 16]),
+                }),
+                Action::OpenStreams(_) => Input::StreamsOpen,
+                Action::StartEngine(_) => Input::EngineReady,
+                Action::Collect => Input::Results(Vec::new()),
+                Action::Send(message) => {
+                    encode(&message, MOST_FRAME_BYTES).expect("own messages are small");
+                    continue;
+                }
+                _ => continue,
+            };
+            self.feed(answer);
+        }
+    }
+
+    /// Lets time pass as a driver would, without another word from the peer.
+    fn outlive(mut self) {
+        let progress = Progress {
+            sent: true,
+            drained: true,
+            ..Progress::default()
+        };
+        self.feed(Input::Progress(progress));
+        let mut wakes = 0;
+        while let Some(deadline) = self.session.next_deadline() {
+            self.now = self.now.max(deadline);
+            self.feed(Input::Tick);
+            wakes += 1;
+            assert!(wakes < 100_000, "a session that never ends");
+        }
+        assert_eq!(self.session.state(), State::Closed);
+    }
+}
+
+fn responder() -> Part {
+    let strangers = Some(AnonymousLimits::default());
+    Part::Responder(Box::new(Admission::new(strangers, 128)))
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = Preamble::decode(bytes, DATA_STREAM);
+    let Some((&cut, frames)) = bytes.split_first() else {
+        return;
+    };
+    let mut decoder = Decoder::new(MOST_FRAME_BYTES);
+    let initiative = Initiative::new(Plan::default(), None);
+    let parts = [Part::Initiator(Box::new(initiative)), responder()];
+    let mut sessions = parts.map(Straw::new);
+    for mut piece in frames.chunks(usize::from(cut).max(1)) {
+        while !piece.is_empty() {
+            match decoder.next(&mut piece) {
+                Ok(Some(message)) => hear(&mut sessions, &message),
+                Ok(None) => break,
+                Err(error) => {
+                    for straw in &mut sessions {
+                        straw.feed(Input::Garbage(error.to_string()));
+                    }
+                    return;
+                }
+            }
+        }
+        assert!(decoder.held_bytes() <= MOST_FRAME_BYTES + 4);
+    }
+    sessions.into_iter().for_each(Straw::outlive);
+});
+
+fn hear(sessions: &mut [Straw; 2], message: &Message) {
+    for straw in sessions {
+        straw.now += Duration::from_millis(3);
+        straw.feed(Input::Message(message.clone()));
+    }
+}
