@@ -2,8 +2,9 @@
 //! the kernel only then listens.
 //!
 //! Buffers and MSS shape the handshake (window scale, announced MSS), so an initiator sets them
-//! before connect. On an accepted socket the scale stands already; SO_RCVBUF alone would leave
-//! the window clamped to what it was at the handshake, so the clamp is raised with it.
+//! before connect. On an accepted socket the scale stands already. Older kernels also leave the
+//! window clamped there to what the handshake's buffer allowed, so the clamp is raised with
+//! SO_RCVBUF; Linux 6.18 lets the window grow without it.
 
 use super::{EngineError, Role};
 use longhaul_model::report::v1::plan::Plan;

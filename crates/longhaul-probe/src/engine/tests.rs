@@ -321,7 +321,7 @@ fn an_accepted_socket_lets_its_window_grow_to_the_buffer_that_was_asked() {
     let widest = windows
         .filter_map(|sample| sample.tcp.as_ref()?.peer_window_bytes)
         .max();
-    // With the clamp of the handshake it would stay at 64 KiB (the default receive buffer).
+    // A clamp left from the handshake would hold it at 64 KiB, half the default receive buffer.
     assert!(widest > Some(500_000), "widest window {widest:?}");
 }
 
