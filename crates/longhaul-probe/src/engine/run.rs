@@ -196,6 +196,8 @@ impl EndRun {
         // Threads that were made before one that failed wait for `go`; the stop sends them home.
         let give_up = |source| {
             shared.stop.stop();
+            // Whoever is about to wait holds the lock: after it, nobody misses the call.
+            drop(shared.lock());
             shared.changed.notify_all();
             failed(source)
         };
