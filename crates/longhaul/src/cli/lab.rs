@@ -50,11 +50,7 @@ fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
 fn up(args: &UpArgs) -> Result<ExitCode, Fail> {
     let spec = catalogue::load(&args.path.path, &args.path.sets)?;
     let standing = standing::up(&spec, backend(&args.laying), args.laying.dispersion)?;
-    output::text(&format!(
-        "{0} stands: {1}\n  longhaul lab exec {0} --far -- longhaul serve &\n  \
-         longhaul lab exec {0} -- longhaul test far\n  longhaul lab down {0}\n",
-        standing.key, standing.name
-    ))?;
+    output::text(&crate::render::runs::stands(&standing.key, &standing.name))?;
     for caveat in &standing.caveats {
         let told = format!("{} {caveat}\n", paint(CAVEAT, "caveat:"));
         let _ = anstream::stderr().write_all(told.as_bytes());

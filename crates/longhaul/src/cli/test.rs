@@ -36,21 +36,22 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
 }
 
 fn moment(progress: &Progress) -> Moment {
-    let flow = |flow: &FlowProgress| Flow {
+    // Only where this end sends does it know what was sent again, and the RTT under load.
+    let flow = |flow: &FlowProgress, sends: bool| Flow {
         received_bytes: flow.received_bytes.unwrap_or_default(),
         received_at: flow.received_at.unwrap_or_default(),
-        retransmits: flow.retransmits,
-        rtt: flow.rtt,
+        retransmits: flow.retransmits.filter(|_| sends),
+        rtt: flow.rtt.filter(|_| sends),
     };
     let directions = [
-        ("forward", &progress.forward),
-        ("reverse", &progress.reverse),
+        ("forward", &progress.forward, true),
+        ("reverse", &progress.reverse, false),
     ];
     Moment {
         elapsed: progress.elapsed,
         flows: directions
             .into_iter()
-            .filter_map(|(name, direction)| Some((name, flow(direction.as_ref()?))))
+            .filter_map(|(name, of, sends)| Some((name, flow(of.as_ref()?, sends))))
             .collect(),
     }
 }

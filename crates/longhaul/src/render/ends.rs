@@ -73,7 +73,7 @@ fn delivery(totals: &Totals) -> String {
 fn segments(page: &mut Page, totals: &Totals) {
     if let Some(sent) = totals.data_segments_sent {
         let mean = totals.mean_segment_bytes;
-        let mean = mean.map_or_else(String::new, |mean| format!(" of {mean} B on average"));
+        let mean = mean.map_or_else(String::new, |mean| format!(", mean {mean} B"));
         let again = match totals.retransmitted_segments {
             Some(again) if again > 0 && sent > 0 => format!(
                 ", {} sent again ({})",

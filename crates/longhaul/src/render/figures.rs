@@ -96,8 +96,20 @@ impl RateUnit {
             .unwrap_or(&UNITS[3])
     }
 
+    /// With three decimals, for columns.
     pub fn number(self, bps: u64) -> String {
         format!("{:.3}", bps as f64 / self.bps)
+    }
+
+    /// With four digits that mean something, for sentences.
+    pub fn short(self, bps: u64) -> String {
+        let value = bps as f64 / self.bps;
+        let decimals = match value {
+            v if v >= 99.95 => 1,
+            v if v >= 9.995 => 2,
+            _ => 3,
+        };
+        format!("{value:.decimals$}")
     }
 }
 

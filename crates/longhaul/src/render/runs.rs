@@ -42,3 +42,17 @@ pub fn paths(
     }
     page.finish()
 }
+
+/// A lab stands: what can be done with it.
+pub fn stands(key: &str, name: &str) -> String {
+    let mut page = Page::default();
+    page.hanging("", &format!("{key} stands: {name}"));
+    for command in [
+        format!("longhaul lab exec {key} --far -- longhaul serve &"),
+        format!("longhaul lab exec {key} -- longhaul test far"),
+        format!("longhaul lab down {key}"),
+    ] {
+        page.command(2, &command);
+    }
+    page.finish()
+}

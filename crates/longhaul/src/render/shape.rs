@@ -28,7 +28,8 @@ pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String
     if finest < SAMPLES_MIN || until_us == 0 {
         return None;
     }
-    let columns = columns.min(finest);
+    // Two samples to a column at least, so that their jitter does not look like the path's.
+    let columns = columns.min(finest / 2);
     let at = |column: usize| until_us as f64 * column as f64 / columns as f64;
     let bytes: Vec<f64> = (0..=columns)
         .map(|column| series.iter().map(|s| bytes_at(s, at(column))).sum())

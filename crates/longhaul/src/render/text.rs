@@ -9,6 +9,10 @@ use longhaul_model::report::v1::observation::{Buffer, Observation, Stream};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_model::report::v1::{Finding, Party, Throughput};
 use longhaul_model::units::Bytes;
+use std::collections::BTreeMap;
+
+/// Caveats of one kind that are told in full.
+const SAME_CAVEATS_MAX: usize = 2;
 
 /// The report, from who measured what to the caveats.
 pub fn report(report: &Throughput) -> String {
@@ -182,8 +186,20 @@ fn caveats(page: &mut Page, report: &Throughput) {
     if !report.caveats.is_empty() {
         page.blank();
     }
+    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
     for caveat in &report.caveats {
-        let text = format!("{} [{}]", caveat.text, caveat.code);
-        page.hanging_in("caveat: ", &text, CAVEAT);
+        let count = told.entry(&caveat.code).or_default();
+        *count += 1;
+        if *count <= SAME_CAVEATS_MAX {
+            let text = format!("{} [{}]", caveat.text, caveat.code);
+            page.hanging_in("caveat: ", &text, CAVEAT);
+        }
+    }
+    for (code, count) in told {
+        if count > SAME_CAVEATS_MAX {
+            let more = count - SAME_CAVEATS_MAX;
+            let text = format!("{more} more of the kind [{code}]; --json has every one");
+            page.hanging_in("caveat: ", &text, CAVEAT);
+        }
     }
 }

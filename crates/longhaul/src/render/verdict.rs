@@ -31,7 +31,7 @@ pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, m
     if let Some(goodput) = analysis.goodput_bps {
         let interval = analysis.goodput_interval_bps.map(|[low, high]| {
             let unit = RateUnit::for_greatest(high);
-            let (low, high) = (unit.number(low), unit.number(high));
+            let (low, high) = (unit.short(low), unit.short(high));
             format!(", 95 % interval {low} to {high} {}", unit.name)
         });
         let interval = interval.unwrap_or_default();
@@ -41,11 +41,11 @@ pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, m
     if let Some(mean) = analysis.mean_goodput_bps {
         page.labelled("whole run", &format!("{}, ramp included", rate(mean)));
     }
-    if analysis.rtt_us.is_some() || observation.idle_rtt_us.is_some() {
-        page.labelled(
-            "RTT",
-            &round_trips(observation.idle_rtt_us, analysis.rtt_us),
-        );
+    if let Some(idle) = observation.idle_rtt_us {
+        page.labelled("RTT idle", &format!("{} ms", millis(idle)));
+    }
+    if let Some(rtt) = analysis.rtt_us {
+        page.labelled("RTT under load", &spread(rtt));
     }
 }
 
@@ -64,25 +64,17 @@ fn ramp(analysis: &Analysis) -> String {
     }
 }
 
-fn round_trips(idle_us: Option<u64>, loaded: Option<Rtt>) -> String {
-    let idle = idle_us.map(|us| format!("{} ms idle", millis(us)));
-    let loaded = loaded.map(|rtt| {
-        // One precision for all four, that of the mean.
-        let decimals = if rtt.mean >= 10_000 { 1 } else { 3 };
-        let ms = |us: u64| format!("{:.decimals$}", us as f64 / 1e3);
-        format!(
-            "under load min {}, mean {}, max {}, stddev {} ms",
-            ms(rtt.min),
-            ms(rtt.mean),
-            ms(rtt.max),
-            ms(rtt.stddev)
-        )
-    });
-    [idle, loaded]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join("; ")
+fn spread(rtt: Rtt) -> String {
+    // One precision for all four, that of the mean.
+    let decimals = if rtt.mean >= 10_000 { 1 } else { 3 };
+    let ms = |us: u64| format!("{:.decimals$}", us as f64 / 1e3);
+    format!(
+        "min {}, mean {}, max {}, stddev {} ms",
+        ms(rtt.min),
+        ms(rtt.mean),
+        ms(rtt.max),
+        ms(rtt.stddev)
+    )
 }
 
 /// How the analysis marks what it found in the `reverse` half of a run in both directions.
