@@ -46,6 +46,12 @@ impl LabError {
         }
     }
 
+    /// The same failure, as one of the request and not of the machine.
+    pub(crate) fn of_usage(mut self) -> Self {
+        self.kind = LabErrorKind::Usage;
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -106,6 +106,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn carry_out(&mut self) -> Result<i32, LabError> {
+        // At once, so that a file that cannot be written is told before the run and not after it.
+        self.write_truth(&self.laid.lab.read()?)
+            .map_err(LabError::of_usage)?;
         let token = crate::runtime::random_hex().tried(|| "cannot make a token".into())?;
         self.start_far(&token)?;
         let mut near = HostCommand::new(&self.request.command, &self.request.spec.key);
@@ -164,11 +167,15 @@ impl Run<'_> {
             let truth_at = self.request.truth.is_some().then_some(next_truth);
             let wake_at = [truth_at, kill_at].into_iter().flatten().min();
             let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let polled = [ended.as_fd(), self.signals.as_fd()];
-            let [has_ended, _] = poll::readable(polled, timeout)
+            let polled = [ended.as_fd(), self.laid.lab.ended(), self.signals.as_fd()];
+            let [has_ended, engine_ended, _] = poll::readable(polled, timeout)
                 .tried(|| "cannot wait for the near command".into())?;
             if has_ended {
                 break;
+            }
+            if engine_ended {
+                let tried = "the engine thread ended during the run";
+                return Err(LabError::new(LabErrorKind::Internal, tried));
             }
             while let Some(came) = self.signals.next() {
                 // The terminal has sent its own to the command too.

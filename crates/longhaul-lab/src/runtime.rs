@@ -20,8 +20,8 @@ use crate::spec::PathSpec;
 use device::Port;
 use driver::{Driver, Order};
 use host::HostNamespace;
-use longhaul_sys::{poll, sched};
-use std::os::fd::OwnedFd;
+use longhaul_sys::{poll, process, sched};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -89,6 +89,8 @@ pub struct Lab {
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
+    /// Becomes readable when the engine thread ends, which it should not do by itself.
+    ended: OwnedFd,
     awake: Option<Arc<AtomicBool>>,
 }
 
@@ -118,12 +120,17 @@ impl Lab {
         }
         let wake =
             Arc::new(poll::wake_descriptor().tried(|| "cannot make an event descriptor".into())?);
+        let (ended, held) = process::pipe().tried(|| "cannot make a pipe".into())?;
         let (orders, received) = mpsc::channel();
         let (started, start) = mpsc::sync_channel(1);
         let driver = Driver::new(engine, ports, Arc::clone(&wake), received);
         let thread = std::thread::Builder::new()
             .name("lab engine".to_owned())
-            .spawn(move || driver.run(&started))
+            .spawn(move || {
+                // Closed by the end of the thread, a panic included.
+                let _held = held;
+                driver.run(&started);
+            })
             .tried(|| "cannot start the engine thread".into())?;
         caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
         Ok(Lab {
@@ -134,6 +141,7 @@ impl Lab {
             orders,
             wake,
             thread: Some(thread),
+            ended,
             awake: dispersion.then(keep_awake),
         })
     }
@@ -158,6 +166,11 @@ impl Lab {
         // A thread that has ended answers nothing, which the waiting side finds out.
         let _ = self.orders.send(order);
         let _ = poll::wake(&*self.wake);
+    }
+
+    /// Readable once the engine thread has ended.
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
     }
 
     pub(crate) fn host(&self, host: Host) -> &HostNamespace {

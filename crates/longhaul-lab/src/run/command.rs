@@ -1,6 +1,6 @@
 //! A command at one of the hosts, as the lab starts it.
 
-use crate::error::{LabError, LabErrorKind};
+use crate::error::LabError;
 use crate::runtime::host::HostNamespace;
 use longhaul_sys::process::{self, Start};
 use std::ffi::{OsStr, OsString};
@@ -62,11 +62,8 @@ impl HostCommand {
         process::spawn(&mut self.command, &start).map_err(|error| {
             let found = error.kind() != io::ErrorKind::NotFound;
             let tried = format!("cannot start `{}`", self.name.display());
-            let mut failed = LabError::call(tried, error);
-            if !found {
-                failed.kind = LabErrorKind::Usage;
-            }
-            failed
+            let failed = LabError::call(tried, error);
+            if found { failed } else { failed.of_usage() }
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::device::{self, Port};
 use super::{names, sysctl};
 use crate::engine::{ADDRESSES, Host};
-use crate::error::{LabError, LabErrorKind, Tried};
+use crate::error::{LabError, Tried};
 use crate::spec::{HostSpec, PathSpec};
 use longhaul_sys::mount;
 use longhaul_sys::netlink::{self, Device, Netlink};
@@ -177,9 +177,7 @@ fn refused(host: &str, name: &str, value: &str, error: io::Error) -> LabError {
         _ => "the kernel did not take the value",
     };
     let tried = format!("cannot set {name} = {value} at host {host}");
-    let mut failed = LabError::call(tried, error).hint(hint);
-    failed.kind = LabErrorKind::Usage;
-    failed
+    LabError::call(tried, error).hint(hint).of_usage()
 }
 
 /// A mount namespace for the commands of the host; without one they still run, with less.

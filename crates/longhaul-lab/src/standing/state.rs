@@ -43,7 +43,7 @@ impl Folder {
             _ => fs::symlink_metadata(&path),
         }
         .and_then(|found| {
-            let own = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+            let own = found.is_dir() && found.uid() == user && (found.mode() & 0o777) == 0o700;
             own.then_some(()).ok_or_else(|| {
                 let why = "not a folder of this user alone";
                 io::Error::new(io::ErrorKind::PermissionDenied, why)

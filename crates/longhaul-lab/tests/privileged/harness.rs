@@ -84,7 +84,9 @@ pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
             .map(|truth| println!("{truth}"))
             .map(|()| 0),
         "list" => standing::list().map(|labs| {
-            labs.iter().for_each(|lab| println!("{}", lab.key));
+            for lab in &labs {
+                println!("{}", lab.key);
+            }
             0
         }),
         _ => standing::down("plain").map(|()| 0),
@@ -191,7 +193,7 @@ impl Lab<'_> {
         let mut command = own_executable(self.unprivileged);
         command.arg("as-lab");
         match self.path {
-            path if path.ends_with(".toml") => command.arg(own_path(path)),
+            "plain.toml" => command.arg(own_path(self.path)),
             shipped => command.arg(shipped),
         };
         command.args(self.sets).arg("--").args(words);

@@ -13,7 +13,7 @@ fn standing(words: &[&str], unprivileged: bool) -> Outcome {
         .arg("as-standing")
         .args(words)
         .env_remove("LONGHAUL_LAB_BACKEND");
-    Outcome::of(&mut command.env_remove("XDG_RUNTIME_DIR"))
+    Outcome::of(command.env_remove("XDG_RUNTIME_DIR"))
 }
 
 fn stands() {

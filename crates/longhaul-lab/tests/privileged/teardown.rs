@@ -77,8 +77,8 @@ fn nothing_left() {
             Backend::Tun
         };
         let lab = Lab {
-            unprivileged,
             backend,
+            unprivileged,
             ..PLAIN
         };
         let script = "setsid sleep 1000 & sleep 1000 & readlink /proc/self/ns/net";
@@ -142,16 +142,21 @@ fn rmem_max() -> String {
         .to_owned()
 }
 
-const SAY_AND_STAY: &str = "cat /proc/sys/net/core/rmem_max; exec sleep 1000";
+const SAY_AND_STAY: &str =
+    "echo $(cat /proc/sys/net/core/rmem_max) $(readlink /proc/self/ns/net); exec sleep 1000";
 
 fn sysctls_after_kill() {
     let before = rmem_max();
     assert_ne!(before, "65536", "left by something else");
     let (mut lab, inside) = start(&DARESBURY, SAY_AND_STAY);
-    assert_eq!((inside.as_str(), rmem_max().as_str()), ("65536", "65536"));
+    let (value, namespace) = inside.split_once(' ').expect("value and namespace");
+    assert_eq!((value, rmem_max().as_str()), ("65536", "65536"));
     kill(lab.id(), "KILL");
     lab.wait().expect("the lab's end");
     until("rmem_max is restored", || rmem_max() == before);
+    until("the commands have ended", || {
+        processes_in(namespace).is_empty()
+    });
 }
 
 fn sysctls_after_guard() {
