@@ -28,7 +28,7 @@ mod random;
 mod report;
 mod rewrite;
 mod router;
-mod server;
+mod transmitter;
 pub mod truth;
 mod unit;
 

@@ -16,7 +16,7 @@ use super::bucket::Bucket;
 use super::cross::{CrossSource, Surroundings};
 use super::pool::Packets;
 use super::random::{Marks, Random};
-use super::server::{Load, Server, Slot};
+use super::transmitter::{Load, Slot, Transmitter};
 use super::truth::{CrossTruth, Drops, LinkTruth, Tally};
 use super::unit::{Shape, Unit};
 use crate::spec::LinkSpec;
@@ -74,7 +74,7 @@ pub(super) struct Link {
     overhead: u64,
     delay: Nanos,
     policer: Option<Bucket>,
-    server: Option<Server>,
+    transmitter: Option<Transmitter>,
     loss: Option<Marks>,
     reorder: Option<Marks>,
     cross: Option<CrossSource>,
@@ -105,7 +105,7 @@ impl Link {
             overhead: 0,
             delay: 0,
             policer: None,
-            server: None,
+            transmitter: None,
             loss: None,
             reorder: None,
             cross: None,
@@ -172,7 +172,7 @@ impl Link {
     }
 
     fn enqueue(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
-        if self.server.is_none() {
+        if self.transmitter.is_none() {
             return self.leave(unit, shape, outlet);
         }
         let fit = self.fitting(&unit, shape);
@@ -209,7 +209,7 @@ impl Link {
     /// How many of the unit's segments the queue has room for. One that finds the wire idle needs
     /// none.
     fn fitting(&self, unit: &Unit, shape: &Shape) -> u16 {
-        let Some(server) = &self.server else {
+        let Some(transmitter) = &self.transmitter else {
             return unit.count;
         };
         let limit = self.queue_limit();
@@ -218,7 +218,7 @@ impl Link {
             return shape.fitting(unit, limit.saturating_sub(backlog), self.overhead);
         }
         let load = self.load(unit, shape);
-        let room = limit.saturating_add(server.sent_while_arriving(&load));
+        let room = limit.saturating_add(transmitter.sent_while_arriving(&load));
         shape.fitting(unit, room, self.overhead).max(1)
     }
 
@@ -282,11 +282,11 @@ impl Link {
                 }
             }
         };
-        let Some(server) = &mut self.server else {
+        let Some(transmitter) = &mut self.transmitter else {
             return;
         };
         self.serving = Some(Serving {
-            slot: server.serve(&load),
+            slot: transmitter.serve(&load),
             bytes: load.bytes,
             what,
         });
@@ -296,7 +296,10 @@ impl Link {
     /// of about one size, so that a faster link does not cut small pieces off them again.
     fn chunk_segments(&self, count: u16, shape: &Shape) -> u16 {
         let each = u64::from(shape.full) + self.overhead;
-        let quantum = self.server.as_ref().map_or(0, Server::quantum_bytes);
+        let quantum = self
+            .transmitter
+            .as_ref()
+            .map_or(0, Transmitter::quantum_bytes);
         let most = (quantum / each.max(1)).max(1);
         let chunks = u64::from(count).div_ceil(most).max(1);
         u64::from(count).div_ceil(chunks) as u16
@@ -326,7 +329,10 @@ impl Link {
 
     fn discard(&mut self, unit: &Unit, shape: &Shape, cause: Cause, outlet: &mut Outlet) {
         let packets = u64::from(unit.count);
-        let is_shaped = self.server.as_ref().is_some_and(Server::is_shaped);
+        let is_shaped = self
+            .transmitter
+            .as_ref()
+            .is_some_and(Transmitter::is_shaped);
         let counter = match cause {
             Cause::Queue if is_shaped => &mut self.drops.shaper,
             Cause::Queue => &mut self.drops.queue,
@@ -369,9 +375,9 @@ impl Link {
             queue_limit_bytes: self.spec.queue.map(|limit| limit.0),
             delay: self.spec.delay,
             capacity: self
-                .server
+                .transmitter
                 .as_ref()
-                .map(|server| Rate::bits_per_second(server.rate_bps())),
+                .map(|transmitter| Rate::bits_per_second(transmitter.rate_bps())),
             sustained: self.spec.shaper.map(|shaper| shaper.sustained),
             overhead_bytes: self.spec.overhead,
             cross: self.cross_truth,

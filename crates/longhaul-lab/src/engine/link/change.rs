@@ -6,7 +6,7 @@
 use super::{Link, Marks, Nanos, Outlet, Unit, nanos};
 use crate::engine::bucket::Bucket;
 use crate::engine::cross::CrossSource;
-use crate::engine::server::Server;
+use crate::engine::transmitter::Transmitter;
 use crate::spec::LinkSpec;
 
 impl Link {
@@ -14,9 +14,9 @@ impl Link {
     pub fn change(&mut self, spec: &LinkSpec, now: Nanos, outlet: &mut Outlet) {
         self.catch_up(now, outlet);
         self.adopt(spec, now);
-        match (&mut self.server, &mut self.serving) {
-            (Some(server), Some(serving)) => {
-                let (slot, rest) = server.take_over(&serving.slot, serving.bytes, now);
+        match (&mut self.transmitter, &mut self.serving) {
+            (Some(transmitter), Some(serving)) => {
+                let (slot, rest) = transmitter.take_over(&serving.slot, serving.bytes, now);
                 self.backlog -= serving.bytes - rest;
                 serving.slot = slot;
                 serving.bytes = rest;
@@ -36,13 +36,13 @@ impl Link {
                 .policer
                 .map(|it| Bucket::new(it.rate.as_bps(), it.burst.0.saturating_mul(8), now));
         }
-        let mut server = Server::new(spec, now);
-        if let (Some(new), Some(last)) = (&mut server, &self.server)
+        let mut transmitter = Transmitter::new(spec, now);
+        if let (Some(new), Some(last)) = (&mut transmitter, &self.transmitter)
             && spec.shaper == old.shaper
         {
             new.keep_tokens(last);
         }
-        self.server = server;
+        self.transmitter = transmitter;
         self.loss = Marks::new(spec.loss, &mut self.random);
         self.reorder = spec
             .reorder

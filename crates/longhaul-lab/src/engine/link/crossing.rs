@@ -30,15 +30,15 @@ impl Link {
         let wire_bytes = source.packet_bytes();
         let fits = backlog == 0 || wire_bytes <= room;
         let wait = self
-            .server
+            .transmitter
             .as_ref()
-            .map_or(0, |server| server.time_for(backlog));
+            .map_or(0, |transmitter| transmitter.time_for(backlog));
         source.advance(fits.then_some(wait));
         let truth = self.cross_mut();
         truth.offered_bytes += wire_bytes;
         if !fits {
             truth.dropped_bytes += wire_bytes;
-        } else if self.server.is_some() {
+        } else if self.transmitter.is_some() {
             self.append(
                 Waiting {
                     unit: None,

@@ -43,7 +43,7 @@ pub(super) struct Slot {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct Transmitter {
     rate_bps: u64,
     free: Nanos,
     /// What the last division left over, in bit-nanoseconds per second.
@@ -52,9 +52,9 @@ pub(super) struct Server {
     quantum_bytes: u64,
 }
 
-impl Server {
+impl Transmitter {
     /// `None`: this link sends as fast as it gets.
-    pub fn new(spec: &LinkSpec, now: Nanos) -> Option<Server> {
+    pub fn new(spec: &LinkSpec, now: Nanos) -> Option<Transmitter> {
         let rate = spec.rate.map(Rate::as_bps);
         let peak = spec.shaper.map(|shaper| shaper.peak.as_bps());
         let rate_bps = rate.into_iter().chain(peak).min()?.max(1);
@@ -69,7 +69,7 @@ impl Server {
             .shaper
             .map_or(rate_bps, |shaper| shaper.sustained.as_bps().min(rate_bps));
         let quantum_bytes = Rate::bits_per_second(slowest).bytes_in(QUANTUM);
-        Some(Server {
+        Some(Transmitter {
             rate_bps,
             free: now,
             remainder: 0,
@@ -150,7 +150,7 @@ impl Server {
     }
 
     /// Keeps the tokens of an equal shaper that this transmitter replaces.
-    pub fn keep_tokens(&mut self, old: &Server) {
+    pub fn keep_tokens(&mut self, old: &Transmitter) {
         self.tokens.clone_from(&old.tokens);
     }
 
