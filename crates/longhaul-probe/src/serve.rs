@@ -36,7 +36,7 @@ const WAKE: Duration = Duration::from_millis(100);
 pub struct ServeOptions {
     /// Empty: every address of this host, both families.
     pub addresses: Vec<IpAddr>,
-    /// 0: any free one; see [`Server::addresses`].
+    /// 0: any free one; see [`Responder::addresses`].
     pub port: u16,
     /// Only this interface.
     pub device: Option<String>,
@@ -76,12 +76,12 @@ pub fn serve(
     log: impl Fn(ServeEvent) + Send + Sync,
     stop: &AtomicBool,
 ) -> Result<(), ServeError> {
-    Server::bind(options)?.run(log, stop)
+    Responder::bind(options)?.run(log, stop)
 }
 
 /// A far end that listens already.
 #[derive(Debug)]
-pub struct Server {
+pub struct Responder {
     options: ServeOptions,
     token: Option<Token>,
     identity: TlsIdentity,
@@ -114,16 +114,16 @@ impl Service<'_> {
     }
 }
 
-impl Server {
+impl Responder {
     /// Opens the listeners and makes the certificate.
-    pub fn bind(options: ServeOptions) -> Result<Server, ServeError> {
+    pub fn bind(options: ServeOptions) -> Result<Responder, ServeError> {
         let token = options.token.as_deref().and_then(Token::new);
         if token.is_none() && options.token.is_some() {
             return Err(ServeError::EmptyToken);
         }
         let identity = TlsIdentity::generate()?;
         let ports = open_ports(&options)?;
-        Ok(Server {
+        Ok(Responder {
             options,
             token,
             identity,

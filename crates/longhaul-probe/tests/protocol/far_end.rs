@@ -2,7 +2,7 @@
 
 use longhaul_model::report::v1::plan::{Plan, Stop};
 use longhaul_probe::error::ProbeError;
-use longhaul_probe::serve::{ServeEvent, ServeOptions, Server};
+use longhaul_probe::serve::{Responder, ServeEvent, ServeOptions};
 use longhaul_probe::throughput::{self, Outcome, Target};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,8 @@ pub fn options() -> ServeOptions {
 
 impl FarEnd {
     pub fn start(options: ServeOptions) -> FarEnd {
-        let server = Server::bind(options).expect("a free port of the loopback interface");
-        let address = server.addresses()[0];
+        let responder = Responder::bind(options).expect("a free port of the loopback interface");
+        let address = responder.addresses()[0];
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, events) = channel();
         let sender = Mutex::new(sender);
@@ -41,7 +41,7 @@ impl FarEnd {
         };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            server
+            responder
                 .run(log, &stopped)
                 .expect("the service starts its threads");
         });

@@ -6,7 +6,7 @@ use crate::far_end::{FarEnd, brief, options, short};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_probe::error::{ProbeError, ServeError, TokenTrouble};
-use longhaul_probe::serve::{AnonymousLimits, ServeEvent, ServeOptions, Server};
+use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
 use longhaul_probe::session::State;
 use longhaul_probe::throughput::{self, Family, Target};
 use longhaul_probe::wire::{
@@ -520,7 +520,7 @@ fn a_crowd_of_silent_connections_does_not_shut_others_out() {
 #[test]
 fn a_port_in_use_is_a_clear_error() {
     let far = FarEnd::start(options());
-    let error = Server::bind(ServeOptions {
+    let error = Responder::bind(ServeOptions {
         port: far.address.port(),
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         ..ServeOptions::default()

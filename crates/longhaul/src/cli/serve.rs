@@ -8,7 +8,7 @@ use crate::render::style::{COMMAND, FAINT, STRONG, paint};
 use jiff::Timestamp;
 use longhaul_model::units::Bytes;
 use longhaul_probe::secure::Token;
-use longhaul_probe::serve::{AnonymousLimits, ServeEvent, ServeOptions, Server};
+use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
@@ -26,7 +26,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
             Fail::from_error(HOST, &e).hint(Some("signals of this process cannot be handled"))
         })?;
     }
-    let server = Server::bind(ServeOptions {
+    let responder = Responder::bind(ServeOptions {
         addresses: args.bind.into_iter().collect(),
         port: args.port,
         device: args.bind_dev.clone(),
@@ -36,13 +36,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         max_streams: args.max_streams,
     })?;
     let notice = Notice {
-        addresses: server.addresses(),
+        addresses: responder.addresses(),
         token: token.as_ref().map(|(token, made)| (token, *made)),
         anonymous: anonymous.as_ref(),
     };
     let log = Log { json: args.json };
     log.write(&notice.text(), notice.json());
-    server.run(
+    responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
                 return;
