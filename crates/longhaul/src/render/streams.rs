@@ -16,7 +16,7 @@ pub fn table(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     let datagrams = observation.streams.iter().any(|s| s.receiver.udp.is_some());
     let unit = RateUnit::for_greatest(rows.iter().filter_map(|r| r.goodput_bps).max().unwrap_or(0));
     let (names, units) = if datagrams {
-        (["datagrams", "lost", "late", "jitter"], ["", "", "", "ms"])
+        (["received", "lost", "late", "jitter"], ["", "", "", "ms"])
     } else {
         (
             ["writes", "resent", "RTT min", "cwnd max"],

@@ -6,3 +6,4 @@ mod help;
 mod loopback;
 mod report;
 mod support;
+mod units;
