@@ -86,6 +86,7 @@ pub fn connecting_socket(
             .map_err(|source| EngineError::new(format!("bind to {address}"), source))?;
     }
     ask_buffers(&socket, plan)?;
+    clamp_window(&socket, plan)?;
     set_tcp_options(&socket, plan, role, to)?;
     Ok(ConnectingSocket { socket, to })
 }
@@ -96,9 +97,7 @@ pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(
         .peer_addr()
         .map_err(|source| EngineError::new("name the peer of a connection", source))?;
     ask_buffers(socket, plan)?;
-    if plan.receive_buffer_bytes.is_some() {
-        raise_window_clamp(socket)?;
-    }
+    clamp_window(socket, plan)?;
     set_tcp_options(socket, plan, role, peer)
 }
 
@@ -153,11 +152,15 @@ fn bounded(bytes: u64) -> usize {
     bytes.min(i32::MAX as u64 / 2) as usize
 }
 
-fn raise_window_clamp(socket: &TcpStream) -> Result<(), EngineError> {
+/// An asked receive buffer bounds the window to what was granted of it: half of what Linux stores.
+fn clamp_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+    if plan.receive_buffer_bytes.is_none() {
+        return Ok(());
+    }
     let stored = sockopt::stored_receive_buffer(socket)
         .map_err(|source| EngineError::new("read the receive buffer back", source))?;
-    sockopt::set_window_clamp(socket, stored)
-        .map_err(|source| EngineError::new("raise the window clamp", source))
+    sockopt::set_window_clamp(socket, stored / 2)
+        .map_err(|source| EngineError::new("clamp the window to the granted buffer", source))
 }
 
 fn set_tcp_options(
