@@ -6,10 +6,13 @@ use std::time::Duration;
 
 const TABLE: &str = include_str!("../../../../fixtures/units.json");
 
+/// How one kind of quantity becomes text.
+type Print = fn(u64) -> String;
+
 #[test]
 fn numbers_print_as_the_shared_table_says() {
     let table: Value = serde_json::from_str(TABLE).expect("JSON");
-    let print: [(&str, fn(u64) -> String); 3] = [
+    let print: [(&str, Print); 3] = [
         ("rate_bps", |bps| Rate::bits_per_second(bps).to_string()),
         ("size_bytes", |bytes| Bytes(bytes).to_string()),
         ("duration_us", |us| {
