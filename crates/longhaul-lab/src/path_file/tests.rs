@@ -236,6 +236,17 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_a_path() {
+    let page = include_str!("../../../../docs/path-files.md");
+    let example = page
+        .split("```toml")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let path = read(example.expect("an example"), &[]).expect("a path");
+    assert_eq!((path.routes.len(), path.events.len()), (1, 2));
+}
+
+#[test]
 fn an_unknown_path_is_told_from_the_shipped_ones() {
     let error = catalogue::load("la-genva", &[])
         .expect_err("no such path")
