@@ -7,7 +7,7 @@ use super::Role;
 use super::reading;
 use super::run::{Shared, StreamState};
 use super::series::Series;
-use super::sockets::DataSocket;
+use super::sockets::{self, DataSocket};
 use longhaul_model::report::v1::observation::{Core, Sample};
 use longhaul_sys::host::cores::{self, CoreTimes};
 use longhaul_sys::{sockopt, tcp_info};
@@ -52,7 +52,13 @@ fn sample(shared: &Shared, stream: &StreamState) -> Sample {
         Role::Receiver => sockopt::receive_queue_bytes(socket),
     };
     let info = match socket {
-        DataSocket::Tcp(socket) => tcp_info::read(socket).ok(),
+        DataSocket::Tcp(socket) => {
+            if shared.spec.role == Role::Receiver {
+                // A failure leaves a window that the samples show.
+                let _ = sockets::clamp_window(socket, &shared.spec.plan);
+            }
+            tcp_info::read(socket).ok()
+        }
         DataSocket::Udp(_) => None,
     };
     stream.latest.set(info.as_ref());

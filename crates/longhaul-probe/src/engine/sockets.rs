@@ -153,7 +153,10 @@ fn bounded(bytes: u64) -> usize {
 }
 
 /// An asked receive buffer bounds the window to what was granted of it: half of what Linux stores.
-fn clamp_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+///
+/// Linux 6.6 and newer move the clamp when they learn how much of a buffer packets waste, so it
+/// is set again while data flows.
+pub(super) fn clamp_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
     if plan.receive_buffer_bytes.is_none() {
         return Ok(());
     }
