@@ -135,12 +135,13 @@ fn open_host(state: &State, host: Host) -> std::io::Result<HostNamespace> {
     if std::fs::metadata(&theirs)?.ino() != std::fs::metadata("/proc/self/ns/user")?.ino() {
         netns::enter(File::open(&theirs)?, Kind::User)?;
     }
-    let held = match host {
-        Host::Near => state.near,
-        Host::Far => state.far,
+    let (name, held) = match host {
+        Host::Near => ("near", state.near),
+        Host::Far => ("far", state.far),
     };
     let open = |number: i32| File::open(format!("/proc/{pid}/fd/{number}")).map(OwnedFd::from);
     Ok(HostNamespace {
+        name,
         net: open(held.net)?,
         mount: held.mount.map(open).transpose()?,
     })

@@ -56,3 +56,11 @@ pub fn enter(namespace: impl AsFd, kind: Kind) -> io::Result<()> {
 pub fn own(kind: Kind) -> io::Result<OwnedFd> {
     Ok(File::open(format!("/proc/thread-self/ns/{}", kind.file()))?.into())
 }
+
+/// Gives the calling process a host name of its own, which only it and its children see.
+pub fn name_host(name: &[u8]) -> io::Result<()> {
+    // SAFETY: unshare reads its flags and touches no memory of ours.
+    status(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;
+    // SAFETY: the name is valid for its length.
+    status(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
+}

@@ -14,6 +14,8 @@ use std::process::{Child, Command};
 /// Where and how a command starts.
 #[derive(Debug)]
 pub struct Start<'a> {
+    /// What the command finds as the name of its host.
+    pub host_name: &'a str,
     pub net: BorrowedFd<'a>,
     /// With its mounts, where the machine permitted them.
     pub mount: Option<BorrowedFd<'a>>,
@@ -29,7 +31,10 @@ pub fn spawn(command: &mut Command, start: &Start<'_>) -> io::Result<Child> {
     let mount = start.mount.map(|fd| fd.try_clone_to_owned()).transpose()?;
     let folder = CString::new(start.folder.as_os_str().as_bytes())?;
     let own_session = start.own_session;
+    let host_name = start.host_name.as_bytes().to_vec();
     let prepare = move || {
+        // Without the right to it the command runs under the machine's name.
+        let _ = netns::name_host(&host_name);
         netns::enter(&net, Kind::Net)?;
         if let Some(mount) = &mount {
             netns::enter(mount, Kind::Mount)?;

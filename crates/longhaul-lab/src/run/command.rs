@@ -54,6 +54,7 @@ impl HostCommand {
         // A folder that has been removed under us is no reason not to run.
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let start = Start {
+            host_name: host.name,
             net: host.net.as_fd(),
             mount: host.mount.as_ref().map(AsFd::as_fd),
             folder: &folder,

@@ -33,6 +33,8 @@ const SETTINGS: &[(&str, &str)] = &[
 /// A host, held by its namespaces.
 #[derive(Debug)]
 pub(crate) struct HostNamespace {
+    /// What its commands find as the host's name.
+    pub name: &'static str,
     pub net: OwnedFd,
     pub mount: Option<OwnedFd>,
 }
@@ -112,7 +114,7 @@ fn lay_here(
     set_sysctls(name, settings, caveats)?;
     let net = netns::own(Kind::Net).tried(|| "cannot hold a network namespace".into())?;
     let mount = own_mounts(spec, caveats);
-    Ok((HostNamespace { net, mount }, port))
+    Ok((HostNamespace { name, net, mount }, port))
 }
 
 fn set_device(spec: &PathSpec, host: Host) -> io::Result<()> {
