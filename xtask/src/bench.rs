@@ -31,6 +31,8 @@ struct Options<'a> {
     out: Option<&'a Path>,
     /// Of throughput and verdicts, only the tables or cases whose name holds this.
     only: &'a str,
+    /// The report of every cell of verdicts is kept in this folder.
+    keep: Option<&'a Path>,
 }
 
 impl<'a> Options<'a> {
@@ -40,13 +42,14 @@ impl<'a> Options<'a> {
             match *key {
                 "--out" => options.out = Some(Path::new(*value)),
                 "--only" => options.only = value,
+                "--keep" => options.keep = Some(Path::new(*value)),
                 _ => break,
             }
             words = rest;
         }
         if let [unknown, ..] = words {
             return Err(format!(
-                "`{unknown}`: a bench takes `--out FILE`; throughput and verdicts take `--only TEXT`"
+                "`{unknown}`: a bench takes `--out FILE`; throughput and verdicts take `--only TEXT`, verdicts `--keep FOLDER`"
             ));
         }
         Ok(options)
@@ -62,7 +65,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
         "accuracy" => vec![accuracy::table()],
         "lab" => lab::tables()?,
         "verdicts" => {
-            let judged = verdicts::run_all(&process::longhaul()?, options.only)?;
+            let judged = verdicts::run_all(&process::longhaul()?, options.only, options.keep)?;
             let (table, missed) = verdicts::verdict(&judged);
             misses = missed;
             vec![table]

@@ -6,7 +6,7 @@ use xtask::bench::verdicts;
 fn the_reason_given_is_what_was_done_to_the_path() {
     xtask::needs::namespaces().expect("the matrix lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
-    let judged = verdicts::run_all(&longhaul, "").expect("the matrix can be run");
+    let judged = verdicts::run_all(&longhaul, "", None).expect("the matrix can be run");
     let (table, missed) = verdicts::verdict(&judged);
     assert!(
         missed.is_empty(),

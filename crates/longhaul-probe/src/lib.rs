@@ -35,6 +35,8 @@ fn own_party() -> Party {
         address: None,
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
         kernel: known(host::kernel()),
-        cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),
+        cores: std::thread::available_parallelism()
+            .ok()
+            .map(|cores| cores.get() as u32),
     }
 }

@@ -67,4 +67,3 @@ pub fn notice_dead_peer(socket: &TcpStream, after: Duration) -> io::Result<()> {
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(after))
 }
-

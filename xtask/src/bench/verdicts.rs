@@ -55,8 +55,9 @@ impl Judged {
     }
 }
 
-/// Runs every cell of the matrix whose case's name holds `only`, one after the other.
-pub fn run_all(longhaul: &Path, only: &str) -> Result<Vec<Judged>, String> {
+/// Runs every cell of the matrix whose case's name holds `only`, one after the other; each report
+/// is also written to the folder `keep`.
+pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Vec<Judged>, String> {
     let matrix = Matrix::read()?;
     let folder = Folder::new()?;
     let judged = matrix
@@ -64,7 +65,10 @@ pub fn run_all(longhaul: &Path, only: &str) -> Result<Vec<Judged>, String> {
         .into_iter()
         .filter(|cell| cell.case.contains(only))
         .map(|cell| {
-            let said = measure(longhaul, &folder.0, &cell);
+            let said = measure(longhaul, &folder.0, &cell).and_then(|report| {
+                let kept = keep.map_or(Ok(()), |keep| kept(keep, &cell, &report));
+                kept.map(|()| said(&report))
+            });
             let judged = Judged { cell, said };
             eprintln!("{}", line(&judged));
             judged
@@ -167,7 +171,13 @@ impl Drop for Folder {
     }
 }
 
-fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Said, String> {
+fn kept(folder: &Path, cell: &Cell, report: &Value) -> Result<(), String> {
+    let file = folder.join(format!("{}.json", cell.key()));
+    std::fs::write(&file, report.to_string())
+        .map_err(|e| format!("cannot write {}: {e}", file.display()))
+}
+
+fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Value, String> {
     let file = folder.join(format!("{}.toml", cell.key()));
     std::fs::write(&file, cell.path_file()?)
         .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
@@ -195,9 +205,7 @@ fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Said, String> 
     } else {
         process::capture(&mut lab, limit)?
     };
-    let report: Value =
-        serde_json::from_str(&output.stdout).map_err(|_| last_words(&output.stderr))?;
-    Ok(said(&report))
+    serde_json::from_str(&output.stdout).map_err(|_| last_words(&output.stderr))
 }
 
 fn last_words(stderr: &str) -> String {
