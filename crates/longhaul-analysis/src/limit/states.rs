@@ -48,8 +48,9 @@ const PACED_RATIO: f64 = 0.85;
 /// CUBIC, RFC 9438: the constants C and 1 − β of K.
 const CUBIC_C: f64 = 0.4;
 const CUBIC_DROP: f64 = 0.3;
-/// The lowest round trips of a stream with a standing queue are themselves raised.
-const STANDING_QUANTILE: f64 = 0.1;
+/// The lower round trips of a stream with a standing queue are themselves raised. A quarter, since a
+/// window a little above the BDP takes a while to build its queue.
+const STANDING_QUANTILE: f64 = 0.25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
