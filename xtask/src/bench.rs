@@ -1,6 +1,7 @@
 //! The benches: tables that are printed, kept in docs/benchmarks.md, and never asserted in tests.
 //!
 //! - [`throughput`]: goodput and CPU beside the peers, interleaved in one run
+//! - [`cost`]: what samples cost, and the memory of a stream
 //! - [`lab`]: how true the emulated paths are
 //! - [`verdicts`]: the fault matrix, and whether the reason given is the right one
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
@@ -9,6 +10,7 @@
 
 pub mod accuracy;
 pub mod beds;
+pub mod cost;
 pub mod dispersion;
 pub mod kin;
 pub mod lab;
@@ -22,7 +24,7 @@ use std::path::Path;
 use table::Table;
 
 /// The benches by name; docs are checked against this list.
-pub const NAMES: &[&str] = &["throughput", "lab", "verdicts", "accuracy"];
+pub const NAMES: &[&str] = &["throughput", "cost", "lab", "verdicts", "accuracy"];
 
 /// What may follow the name of a bench.
 #[derive(Debug, Default, PartialEq)]
@@ -63,6 +65,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     let tables = match name {
         "throughput" => throughput::tables(options.only)?,
         "accuracy" => vec![accuracy::table()],
+        "cost" => vec![cost::table()?],
         "lab" => lab::tables()?,
         "verdicts" => {
             let judged = verdicts::run_all(&process::longhaul()?, options.only, options.keep)?;

@@ -1,0 +1,156 @@
+//! What do samples cost, and how much memory does a stream take?
+//!
+//! On the loopback of a private namespace, sampled every 100 ms. The cost of sampling is the CPU
+//! time of the threads that sample over that of all threads of both ends, as the scheduler has
+//! counted them: no difference of two noisy runs. Memory is the most that each process ever held,
+//! less what it held with one stream, over the further streams.
+//!
+//! Source: /proc/PID/task/*/schedstat and VmHWM of /proc/PID/status (proc(5)).
+//! Wrong when: the kernel keeps no scheduler statistics; then the bench says so.
+
+use super::beds::{AllowedControl, Bed};
+use super::table::{Table, number};
+use crate::process;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const STREAMS: [u32; 4] = [1, 8, 32, 128];
+const SECONDS: u32 = 6;
+/// Readings are taken when this much of the run has passed: all threads still live.
+const READ_AT: Duration = Duration::from_secs(5);
+const LISTEN_MAX: Duration = Duration::from_secs(5);
+const TOKEN: &str = "bench-of-this-machine";
+const SAMPLER: &str = "sampler";
+
+/// CPU time of the samplers and of all threads, in nanoseconds, and the most memory held.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    sampling_ns: u64,
+    all_ns: u64,
+    peak_kib: u64,
+}
+
+/// One row for each number of streams.
+pub fn table() -> Result<Table, String> {
+    let longhaul = process::longhaul()?;
+    let _allowed = AllowedControl::new()?;
+    let mut table = Table::new(
+        "Cost of sampling every 100 ms, and memory",
+        &[
+            "streams",
+            "sampling, share of CPU",
+            "sender, MiB at most",
+            "receiver, MiB at most",
+            "each further stream, KiB: sender / receiver",
+        ],
+    );
+    let mut first: Option<(Reading, Reading)> = None;
+    for streams in STREAMS {
+        let (near, far) = run(&longhaul, streams)?;
+        let (near_one, far_one) = *first.get_or_insert((near, far));
+        let sampling = (near.sampling_ns + far.sampling_ns) as f64;
+        let all = (near.all_ns + far.all_ns) as f64;
+        let each = |now: Reading, one: Reading| {
+            (streams > 1)
+                .then(|| now.peak_kib.saturating_sub(one.peak_kib) as f64 / f64::from(streams - 1))
+        };
+        let mib = |reading: Reading| number(Some(reading.peak_kib as f64 / 1024.0), 1);
+        table.row(vec![
+            streams.to_string(),
+            format!("{} %", number(Some(100.0 * sampling / all), 2)),
+            mib(near),
+            mib(far),
+            format!(
+                "{} / {}",
+                number(each(near, near_one), 0),
+                number(each(far, far_one), 0)
+            ),
+        ]);
+    }
+    Ok(table)
+}
+
+fn run(longhaul: &Path, streams: u32) -> Result<(Reading, Reading), String> {
+    let bed = Bed::loopback()?;
+    let streams = streams.to_string();
+    let seconds = SECONDS.to_string();
+    let mut far = start(&bed, longhaul, &["serve"])?;
+    let listens = wait_until_listening(&bed);
+    let words = [
+        "test",
+        bed.address,
+        "-P",
+        &streams,
+        "-t",
+        &seconds,
+        "--no-save",
+    ];
+    let near = listens.and_then(|()| start(&bed, longhaul, &words));
+    let readings = near.and_then(|mut near| {
+        sleep(READ_AT);
+        let both = read(near.id()).zip(read(far.id()));
+        process::end(&mut near);
+        both.ok_or_else(|| "the scheduler's statistics in /proc cannot be read".to_owned())
+    });
+    process::end(&mut far);
+    readings
+}
+
+fn start(bed: &Bed, longhaul: &Path, words: &[&str]) -> Result<Child, String> {
+    let enter = bed.near().enter();
+    let mut command = Command::new(&enter[0]);
+    command
+        .args(&enter[1..])
+        .arg(longhaul)
+        .args(words)
+        .env("LONGHAUL_TOKEN", TOKEN)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+        .spawn()
+        .map_err(|e| format!("cannot start `{}`: {e}", process::words(&command)))
+}
+
+/// Port 5201 in hexadecimal, listening (state 0A), in the bed's own table.
+fn wait_until_listening(bed: &Bed) -> Result<(), String> {
+    let table = format!("/proc/{}/net/tcp6", bed.near().pid());
+    let deadline = Instant::now() + LISTEN_MAX;
+    while Instant::now() < deadline {
+        let lines = fs::read_to_string(&table).unwrap_or_default();
+        if lines
+            .lines()
+            .any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+        {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Err("`longhaul serve` did not listen".to_owned())
+}
+
+fn read(pid: u32) -> Option<Reading> {
+    let mut reading = Reading {
+        sampling_ns: 0,
+        all_ns: 0,
+        peak_kib: peak_kib(pid)?,
+    };
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let field = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let spent: u64 = field("schedstat").split(' ').next()?.parse().ok()?;
+        reading.all_ns += spent;
+        if field("comm").trim() == SAMPLER {
+            reading.sampling_ns += spent;
+        }
+    }
+    (reading.all_ns > 0).then_some(reading)
+}
+
+fn peak_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
