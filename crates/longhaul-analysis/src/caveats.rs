@@ -7,7 +7,7 @@ use crate::limit::scene::Scene;
 use crate::throughput::totals;
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::analysis::Analysis;
-use longhaul_model::report::v1::observation::{Buffer, StreamEnd};
+use longhaul_model::report::v1::observation::{Buffer, Host, StreamEnd};
 use longhaul_model::report::v1::plan::Transport;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
@@ -25,10 +25,11 @@ const CROWDED_INTERVALS: f64 = 0.2;
 
 type Check = fn(&Scene, &Analysis) -> Option<Caveat>;
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ramp_only,
     few_samples,
-    buffer_clipped,
+    receive_buffer_clipped,
+    send_buffer_clipped,
     clock,
     missing_counters,
     host_drops,
@@ -62,27 +63,50 @@ fn few_samples(scene: &Scene, analysis: &Analysis) -> Option<Caveat> {
     })
 }
 
-fn buffer_clipped(scene: &Scene, _: &Analysis) -> Option<Caveat> {
-    let of = |place, buffer: Option<Buffer>| {
-        let (asked, granted) = clip(buffer?)?;
-        Some((place, asked, granted))
-    };
-    let found = scene.observation.streams.iter().find_map(|s| {
-        of("receive", s.receiver.receive_buffer).or_else(|| of("send", s.sender.send_buffer))
-    });
-    let (place, asked, granted) = found?;
-    Some(Caveat::new(
-        "buffer_clipped",
-        format!(
-            "Asked for a {place} buffer of {}, the kernel granted {}",
-            Bytes(asked),
-            Bytes(granted)
-        ),
-    ))
+fn receive_buffer_clipped(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let (asked, granted) = receive_clip(scene)?;
+    let host = &scene.observation.ends.receiver.host;
+    Some(clipped("receive", "rmem_max", host, (asked, granted)))
 }
 
-/// Asked and granted bytes of a buffer that the kernel made smaller.
-pub fn clip(buffer: Buffer) -> Option<(u64, u64)> {
+fn send_buffer_clipped(scene: &Scene, _: &Analysis) -> Option<Caveat> {
+    let (asked, granted) = send_clip(scene)?;
+    let host = &scene.observation.ends.sender.host;
+    Some(clipped("send", "wmem_max", host, (asked, granted)))
+}
+
+fn clipped(buffer: &str, ceiling: &str, host: &Host, (asked, granted): (u64, u64)) -> Caveat {
+    let (asked, granted) = (Bytes(asked), Bytes(granted));
+    let host = if host.name.is_empty() {
+        "its host"
+    } else {
+        &host.name
+    };
+    Caveat::new(
+        "buffer_clipped",
+        format!(
+            "The {buffer} buffer is {granted}, not the {asked} that were asked for: net.core.{ceiling} of {host} allows no more"
+        ),
+    )
+}
+
+/// Asked and granted bytes, where the user asked the receiver for a buffer and got a smaller one.
+pub fn receive_clip(scene: &Scene) -> Option<(u64, u64)> {
+    scene.plan.receive_buffer_bytes?;
+    let streams = scene.observation.streams.iter();
+    streams
+        .filter_map(|s| s.receiver.receive_buffer)
+        .find_map(clip)
+}
+
+/// The same of the sender's buffer. What the engine chose by itself was nobody's wish.
+pub fn send_clip(scene: &Scene) -> Option<(u64, u64)> {
+    scene.plan.send_buffer_bytes?;
+    let streams = scene.observation.streams.iter();
+    streams.filter_map(|s| s.sender.send_buffer).find_map(clip)
+}
+
+fn clip(buffer: Buffer) -> Option<(u64, u64)> {
     let asked = buffer.asked_bytes?;
     (buffer.granted_bytes < asked).then_some((asked, buffer.granted_bytes))
 }

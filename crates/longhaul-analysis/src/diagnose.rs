@@ -22,6 +22,7 @@ mod window_clipped;
 mod window_scaling;
 mod window_size;
 
+use crate::limit::bounds;
 use crate::limit::scene::Scene;
 use crate::limit::states::State;
 use crate::limit::verdict::Verdict;
@@ -65,6 +66,11 @@ const CAUSES: [fn(&Case) -> Option<Finding>; 22] = [
     options_stripped::diagnose,
 ];
 
+/// What needs no window scaling needs no advice either.
+const LEAST_WINDOW: u64 = 1 << 16;
+/// The widest window that the window-scale option can express (RFC 7323).
+const MOST_WINDOW: u64 = 1 << 30;
+
 pub fn findings(case: &Case) -> Vec<Finding> {
     CAUSES.iter().filter_map(|cause| cause(case)).collect()
 }
@@ -105,24 +111,30 @@ impl Case<'_> {
 
     /// The path's capacity, if this run saw the path full.
     fn capacity_bps(&self) -> Option<u64> {
-        let shares = &self.verdict.shares;
-        let full = shares.state(State::PathFull) + shares.state(State::Sawtooth);
-        (full >= 0.1).then_some(self.scene.level_bps as u64)
+        bounds::capacity_seen_bps(&self.scene, &self.verdict)
     }
 
-    /// A window for one stream that would do better: for the known capacity, or for what was asked,
-    /// or eight times the present one (then the next limit shows itself).
-    fn better_window(&self, present: u64, asked: Option<u64>) -> u64 {
+    /// What fills the path twice over with all streams together, for each of them.
+    fn twice_the_path(&self) -> Option<u64> {
+        let path = Rate::bits_per_second(self.capacity_bps()?).bytes_in(self.idle_rtt()?);
+        Some(path.saturating_mul(2) / self.streams())
+    }
+
+    /// A window for one stream that would do better: for the known capacity, or eight times the present
+    /// one, after which the next limit shows itself.
+    fn better_window(&self, present: u64) -> u64 {
         const STEP: u64 = 8;
-        const MOST: u64 = 1 << 30;
-        let full = self.capacity_bps().zip(self.idle_rtt()).map(|(bps, rtt)| {
-            Rate::bits_per_second(bps).bytes_in(rtt).saturating_mul(2) / self.streams()
-        });
-        let wanted = full
-            .or(asked)
-            .unwrap_or(0)
-            .max(present.saturating_mul(STEP).min(MOST));
-        wanted.clamp(1 << 16, MOST).next_power_of_two()
+        let wanted = self
+            .twice_the_path()
+            .map_or(present.saturating_mul(STEP), |bytes| bytes.max(present));
+        wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+    }
+
+    /// A window that the kernel should grant: for the known capacity, or what was asked for, since more
+    /// than that is a guess.
+    fn window_to_grant(&self, asked: u64) -> u64 {
+        let wanted = self.twice_the_path().unwrap_or(asked);
+        wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
     }
 
     /// What a window of `bytes` on every stream would allow.
@@ -136,16 +148,6 @@ impl Case<'_> {
         Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
     }
 
-    /// The command that measures again with these options.
-    fn again(&self, options: &str) -> String {
-        let far = if self.scene.observation.forward {
-            self.receiver()
-        } else {
-            self.sender()
-        };
-        format!("longhaul test {} {options}", host_name(&far.host, "HOST"))
-    }
-
     /// `; behind it comes …` or that it is not known.
     fn behind(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(
@@ -153,6 +155,12 @@ impl Case<'_> {
             |b| format!("; behind it comes {}: {}", name(b.limiter), b.why),
         )
     }
+}
+
+/// The command that measures again with these options. How the far end was called on the command
+/// line is not part of an observation, so it is left as the word that the help has.
+fn again(options: &str) -> String {
+    format!("longhaul test HOST {options}")
 }
 
 /// A finding to be filled, with the verdict's own confidence.

@@ -210,6 +210,28 @@ fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
 }
 
 #[test]
+fn a_buffer_that_nobody_asked_for_is_not_called_clipped() {
+    let setting = Setting {
+        send_most: 80_000.0,
+        send_asked: Some(65_536),
+        ..base(2.0)
+    };
+    let conclusion = conclude(&Plan::default(), &observe(&setting));
+    let found = conclusion
+        .findings
+        .iter()
+        .find(|f| f.cause == "send_buffer")
+        .expect("the buffer is too small, whoever chose it");
+    assert!(
+        found.summary.contains("longhaul's own choice"),
+        "{}",
+        found.summary
+    );
+    let codes: Vec<_> = conclusion.caveats.iter().map(|c| &c.code).collect();
+    assert!(!codes.iter().any(|c| *c == "buffer_clipped"), "{codes:?}");
+}
+
+#[test]
 fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host() {
     let setting = Setting {
         rtt_ms: 160.0,
@@ -235,6 +257,8 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
         "256 KiB",
         "64 KiB",
         "131072",
+        "net.core.rmem_max",
+        "unknown until measured",
         "160 ms",
         "3.277 Mbit/s",
         "far",
@@ -247,16 +271,15 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
     }
     assert_eq!(found.advice[0].place, "receiver");
     let command = found.advice[0].command.as_deref().unwrap();
-    assert!(
-        command.starts_with("sysctl -w net.core.rmem_max="),
-        "{command}"
+    assert_eq!(
+        command, "sysctl -w net.core.rmem_max=262144",
+        "what was asked"
     );
-    assert!(
-        conclusion
-            .caveats
-            .iter()
-            .any(|c| c.code == "buffer_clipped")
-    );
+    let clipped = conclusion
+        .caveats
+        .iter()
+        .filter(|c| c.code == "buffer_clipped");
+    assert_eq!(clipped.count(), 1, "one for the one buffer that matters");
     let line = sentence(&conclusion.analysis);
     assert!(
         line.starts_with("Limited by the receive window: "),

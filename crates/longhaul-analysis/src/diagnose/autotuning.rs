@@ -8,7 +8,7 @@
 //! Source: Linux grants about half of the buffer as window (tcp_adv_win_scale 1). Units: bytes.
 //! Wrong when: a middlebox rewrites windows.
 
-use super::{Advice, Case, advice, bytes, finding, host_name, rate, share_of};
+use super::{Advice, Case, advice, again, bytes, finding, host_name, rate, share_of};
 use crate::limit::bounds;
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
@@ -18,12 +18,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 const REACHED_RATIO: f64 = 0.4;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
-    let asked = case.scene.observation.streams.iter().any(|s| {
-        s.receiver
-            .receive_buffer
-            .is_some_and(|b| b.asked_bytes.is_some())
-    });
-    if !case.is(Limiter::ReceiveWindow) || asked || case.scene.plan.receive_buffer_bytes.is_some() {
+    if !case.is(Limiter::ReceiveWindow) || case.scene.plan.receive_buffer_bytes.is_some() {
         return None;
     }
     let window = bounds::windows_seen(&case.scene)? / case.streams();
@@ -56,7 +51,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
 }
 
 fn advices(case: &Case, window: u64, most: u64) -> Vec<Advice> {
-    let wanted = case.better_window(window, None).saturating_mul(2).max(most);
+    let wanted = case.better_window(window).saturating_mul(2).max(most);
     let [receive, send] = [case.receiver(), case.sender()];
     let triple = |now: Option<[u64; 3]>, default: [u64; 2]| {
         let [least, usual] = now.map_or(default, |v| [v[0], v[1]]);
@@ -95,7 +90,7 @@ fn advices(case: &Case, window: u64, most: u64) -> Vec<Advice> {
         .clamp(2, 64)
         .saturating_mul(case.streams());
     all.push(Advice {
-        command: Some(case.again(&format!("-P {streams}"))),
+        command: Some(again(&format!("-P {streams}"))),
         ..advice(
             "initiator",
             format!("Without touching the hosts: {streams} streams have the same window together"),

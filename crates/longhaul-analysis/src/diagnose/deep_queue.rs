@@ -7,7 +7,7 @@
 //! Source: RFC 6349 (buffer delay). Units: microseconds.
 //! Wrong when: the far host, not the path, answers late.
 
-use super::{Advice, Case, advice, bytes, finding, rate};
+use super::{Advice, Case, advice, again, bytes, finding, rate};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
     found.advice.push(advice("path", String::from("A managed queue (fq_codel, cake) at the narrow link keeps the rate and drops the delay")));
     found.advice.push(Advice {
-        command: Some(case.again(&format!("--pacing {each}"))),
+        command: Some(again(&format!("--pacing {each}"))),
         expected_bps: Some(each.saturating_mul(case.streams())),
         ..advice("sender", format!("Or pace each stream to {}", rate(each)))
     });

@@ -13,13 +13,12 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::End;
 
 /// Kernel counters that mean that this host dropped or squeezed what had arrived.
-const KERNEL: [&str; 6] = [
+const KERNEL: [&str; 5] = [
     "TCPRcvQDrop",
     "PruneCalled",
     "RcvPruned",
     "TCPBacklogDrop",
     "TCPMemoryPressures",
-    "TCPWqueueTooBig",
 ];
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

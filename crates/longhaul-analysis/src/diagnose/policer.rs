@@ -7,7 +7,7 @@
 //! Source: Flach et al., SIGCOMM 2016 ([`crate::limit::policer`]). Units: bit/s, bytes.
 //! Wrong when: a link's queue is too short to show; it then acts the same.
 
-use super::{Advice, Case, advice, bytes, finding, rate};
+use super::{Advice, Case, advice, again, bytes, finding, rate};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
@@ -21,11 +21,20 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let policed = case.scene.policed?;
     let rho = policed.rate_bps as u64;
     let burst = policed.burst_bytes as u64;
+    let passed_first = match burst {
+        0 => String::new(),
+        _ => format!(" (burst passed first: about {})", bytes(burst)),
+    };
+    // Between rare losses TCP is below the policer's rate for most of the time.
+    let more = if policed.sparse {
+        ", or somewhat more"
+    } else {
+        ""
+    };
     let summary = format!(
-        "Policed to about {}: what exceeds it is dropped, {:.2} % of the segments (burst passed first: about {})",
+        "Policed to about {}{more}: what exceeds it is dropped, {:.2} % of the segments{passed_first}",
         rate(rho),
         policed.loss_ratio * 100.0,
-        bytes(burst),
     );
     let mut found = finding(case, "policer", summary);
     found.supports.push(format!(
@@ -50,7 +59,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     ));
     let each = (policed.rate_bps * PACE_RATIO) as u64 / case.streams();
     found.advice.push(Advice {
-        command: Some(case.again(&format!("--pacing {each}"))),
+        command: Some(again(&format!("--pacing {each}"))),
         expected_bps: Some((policed.rate_bps * PACE_RATIO) as u64),
         ..advice("sender", format!("Pace each stream to {} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", rate(each)))
     });

@@ -9,7 +9,7 @@
 //! Source: Mathis 1997; RFC 9438. Units: bit/s. Error: our experiment gave 1.3 × the bound.
 //! Wrong when: a queue too short to be seen overflows.
 
-use super::{Advice, Case, advice, finding, percent, rate, share_of};
+use super::{Advice, Case, advice, again, finding, percent, rate, share_of};
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -81,7 +81,7 @@ fn advices(case: &Case) -> Vec<Advice> {
     ];
     if !case.scene.is_bbr() {
         all.push(Advice {
-            command: Some(case.again("-C bbr")),
+            command: Some(again("-C bbr")),
             ..advice(
                 "sender",
                 String::from("As a stopgap, BBR does not slow down for random loss"),

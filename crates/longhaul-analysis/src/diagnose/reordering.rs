@@ -16,6 +16,9 @@ use longhaul_model::report::v1::observation::{Stream, Tcp};
 const NEEDLESS_RATIO: f64 = 0.3;
 /// Segments out of order above this share of all.
 const DISORDER_RATIO: f64 = 0.01;
+/// Every lost segment puts up to a window of others out of order behind it; only where the disorder
+/// is this many times the losses, and the sender saw overtaking by itself, is it more than that.
+const DISORDER_PER_LOSS: u64 = 1000;
 const LEAST_SEGMENTS: u64 = 10;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
@@ -31,10 +34,15 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let arrived = receiver(|t| t.segments_in);
     let needless = duplicates as f64 / again.max(1) as f64;
     let disorder = disordered as f64 / arrived.max(1) as f64;
-    let by_dsack = duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO;
-    // Behind every loss a window's worth of segments counts as out of order: only where nothing was
-    // lost, or where the sender itself saw overtaking, does the count mean reordering.
-    let overtaken = sender(|t| t.reordering_seen) >= LEAST_SEGMENTS || again == 0;
+    // Without disorder at the receiver, what was needless was a probe that the acknowledgements of a
+    // busy host came too late for.
+    let by_dsack =
+        duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO && disordered >= LEAST_SEGMENTS;
+    // Behind every loss a window's worth of segments counts as out of order, and the sender's first
+    // repair of it may look like overtaking.
+    let overtaken = again == 0
+        || (sender(|t| t.reordering_seen) >= LEAST_SEGMENTS
+            && disordered >= again.saturating_mul(DISORDER_PER_LOSS));
     let by_disorder = disordered >= LEAST_SEGMENTS && disorder > DISORDER_RATIO && overtaken;
     if !by_dsack && !by_disorder {
         return None;

@@ -7,38 +7,28 @@
 //! Source: our experiments: the kernel's own `tcpi_sndbuf_limited` showed 1 % where this held all of
 //! the time. Units: bytes. Wrong when: the far kernel acknowledges late.
 
-use super::{Advice, Case, advice, bytes, finding, host_name, rate, share_of};
-use crate::caveats::clip;
+use super::{Advice, Case, advice, again, bytes, finding, host_name, rate, share_of};
+use crate::caveats::send_clip;
 use crate::limit::bounds;
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::Buffer;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::SendBuffer) {
         return None;
     }
     let host = host_name(&case.sender().host, "the sender");
-    let buffer = case
-        .scene
-        .observation
-        .streams
-        .iter()
-        .find_map(|s| s.sender.send_buffer);
-    let held = bounds::outstanding_seen(&case.scene)? / case.streams();
-    let grant = buffer.map_or(String::new(), |b| match b.asked_bytes {
-        Some(asked) => format!(
-            " (asked {}, granted {})",
-            bytes(asked),
-            bytes(b.granted_bytes)
-        ),
-        None => format!(" (grown to {} by the kernel)", bytes(b.stored_bytes)),
-    });
+    let mut streams = case.scene.observation.streams.iter();
+    let buffer = streams.find_map(|s| s.sender.send_buffer);
+    let grant = buffer.map_or(String::new(), |b| granted(case, b));
+    let bounds = &case.analysis.bounds;
+    let bound = bounds.iter().find(|b| b.limiter == Limiter::SendBuffer)?;
     let summary = format!(
-        "The send buffer of {host}{grant} holds {} in flight; per {} that is {} a stream{}",
-        bytes(held),
-        case.rtt_text(),
-        rate(case.allowed_bps(held)? / case.streams()),
+        "The send buffer of {host}{grant} is too small: {}, about {}{}",
+        bound.why,
+        rate(bound.rate_bps),
         case.behind(),
     );
     let mut found = finding(case, "send_buffer", summary);
@@ -47,36 +37,56 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     found.supports.push(String::from(
         "the sender slept in write with nothing unsent in its kernel",
     ));
-    let wanted = case.better_window(held, buffer.and_then(|b| b.asked_bytes));
-    let expected_bps = case.expected_bps(case.allowed_bps(wanted));
-    let clipped = buffer.is_some_and(|b| clip(b).is_some());
-    let asked = buffer.is_some_and(|b| b.asked_bytes.is_some());
-    let (command, text) = match (clipped, asked) {
-        (true, _) => (
-            format!("sysctl -w net.core.wmem_max={wanted}"),
-            format!("Let {host} grant buffers up to {}", bytes(wanted)),
+    let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
+    found.advice.extend(larger(case, host, chosen));
+    Some(found)
+}
+
+/// Who chose the size: the user, longhaul or the kernel.
+fn granted(case: &Case, buffer: Buffer) -> String {
+    let (granted, stored) = (bytes(buffer.granted_bytes), buffer.stored_bytes);
+    match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {
+        (Some(asked), _) => format!(
+            " (asked {}, granted {granted}, which Linux stores doubled: {stored} B)",
+            bytes(asked)
         ),
-        (false, true) => (
-            case.again(&format!("--send-buffer {wanted}")),
+        (None, Some(_)) => format!(" ({granted}, longhaul's own choice for this run)"),
+        (None, None) => format!(" (grown to {} by the kernel)", bytes(stored)),
+    }
+}
+
+fn larger(case: &Case, host: &str, chosen: bool) -> Option<Advice> {
+    let asked = case.scene.plan.send_buffer_bytes;
+    let present = asked.map_or_else(|| bounds::outstanding_usual(&case.scene), Some)?;
+    let wanted = case.better_window(present);
+    let (command, text, wanted) = match (send_clip(&case.scene), chosen) {
+        (Some((asked, _)), _) => {
+            let wanted = case.window_to_grant(asked);
+            (
+                format!("sysctl -w net.core.wmem_max={wanted}"),
+                format!("Let {host} grant buffers up to {}", bytes(wanted)),
+                wanted,
+            )
+        }
+        (None, true) => (
+            again(&format!("--send-buffer {wanted}")),
             format!("Ask for {} or more, or for nothing", bytes(wanted)),
+            wanted,
         ),
-        (false, false) => {
-            let [least, usual, _] = case
-                .sender()
-                .host
-                .tcp_wmem_bytes
-                .unwrap_or([4096, 16_384, 0]);
+        (None, false) => {
+            let host_now = case.sender().host.tcp_wmem_bytes;
+            let [least, usual, _] = host_now.unwrap_or([4096, 16_384, 0]);
             let most = wanted.saturating_mul(2);
             (
                 format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
                 format!("Let the send buffer of {host} grow to {}", bytes(most)),
+                wanted,
             )
         }
     };
-    found.advice.push(Advice {
+    Some(Advice {
         command: Some(command),
-        expected_bps,
+        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
         ..advice("sender", text)
-    });
-    Some(found)
+    })
 }

@@ -6,7 +6,7 @@
 //! Source: slow start doubles per round trip from ten segments (RFC 6928): RTT × log2(BDP / IW).
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
-use super::{Advice, Case, advice, finding, format_duration};
+use super::{Advice, Case, advice, again, finding, format_duration};
 use crate::limit::verdict::SHORT_TRIPS;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -57,7 +57,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .ceil()
         .max(1.0);
     found.advice.push(Advice {
-        command: Some(case.again(&format!("-t {seconds}"))),
+        command: Some(again(&format!("-t {seconds}"))),
         ..advice("initiator", format!("Run for {seconds} s or longer"))
     });
     Some(found)

@@ -9,7 +9,7 @@
 //! Wrong when: the kernel counts headers of small segments against the buffer; then the rate is lower.
 
 use super::{Advice, Case, advice, bytes, finding, host_name, percent, rate, share_of};
-use crate::caveats::clip;
+use crate::caveats::receive_clip;
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -21,20 +21,14 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::ReceiveWindow) {
         return None;
     }
-    let mut buffers = case
-        .scene
-        .observation
-        .streams
-        .iter()
-        .filter_map(|s| s.receiver.receive_buffer);
-    let (buffer, (asked, granted)) = buffers.find_map(|b| Some((b, clip(b)?)))?;
+    let (asked, granted) = receive_clip(&case.scene)?;
     let host = host_name(&case.receiver().host, "the receiver");
     let allowed = case.allowed_bps(granted)?;
     let summary = format!(
-        "Asked for a receive buffer of {}, {host} granted {} (Linux stores twice that: {} B); per {} that is {}{}",
+        "Asked for a receive buffer of {}, {host} granted {}: its net.core.rmem_max allows no more (Linux stores twice what it grants: {} B); per {} that is {}{}",
         bytes(asked),
         bytes(granted),
-        buffer.stored_bytes,
+        granted.saturating_mul(2),
         case.rtt_text(),
         rate(allowed),
         case.behind(),
@@ -52,12 +46,12 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     } else {
         found.contradicts.push(measured);
     }
-    found.advice = advices(case, host, granted, asked);
+    found.advice = advices(case, host, asked);
     Some(found)
 }
 
-fn advices(case: &Case, host: &str, granted: u64, asked: u64) -> Vec<Advice> {
-    let wanted = case.better_window(granted, Some(asked));
+fn advices(case: &Case, host: &str, asked: u64) -> Vec<Advice> {
+    let wanted = case.window_to_grant(asked);
     let most = case
         .receiver()
         .host

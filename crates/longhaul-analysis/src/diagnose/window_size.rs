@@ -5,27 +5,16 @@
 //! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: ask for more, or for nothing.
 //! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
 
-use super::{Advice, Case, advice, bytes, finding, rate, share_of};
-use crate::caveats::clip;
+use super::{Advice, Case, advice, again, bytes, finding, rate, share_of};
+use crate::caveats::receive_clip;
 use crate::limit::bounds;
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
-    let buffers = || {
-        case.scene
-            .observation
-            .streams
-            .iter()
-            .filter_map(|s| s.receiver.receive_buffer)
-    };
-    let asked = case
-        .scene
-        .plan
-        .receive_buffer_bytes
-        .or_else(|| buffers().find_map(|b| b.asked_bytes))?;
-    if !case.is(Limiter::ReceiveWindow) || buffers().any(|b| clip(b).is_some()) {
+    let asked = case.scene.plan.receive_buffer_bytes?;
+    if !case.is(Limiter::ReceiveWindow) || receive_clip(&case.scene).is_some() {
         return None;
     }
     let window = bounds::windows_seen(&case.scene).unwrap_or(asked) / case.streams();
@@ -40,9 +29,9 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let mut found = finding(case, "receive_window", summary);
     found.supports.push(share_of(case, State::WindowClip));
     found.supports.extend(super::in_flight(case));
-    let wanted = case.better_window(asked, None);
+    let wanted = case.better_window(asked);
     found.advice.push(Advice {
-        command: Some(case.again(&format!("--receive-buffer {wanted}"))),
+        command: Some(again(&format!("--receive-buffer {wanted}"))),
         expected_bps: case.expected_bps(case.allowed_bps(wanted)),
         ..advice(
             "initiator",

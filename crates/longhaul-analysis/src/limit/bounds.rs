@@ -8,9 +8,11 @@
 //! Wrong when: limits interact (more window, more loss); a bound is not a promise.
 
 use super::scene::Scene;
-use super::states::State;
+use super::states::{State, refused_retransmissions};
 use super::verdict::Verdict;
-use crate::throughput::totals;
+use crate::caveats::receive_clip;
+use crate::stats::quantile::median;
+use crate::throughput::{rtt, totals};
 use longhaul_model::report::v1::analysis::{Bound, Limiter};
 use longhaul_model::report::v1::observation::{Buffer, End, Stream, StreamEnd, Tcp};
 use longhaul_model::units::{Bytes, Rate, format_duration};
@@ -24,6 +26,10 @@ const CUBIC: f64 = 1.054;
 const LEAST_LOST: u64 = 5;
 /// A bound below this share of what was measured is refuted by it.
 const REFUTED_RATIO: f64 = 0.9;
+/// A path that was full for this share of the bytes has shown its capacity.
+const SEEN_FULL_RATIO: f64 = 0.1;
+/// What is said where it has not.
+const UNMEASURED: &str = "the path's own capacity is unknown until measured";
 /// A thread busy for less than this says nothing about its greatest rate.
 const LEAST_BUSY: f64 = 0.05;
 
@@ -46,14 +52,20 @@ pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
 pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec<Bound> {
     let mut all: Vec<Bound> = [
         receive_window(scene, verdict),
-        send_buffer(scene, verdict),
+        send_buffer(scene, verdict, goodput_bps),
         path(scene, verdict, goodput_bps),
         loss(scene, verdict),
         pacing(scene),
-        asked(scene.plan.write_rate_bps, "the sender was asked to write"),
-        asked(scene.plan.read_rate_bps, "the receiver was asked to read"),
-        processor(scene, goodput_bps, Limiter::CpuSender),
-        processor(scene, goodput_bps, Limiter::CpuReceiver),
+        asked(
+            scene.plan.write_rate_bps,
+            "all that the sender was asked to write",
+        ),
+        asked(
+            scene.plan.read_rate_bps,
+            "all that the receiver was asked to read",
+        ),
+        processor(scene, verdict, goodput_bps, Limiter::CpuSender),
+        processor(scene, verdict, goodput_bps, Limiter::CpuReceiver),
         interface(scene),
     ]
     .into_iter()
@@ -66,12 +78,22 @@ pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec
     all
 }
 
-/// The least bound of another kind than the verdict's.
+/// The least bound of another kind than the verdict's. Where the run never filled the path, the path
+/// itself may come before it, and that is said.
 pub fn next(bounds: &[Bound], verdict: &Verdict) -> Option<Bound> {
-    bounds
+    let mut next = bounds
         .iter()
         .find(|b| b.limiter != verdict.limiter)
-        .cloned()
+        .cloned()?;
+    let seen_full = bounds
+        .iter()
+        .any(|b| b.limiter == Limiter::PathCapacity && !b.why.ends_with(UNMEASURED));
+    let by_choice = matches!(next.limiter, Limiter::Application | Limiter::Pacing);
+    if !seen_full && !by_choice && !next.why.ends_with(UNMEASURED) {
+        next.why.push_str("; ");
+        next.why.push_str(UNMEASURED);
+    }
+    Some(next)
 }
 
 fn round_trip(scene: &Scene) -> Option<(u64, String)> {
@@ -104,9 +126,13 @@ pub fn windows_seen(scene: &Scene) -> Option<u64> {
     })
 }
 
-/// The most that was outstanding at once, all streams together.
-pub fn outstanding_seen(scene: &Scene) -> Option<u64> {
-    over(scene, |s| greatest(&s.sender, |t| Some(t.unacked_bytes)))
+/// What was outstanding in half of the samples, all streams together. Not the most: one write may
+/// run far past a send buffer, and then the stream waits until all of it has been acknowledged.
+pub fn outstanding_usual(scene: &Scene) -> Option<u64> {
+    over(scene, |s| {
+        let readings = s.sender.samples.iter().filter_map(|x| x.tcp.as_ref());
+        median(readings.map(|t| t.unacked_bytes as f64)).map(|bytes| bytes as u64)
+    })
 }
 
 fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
@@ -127,29 +153,24 @@ fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
             seen.max(grows_to?.saturating_mul(streams))
         }
     };
+    let granted = receive_clip(scene).map_or(String::new(), |(asked, granted)| {
+        format!(" ({} asked, {} granted)", Bytes(asked), Bytes(granted))
+    });
     Some(Bound {
         limiter: Limiter::ReceiveWindow,
         rate_bps: window_bound_bps(most, rtt_us)?,
         why: format!(
-            "receive window of {} in each round trip of {rtt}",
+            "receive window of {}{granted} in each round trip of {rtt}",
             Bytes(most)
         ),
     })
 }
 
-fn send_buffer(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
-    let (rtt_us, rtt) = round_trip(scene)?;
+fn send_buffer(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Option<Bound> {
     if verdict.limiter == Limiter::SendBuffer {
-        let held = outstanding_seen(scene)?;
-        return Some(Bound {
-            limiter: Limiter::SendBuffer,
-            rate_bps: window_bound_bps(held, rtt_us)?,
-            why: format!(
-                "{} outstanding, all that the send buffers hold, per {rtt}",
-                Bytes(held)
-            ),
-        });
+        return held_by_send_buffer(scene, goodput_bps);
     }
+    let (rtt_us, rtt) = round_trip(scene)?;
     let stored = |b: Buffer| b.stored_bytes.max(b.granted_bytes);
     let most = if scene.plan.send_buffer_bytes.is_some() {
         over(scene, |s| s.sender.send_buffer.map(stored))?
@@ -164,20 +185,88 @@ fn send_buffer(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
     })
 }
 
+fn held_by_send_buffer(scene: &Scene, goodput_bps: Option<u64>) -> Option<Bound> {
+    let bound = |rate_bps, why| Bound {
+        limiter: Limiter::SendBuffer,
+        rate_bps,
+        why,
+    };
+    let refused = refused_retransmissions(scene);
+    if refused > 0 {
+        let why = format!(
+            "the send queue was over its buffer, so that the kernel put off {refused} retransmissions"
+        );
+        return Some(bound(goodput_bps?, why));
+    }
+    let held = outstanding_usual(scene)?;
+    // The bursts of a small buffer queue behind themselves: the round trip is the loaded one.
+    let rtt_us = rtt::loaded(scene).map_or(scene.idle_rtt_us?, |rtt| rtt.mean);
+    let why = format!(
+        "{} outstanding in the usual sample, all that the send buffers hold, per {}",
+        Bytes(held),
+        format_duration(Duration::from_micros(rtt_us))
+    );
+    Some(bound(window_bound_bps(held, rtt_us)?, why))
+}
+
 /// Only a path that was seen full has a known capacity.
 fn path(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Option<Bound> {
-    let full = verdict.shares.state(State::PathFull) + verdict.shares.state(State::Sawtooth);
-    let rate_bps = match verdict.limiter {
-        Limiter::PathCapacity => goodput_bps?,
-        _ if full >= 0.1 => scene.level_bps as u64,
-        _ => return None,
+    let (rate_bps, why) = if verdict.limiter == Limiter::PathCapacity {
+        (goodput_bps?, signs_of_fullness(scene))
+    } else {
+        let full = percent(verdict.shares.state(State::PathFull));
+        let why = format!("the path was full for {full} of the bytes");
+        (capacity_seen_bps(scene, verdict)?, why)
     };
-    let why = format!("the path was full at {}", Rate::bits_per_second(rate_bps));
     Some(Bound {
         limiter: Limiter::PathCapacity,
         rate_bps,
         why,
     })
+}
+
+/// The capacity, where the path was seen full. Round trips of a host that is short of processor grow
+/// because its acknowledgements come late, and prove no queue on the path.
+pub fn capacity_seen_bps(scene: &Scene, verdict: &Verdict) -> Option<u64> {
+    let full = match verdict.limiter {
+        Limiter::PathCapacity => verdict.shares.limiter(Limiter::PathCapacity),
+        Limiter::CpuSender | Limiter::CpuReceiver => 0.0,
+        _ => verdict.shares.state(State::PathFull),
+    };
+    (full >= SEEN_FULL_RATIO).then_some(scene.level_bps as u64)
+}
+
+/// What a full path shows: a queue in the round trips, and a rate that stands still.
+fn signs_of_fullness(scene: &Scene) -> String {
+    let queue = rtt::loaded(scene)
+        .zip(scene.idle_rtt_us)
+        .map(|(rtt, idle)| {
+            let text = |us: u64| format_duration(Duration::from_micros(us));
+            let added = rtt.mean.saturating_sub(idle);
+            if scene.inflated(rtt.mean as f64) {
+                format!(
+                    "a queue adds {} to the idle round trip of {}",
+                    text(added),
+                    text(idle)
+                )
+            } else {
+                format!(
+                    "round trips rise by {}, over {} idle",
+                    text(added),
+                    text(idle)
+                )
+            }
+        });
+    let steadiness = scene.scatter_ratio.map(|scatter| match 100.0 * scatter {
+        least if least < 0.1 => String::from("the rate of intervals scatters less than 0.1 %"),
+        percent => format!("the rate of intervals scatters {percent:.1} %"),
+    });
+    let signs: Vec<String> = queue.into_iter().chain(steadiness).collect();
+    signs.join(", ")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 fn loss(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
@@ -225,12 +314,27 @@ fn asked(rate_bps: Option<u64>, what: &str) -> Option<Bound> {
     Some(Bound {
         limiter: Limiter::Application,
         rate_bps,
-        why: format!("{what} no faster than {}", Rate::bits_per_second(rate_bps)),
+        why: what.to_owned(),
     })
 }
 
-/// The busiest stream thread's share of a core, scaled to a whole one.
-fn processor(scene: &Scene, goodput_bps: Option<u64>, which: Limiter) -> Option<Bound> {
+/// The busiest stream thread's share of a core, scaled to a whole one; for the limiter itself, what
+/// was reached.
+fn processor(
+    scene: &Scene,
+    verdict: &Verdict,
+    goodput_bps: Option<u64>,
+    which: Limiter,
+) -> Option<Bound> {
+    if verdict.limiter == which {
+        return Some(Bound {
+            limiter: which,
+            rate_bps: goodput_bps?,
+            why: String::from(
+                "the stream threads ran, or waited for a core, nearly all of the time",
+            ),
+        });
+    }
     let busy = |s: &Stream| {
         let end = if which == Limiter::CpuSender {
             &s.sender
@@ -275,32 +379,30 @@ fn interface(scene: &Scene) -> Option<Bound> {
     Some(Bound {
         limiter: Limiter::PathCapacity,
         rate_bps,
-        why: format!(
-            "no more than the interface {whose} can carry; the path's own capacity is unknown until measured"
-        ),
+        why: format!("no more than the interface {whose} can carry; {UNMEASURED}"),
     })
 }
 
 fn bucket(scene: &Scene) -> Option<Bound> {
-    let (limiter, rate_bps, what) = match (scene.policed, scene.bucket) {
-        (Some(policed), _) => (
-            Limiter::Policer,
-            policed.rate_bps,
-            "a policer drops what exceeds",
-        ),
-        (None, Some(bucket)) => (
-            Limiter::Shaper,
-            bucket.sustained_bps,
-            "a shaper holds the flow to",
-        ),
-        (None, None) => return None,
-    };
-    let rate_bps = rate_bps as u64;
-    let why = format!("{what} {}", Rate::bits_per_second(rate_bps));
+    if let Some(policed) = scene.policed {
+        return Some(Bound {
+            limiter: Limiter::Policer,
+            rate_bps: policed.rate_bps as u64,
+            why: format!(
+                "the excess is dropped ({:.2} % of the segments) and not queued",
+                policed.loss_ratio * 100.0
+            ),
+        });
+    }
+    let bucket = scene.bucket?;
     Some(Bound {
-        limiter,
-        rate_bps,
-        why,
+        limiter: Limiter::Shaper,
+        rate_bps: bucket.sustained_bps as u64,
+        why: format!(
+            "after a burst of {} at {} the excess is queued",
+            Bytes(bucket.burst_bytes as u64),
+            Rate::bits_per_second(bucket.peak_bps as u64)
+        ),
     })
 }
 

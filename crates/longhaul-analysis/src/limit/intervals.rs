@@ -10,6 +10,9 @@
 use crate::throughput::timeline::Track;
 use longhaul_model::report::v1::observation::{Sample, Stream, StreamEnd, Tcp};
 
+/// A thread that spent this share of an interval inside its calls is still at work.
+const IN_CALL: f64 = 0.5;
+
 /// How one stream thread spent an interval, as shares of its time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Thread {
@@ -92,9 +95,13 @@ pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
             continue;
         }
         let middle_us = before.at_us + length / 2;
+        let interval = between(before, sample, &far);
+        // A sender that sleeps in its last write until the time is up wrote its last byte long before,
+        // and is not done.
+        let writing = interval.sender.blocked >= IN_CALL;
         intervals.push(Interval {
-            draining: !intervals.is_empty() && written_us < middle_us,
-            ..between(before, sample, &far)
+            draining: !intervals.is_empty() && written_us < middle_us && !writing,
+            ..interval
         });
         before = sample;
     }

@@ -35,6 +35,12 @@ const TOLERANCE_SLOTS: f64 = 0.25;
 /// With losses in nearly every slot only a bucket keeps the rate as flat as this.
 const DENSE_RATIO: f64 = 0.6;
 const DENSE_SCATTER: f64 = 0.04;
+/// The same over blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter
+/// as much as one (measured: 1.8 % at 11 % loss, 6 % a slot); after random loss it is half as much
+/// (11 %, and 22 % a slot).
+const BLOCK: usize = 4;
+const LEAST_BLOCKS: usize = 8;
+const DENSE_BLOCK_SCATTER: f64 = 0.03;
 /// Goodput beyond the bound of random loss: random loss itself gave 1.3, a policer 5.9.
 const LEAST_OVER_BOUND: f64 = 2.5;
 const LEAST_OVER_BOUND_REPLAY: f64 = 1.5;
@@ -64,6 +70,9 @@ pub struct Policed {
     /// Goodput over the bound that random loss of this size would set.
     pub over_bound: f64,
     pub loss_slots: usize,
+    /// Most intervals lost nothing: the rate found is that of TCP growing back, and the policer's own
+    /// may be higher.
+    pub sparse: bool,
 }
 
 /// A stretch of time, all streams together.
@@ -122,6 +131,7 @@ pub fn find(scene: &Scene) -> Option<Policed> {
         loss_ratio,
         over_bound,
         loss_slots: losing.len(),
+        sparse: (losing.len() as f64) < DENSE_RATIO * held.len() as f64,
     })
 }
 
@@ -169,11 +179,22 @@ fn random_bound_bps(scene: &Scene, loss_ratio: f64) -> Option<f64> {
 /// Loss in nearly every slot, and yet the rate does not move.
 fn dense(held: &[Slot]) -> bool {
     let losing = held.iter().filter(|s| s.lost >= 1.0).count();
-    let rates: Vec<f64> = held.iter().map(|s| s.bytes / s.seconds()).collect();
-    let level = median(rates.iter().copied()).unwrap_or(0.0);
     losing >= LEAST_REPLAY_SLOTS
         && losing as f64 >= DENSE_RATIO * held.len() as f64
-        && mad_scale(&rates).is_some_and(|scatter| scatter < DENSE_SCATTER * level)
+        && (level(held) || level_in_blocks(held))
+}
+
+fn level(held: &[Slot]) -> bool {
+    let rates: Vec<f64> = held.iter().map(|s| s.bytes / s.seconds()).collect();
+    let level = median(rates.iter().copied()).unwrap_or(0.0);
+    mad_scale(&rates).is_some_and(|scatter| scatter < DENSE_SCATTER * level)
+}
+
+fn level_in_blocks(held: &[Slot]) -> bool {
+    let rates: Vec<f64> = held.chunks_exact(BLOCK).map(rate_of).collect();
+    rates.len() >= LEAST_BLOCKS
+        && mean_and_deviation(&rates)
+            .is_some_and(|(mean, deviation)| deviation < DENSE_BLOCK_SCATTER * mean)
 }
 
 fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {

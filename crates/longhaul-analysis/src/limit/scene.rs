@@ -38,6 +38,8 @@ pub struct Scene<'a> {
     pub idle_rtt_us: Option<u64>,
     /// The rate that all streams together reached and held.
     pub level_bps: f64,
+    /// Scatter of the steady part's interval rates, as a share of their median.
+    pub scatter_ratio: Option<f64>,
     /// The steady part scatters less than [`FLAT_RATIO`].
     pub flat: bool,
     pub bucket: Option<Bucket>,
@@ -60,6 +62,7 @@ impl<'a> Scene<'a> {
             observation,
             steady: crate::throughput::ramp::steady(&arrivals, plan.warm_up_us),
             level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
+            scatter_ratio: None,
             flat: false,
             bucket: shaper::find(&arrivals),
             policed: None,
@@ -69,7 +72,8 @@ impl<'a> Scene<'a> {
         };
         scene.policed = policer::find(&scene);
         scene.settle_bucket();
-        scene.flat = scene.is_flat();
+        scene.scatter_ratio = scene.scatter();
+        scene.flat = scene.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
         scene
     }
 
@@ -106,15 +110,15 @@ impl<'a> Scene<'a> {
         queued * 2 >= readings.len() && !readings.is_empty()
     }
 
-    fn is_flat(&self) -> bool {
-        let Some(span) = self.steady else {
-            return false;
-        };
+    fn scatter(&self) -> Option<f64> {
+        let span = self.steady?;
         let bins = self.arrivals.within(span.from_us, span.to_us);
         let rates: Vec<f64> = bins.iter().map(Bin::rate_bps).collect();
         let level = median(rates.iter().copied()).unwrap_or(0.0);
-        let scatter = mad_scale(&rates).unwrap_or(f64::INFINITY);
-        rates.len() >= FLAT_LEAST && level > 0.0 && scatter < FLAT_RATIO * level
+        let told = rates.len() >= FLAT_LEAST && level > 0.0;
+        mad_scale(&rates)
+            .filter(|_| told)
+            .map(|scatter| scatter / level)
     }
 
     /// This round trip holds a queue.

@@ -35,6 +35,13 @@ const BELOW_WINDOW_RATIO: f64 = 0.9;
 const NO_RESERVE_RATIO: f64 = 0.1;
 /// A stream that is dry in this share of its samples has a small buffer.
 const DRY_RATIO: f64 = 0.4;
+/// An asked rate is kept when this share of it is reached.
+const KEPT_RATIO: f64 = 0.9;
+/// A thread that waited for a core for this share of the time is short of processor, also where it was
+/// asleep for the rest.
+const WAITING_RATIO: f64 = 0.5;
+/// Retransmissions that the kernel refused for want of buffer, as a share of those it made.
+const REFUSED_RATIO: f64 = 0.5;
 /// Slow start multiplies the window by at least this per interval of one round trip.
 const GROWTH_RATIO: f64 = 1.15;
 /// The path is full only while the rate is near its level.
@@ -51,6 +58,9 @@ const CUBIC_DROP: f64 = 0.3;
 /// The lower round trips of a stream with a standing queue are themselves raised. A quarter, since a
 /// window a little above the BDP takes a while to build its queue.
 const STANDING_QUANTILE: f64 = 0.25;
+/// Those of a queue that hardly ever empties. The bursts that a small send buffer makes queue too,
+/// in half of the samples and more, but not in these.
+const EVER_STANDING_QUANTILE: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -150,12 +160,15 @@ struct View<'v, 'a> {
     window_moved: bool,
     /// Of the whole stream: its send buffer is smaller than the windows it could fill.
     small_buffer: bool,
+    /// Of the whole run: an application was asked for a rate, and keeps it.
+    as_asked: Option<State>,
     rate_bps: f64,
 }
 
 /// The order is the argument: see the header.
-const RULES: [fn(&View) -> Option<State>; 14] = [
+const RULES: [fn(&View) -> Option<State>; 15] = [
     stalled,
+    keeps_asked_rate,
     sender_app,
     sender_cpu,
     receiver_slow,
@@ -173,9 +186,11 @@ const RULES: [fn(&View) -> Option<State>; 14] = [
 
 /// One state per interval of the stream.
 pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<State> {
-    let standing_queue = stands(scene, intervals);
+    let standing_queue = stands(scene, intervals, STANDING_QUANTILE);
     let window_moved = moved(scene, intervals);
-    let small_buffer = !standing_queue && runs_dry(scene, stream, intervals);
+    let small_buffer =
+        !stands(scene, intervals, EVER_STANDING_QUANTILE) && runs_dry(scene, stream, intervals);
+    let as_asked = as_asked(scene).filter(|_| !standing_queue);
     let states = intervals.iter().enumerate().map(|(i, now)| {
         let view = View {
             now,
@@ -184,6 +199,7 @@ pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<
             standing_queue,
             window_moved,
             small_buffer,
+            as_asked,
             rate_bps: scene.arrivals.rate_between_bps(now.from_us, now.to_us),
         };
         let state = RULES
@@ -193,6 +209,19 @@ pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<
         under_bucket(&view, state)
     });
     states.collect()
+}
+
+/// An application that was asked to be slow and is as slow as that is the limit, also where its thread
+/// had to wait for a core besides.
+fn as_asked(scene: &Scene) -> Option<State> {
+    let whole = (scene.arrivals.from_us(), scene.arrivals.to_us());
+    let (from_us, to_us) = scene.steady.map_or(whole, |s| (s.from_us, s.to_us));
+    let reached = scene.arrivals.rate_between_bps(from_us, to_us);
+    let kept = |asked: Option<u64>| asked.is_some_and(|bps| reached >= KEPT_RATIO * bps as f64);
+    if kept(scene.plan.write_rate_bps) {
+        return Some(State::SenderApp);
+    }
+    kept(scene.plan.read_rate_bps).then_some(State::ReceiverApp)
 }
 
 /// A bucket found in the whole run explains what its intervals show.
@@ -212,10 +241,10 @@ fn under_bucket(view: &View, state: State) -> State {
     }
 }
 
-fn stands(scene: &Scene, intervals: &[Interval]) -> bool {
+fn stands(scene: &Scene, intervals: &[Interval], share: f64) -> bool {
     let judged = intervals.iter().filter(|i| scene.is_judged(i));
     let trips = sorted(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
-    quantile(&trips, STANDING_QUANTILE).is_some_and(|rtt| scene.inflated(rtt))
+    quantile(&trips, share).is_some_and(|rtt| scene.inflated(rtt))
 }
 
 fn moved(scene: &Scene, intervals: &[Interval]) -> bool {
@@ -247,7 +276,23 @@ fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
             let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
             stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
         });
-    often || (small && dry > 0.0)
+    often || (small && dry > 0.0) || refused_retransmissions(scene) > 0
+}
+
+/// Since 2019 Linux does not split a queued segment to send it again while the queue is far over its
+/// buffer: one loss then takes a round trip per few segments to mend, and it is the buffer's doing.
+/// How often that happened; 0 where it was too seldom to matter.
+pub fn refused_retransmissions(scene: &Scene) -> u64 {
+    let refused = scene.observation.ends.sender.protocol.iter();
+    let refused = refused
+        .filter(|(name, _)| name.ends_with("TCPWqueueTooBig"))
+        .map(|(_, grown)| *grown)
+        .fold(0, u64::saturating_add);
+    if refused as f64 >= REFUSED_RATIO * scene.retransmitted_segments() as f64 {
+        refused
+    } else {
+        0
+    }
 }
 
 /// What the peer and the congestion control would let be outstanding.
@@ -291,6 +336,10 @@ fn stalled(view: &View) -> Option<State> {
     ((waiting && idle) || by_timeout).then_some(State::StalledRto)
 }
 
+fn keeps_asked_rate(view: &View) -> Option<State> {
+    view.as_asked
+}
+
 fn sender_app(view: &View) -> Option<State> {
     let dry = view.now.tcp.is_none_or(|t| {
         t.unsent_bytes
@@ -332,7 +381,8 @@ fn receiver_slow(view: &View) -> Option<State> {
         }
         None => unread > MUCH_UNREAD_BYTES,
     };
-    let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO);
+    let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO)
+        || reader.core_wait.is_some_and(|share| share >= WAITING_RATIO);
     match (behind, starved, receiver_holds(view)) {
         (true, true, _) | (_, true, true) => Some(State::ReceiverCpu),
         (true, false, _) => Some(State::ReceiverApp),

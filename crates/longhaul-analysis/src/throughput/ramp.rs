@@ -34,6 +34,7 @@ pub fn steady(arrivals: &Arrivals, warm_up_us: Option<u64>) -> Option<Span> {
     }
     let rates = arrivals.rates_bps();
     let cut = cut(&running_median(&rates, DIP_WIDTH)).filter(|cut| !climbs(&rates[*cut..]))?;
+    let cut = after_release(&rates, cut);
     Some(Span {
         from_us: arrivals.bins[cut].from_us,
         to_us,
@@ -63,6 +64,21 @@ fn cut(rates: &[f64]) -> Option<usize> {
     let outside = |i: &usize| !LEVEL_RATIOS.contains(&(rates[*i] / level));
     let cut = (0..low).rev().find(outside).map_or(0, |i| i + 1);
     (cut <= latest && level > 0.0).then_some(cut)
+}
+
+/// While a hole in the sequence is mended nothing is delivered, and then all that waited behind it at
+/// once. A steady part that began between the two would count bytes that took longer to come.
+fn after_release(rates: &[f64], cut: usize) -> usize {
+    let Some(level) = median(rates[cut..].iter().copied()) else {
+        return cut;
+    };
+    let held_back = cut > 0 && rates[cut - 1] < FIRST_RATE_RATIO * level;
+    let released = (cut..rates.len().min(cut + DIP_WIDTH))
+        .rev()
+        .find(|i| rates[*i] > LEVEL_RATIOS.end() * level);
+    released
+        .filter(|last| held_back && last + LEAST_BINS < rates.len())
+        .map_or(cut, |last| last + 1)
 }
 
 /// The last third is well above the first. Means, because a window that arrives whole once in an RTT
@@ -122,6 +138,21 @@ mod tests {
         rates[25] = 0.0;
         rates[26] = 1e7;
         assert!(from_of(&rates).unwrap().abs_diff(600_000) <= 100_000);
+    }
+
+    #[test]
+    fn what_waited_behind_a_hole_is_not_counted_to_the_steady_part() {
+        let mut rates = vec![1e8; 20];
+        rates.extend([2e7, 0.0, 0.0, 1e8, 2.5e8, 2e8]);
+        rates.extend(vec![1e8; 30]);
+        let released: f64 = 2.5e8 + 2e8;
+        for from in [23, 24] {
+            assert!(rates[from..].iter().sum::<f64>() > released);
+            assert_eq!(
+                after_release(&rates, from),
+                if from == 23 { 26 } else { 24 }
+            );
+        }
     }
 
     #[test]
