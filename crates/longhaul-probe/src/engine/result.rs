@@ -32,7 +32,6 @@ pub(super) fn collect(
             let _ = sockopt::set_abort_on_close(&stream.socket);
         }
     }
-    add_buffer_caveats(shared, &streams, &mut caveats);
     let baseline = shared
         .take_baseline()
         .unwrap_or_else(|| Baseline::take(shared.interface.as_deref()));
@@ -78,34 +77,6 @@ fn stream_end(
         udp: outcome.udp,
         error: outcome.error.clone(),
         samples,
-    }
-}
-
-/// The kernel silently grants less than was asked beyond `rmem_max` and `wmem_max`.
-fn add_buffer_caveats(shared: &Shared, streams: &[StreamEnd], caveats: &mut Vec<Caveat>) {
-    let Some(first) = streams.first() else { return };
-    for (what, buffer) in [
-        ("send buffer", first.send_buffer),
-        ("receive buffer", first.receive_buffer),
-    ] {
-        let Some(buffer) = buffer else { continue };
-        let Some(asked) = buffer.asked_bytes else {
-            continue;
-        };
-        if buffer.granted_bytes < asked {
-            let role = match shared.spec.role {
-                Role::Sender => "sender",
-                Role::Receiver => "receiver",
-            };
-            let (granted, stored) = (buffer.granted_bytes, buffer.stored_bytes);
-            caveats.push(Caveat::new(
-                "buffer_clipped",
-                format!(
-                    "{what} at the {role}: {asked} bytes asked, {granted} granted \
-                     ({stored} stored, which Linux doubles)"
-                ),
-            ));
-        }
     }
 }
 
