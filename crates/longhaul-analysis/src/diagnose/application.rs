@@ -13,6 +13,7 @@ use super::{Case, advice, finding, host_name, percent, rate};
 use crate::limit::states::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::Transport;
 
 /// A state with less than this share has no finding of its own.
 const LEAST_SHARE: f64 = 0.3;
@@ -23,7 +24,11 @@ pub fn sender(case: &Case) -> Option<Finding> {
         return None;
     }
     let host = host_name(&case.sender().host, "the sender");
-    let asked = asked(case.scene.plan.write_rate_bps, "write");
+    let datagrams = match case.scene.plan.transport {
+        Transport::Udp { rate_bps } => Some(rate_bps),
+        Transport::Tcp => None,
+    };
+    let asked = asked(case.scene.plan.write_rate_bps.or(datagrams), "write");
     let summary = format!(
         "The application on {host} wrote {}{asked}; the network was waiting for it",
         case.goodput()
@@ -33,10 +38,12 @@ pub fn sender(case: &Case) -> Option<Finding> {
         "{} of the bytes left while the sender had nothing more to send",
         percent(share)
     ));
-    found.advice.push(advice(
-        "sender",
-        String::from("Nothing on the network would help; give more data, or faster"),
-    ));
+    let text = if datagrams.is_some() {
+        "Ask for a higher rate with -b to find what the path carries"
+    } else {
+        "Nothing on the network would help; give more data, or faster"
+    };
+    found.advice.push(advice("sender", String::from(text)));
     Some(found)
 }
 

@@ -15,6 +15,7 @@ use crate::stats::quantile::median;
 use crate::throughput::{rtt, totals};
 use longhaul_model::report::v1::analysis::{Bound, Limiter};
 use longhaul_model::report::v1::observation::{Buffer, End, Stream, StreamEnd, Tcp};
+use longhaul_model::report::v1::plan::Transport;
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
@@ -114,15 +115,18 @@ fn over(scene: &Scene, of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
         .map(|r| r.into_iter().fold(0, u64::saturating_add))
 }
 
-fn greatest(end: &StreamEnd, of: fn(&Tcp) -> Option<u64>) -> Option<u64> {
-    end.samples.iter().filter_map(|s| of(s.tcp.as_ref()?)).max()
+/// The usual reading of the later half of a run: by then a window has grown to what it may be, and
+/// one that began too large has been clamped.
+fn settled(end: &StreamEnd, of: fn(&Tcp) -> Option<u64>) -> Option<u64> {
+    let later = &end.samples[end.samples.len() / 2..];
+    let readings = later.iter().filter_map(|s| of(s.tcp.as_ref()?));
+    median(readings.map(|bytes| bytes as f64)).map(|bytes| bytes as u64)
 }
 
-/// The greatest windows the receiver showed to the senders, all streams together.
+/// The windows that the receiver showed to the senders, all streams together.
 pub fn windows_seen(scene: &Scene) -> Option<u64> {
     over(scene, |s| {
-        greatest(&s.sender, |t| t.peer_window_bytes)
-            .or(greatest(&s.receiver, |t| t.own_window_bytes))
+        settled(&s.sender, |t| t.peer_window_bytes).or(settled(&s.receiver, |t| t.own_window_bytes))
     })
 }
 
@@ -136,6 +140,9 @@ pub fn outstanding_usual(scene: &Scene) -> Option<u64> {
 }
 
 fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
+    if scene.plan.transport != Transport::Tcp {
+        return None;
+    }
     let (rtt_us, rtt) = round_trip(scene)?;
     let seen = windows_seen(scene)?;
     // A window that nobody pressed against may still grow: half of tcp_rmem's most, by default.
@@ -169,6 +176,9 @@ fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
 fn send_buffer(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Option<Bound> {
     if verdict.limiter == Limiter::SendBuffer {
         return held_by_send_buffer(scene, goodput_bps);
+    }
+    if scene.plan.transport != Transport::Tcp {
+        return None;
     }
     let (rtt_us, rtt) = round_trip(scene)?;
     let stored = |b: Buffer| b.stored_bytes.max(b.granted_bytes);
