@@ -19,7 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
 ];
 
-/// Finds every program of [`PROGRAMS`]; installs what is missing when that can be done.
+/// Finds every program of `PROGRAMS`; installs what is missing when that can be done.
 pub fn ensure() -> Outcome {
     let absent = absent();
     if absent.is_empty() {

@@ -8,7 +8,7 @@
 //! A caller alternates [`Engine::advance`] until it returns `None`, reading packets into
 //! [`Engine::reserve`]d space and [`Engine::accept`]ing them, and waiting for [`Engine::next_due`].
 //!
-//! Source of the design: a measured prototype; a super-packet stays one [`unit`] until something
+//! Source of the design: a measured prototype; a super-packet stays one unit until something
 //! happens to one of its segments. Units: nanoseconds; bytes of IP, or of the wire where said.
 //! Wrong when: packets are accepted much later than they were sent; within one super-packet
 //! segments that the caller sent at once arrive at once, but for what slow links do to them.

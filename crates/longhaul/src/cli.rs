@@ -4,7 +4,7 @@
 //! - [`parse`]: the texts of option values, pure
 //! - [`expect`]: `--expect`, parsed and judged
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
-//! - [`test`], [`serve`], [`lab`], [`report`]: the commands
+//! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`output`]: how results reach stdout, and the archive
 
 pub mod args;

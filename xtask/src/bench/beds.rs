@@ -162,7 +162,7 @@ impl Bed {
 /// The congestion controls that namespaces may use.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
-/// Lets namespaces use [`CONGESTION_CONTROL`], and takes that back at the end.
+/// Lets namespaces use `CONGESTION_CONTROL`, and takes that back at the end.
 ///
 /// The taking back is done by a process of its own, which waits for the end of a pipe from here:
 /// so it is done whatever ends this program.

@@ -4,7 +4,7 @@
 //! of them; the table shows medians. Payload is counted by the kernel at the receiving device, for
 //! everybody alike, over a window inside the run.
 //!
-//! Wrong when: the machine serves others too. A run with more than [`FOREIGN_CORES_MAX`] of
+//! Wrong when: the machine serves others too. A run with more than `FOREIGN_CORES_MAX` of
 //! foreign load, or in which the cores changed their speed by more than a fifth, is dropped; where
 //! none was clean the cell says so with an asterisk.
 

@@ -18,7 +18,7 @@ const HOUSE: &[&str] = &[
     "docs/vocabulary.md",
 ];
 
-/// Every page of [`HOUSE`] is there.
+/// Every page of `HOUSE` is there.
 pub fn the_house_is_complete(files: &[File]) -> Vec<Breach> {
     HOUSE
         .iter()

@@ -4,7 +4,7 @@
 //! each packet. Source: Linux `include/uapi/linux/virtio_net.h` (fields native little-endian;
 //! offsets relative to the frame, so 14 bytes further with an Ethernet header), RFC 791, 8200,
 //! 9293, 768. Anything that does not add up is rejected here, so the rest of the engine may trust
-//! a [`Packet`]. IPv6 extension headers and IP fragments are carried unread, as one segment.
+//! a `Packet`. IPv6 extension headers and IP fragments are carried unread, as one segment.
 
 pub mod build;
 

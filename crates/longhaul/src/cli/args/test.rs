@@ -87,7 +87,7 @@ pub struct TestArgs {
     /// Total rate at which the receiver's application reads
     #[arg(long, value_name = "RATE", value_parser = parse::rate, help_heading = "Load")]
     pub read_rate: Option<u64>,
-    /// Begin at this time: HH:MM[:SS] or RFC 3339, UTC
+    /// Begin at this time: HH:MM, HH:MM:SS or RFC 3339, UTC
     #[arg(long, value_name = "WHEN", value_parser = parse::start_at, help_heading = "Load")]
     pub start_at: Option<StartAt>,
 

@@ -10,7 +10,7 @@ pub enum StartAt {
     TimeOfDay(Time),
 }
 
-/// RFC 3339, or HH:MM[:SS].
+/// RFC 3339, or HH:MM with or without seconds.
 pub fn start_at(text: &str) -> Result<StartAt, String> {
     const EXPECTED: &str = "expected HH:MM, HH:MM:SS, or a time such as 2026-11-21T21:56:00Z (UTC)";
     if let Ok(moment) = text.parse() {
