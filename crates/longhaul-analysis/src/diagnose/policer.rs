@@ -57,11 +57,17 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     found.contradicts.push(format!(
         "a full link with a queue shorter than {threshold} would look the same"
     ));
-    let each = (policed.rate_bps * PACE_RATIO) as u64 / case.streams();
+    let (share, then) = if policed.sparse {
+        (1.0, ", and raise it until losses come back")
+    } else {
+        (PACE_RATIO, "")
+    };
+    let all_bps = (policed.rate_bps * share) as u64;
+    let each = all_bps / case.streams();
     found.advice.push(Advice {
         command: Some(again(&format!("--pacing {each}"))),
-        expected_bps: Some((policed.rate_bps * PACE_RATIO) as u64),
-        ..advice("sender", format!("Pace each stream to {} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", rate(each)))
+        expected_bps: Some(all_bps),
+        ..advice("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", rate(each)))
     });
     found.advice.push(advice("path", String::from("Ask the operator for the contracted rate and burst; a shaper in place of the policer would keep the packets")));
     Some(found)

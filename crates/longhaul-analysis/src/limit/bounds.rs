@@ -182,7 +182,12 @@ fn send_buffer(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Op
     }
     let (rtt_us, rtt) = round_trip(scene)?;
     let stored = |b: Buffer| b.stored_bytes.max(b.granted_bytes);
-    let most = if scene.plan.send_buffer_bytes.is_some() {
+    let mut buffers = scene
+        .observation
+        .streams
+        .iter()
+        .map(|s| s.sender.send_buffer);
+    let most = if buffers.any(|b| b.is_some_and(|b| b.asked_bytes.is_some())) {
         over(scene, |s| s.sender.send_buffer.map(stored))?
     } else {
         let each = scene.observation.ends.sender.host.tcp_wmem_bytes?[2];

@@ -40,7 +40,7 @@ pub struct Scene<'a> {
     pub level_bps: f64,
     /// Scatter of the steady part's interval rates, as a share of their median.
     pub scatter_ratio: Option<f64>,
-    /// The steady part scatters less than [`FLAT_RATIO`].
+    /// The steady part scatters less than `FLAT_RATIO`.
     pub flat: bool,
     pub bucket: Option<Bucket>,
     pub policed: Option<Policed>,
