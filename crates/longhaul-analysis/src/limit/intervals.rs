@@ -168,13 +168,19 @@ impl<'a> Far<'a> {
         }
     }
 
+    /// Median of the span's readings. A sampler that is itself short of processor leaves spans without
+    /// one: then the lesser of the readings on both sides of it.
     fn unread(&self, from_us: u64, to_us: u64) -> Option<u64> {
-        let within = self
-            .end
-            .samples
+        let samples = &self.end.samples;
+        let within = samples
             .iter()
             .filter(|s| s.at_us > from_us && s.at_us <= to_us);
         let mut readings: Vec<u64> = within.filter_map(|s| s.queue_bytes).collect();
+        if readings.is_empty() {
+            let before = samples.iter().rev().find(|s| s.at_us <= from_us)?;
+            let after = samples.iter().find(|s| s.at_us > to_us)?;
+            return Some(before.queue_bytes?.min(after.queue_bytes?));
+        }
         readings.sort_unstable();
         readings.get(readings.len() / 2).copied()
     }
