@@ -24,7 +24,7 @@ mod window_size;
 
 use crate::limit::bounds;
 use crate::limit::scene::Scene;
-use crate::limit::states::State;
+use crate::limit::state::State;
 use crate::limit::verdict::Verdict;
 use crate::throughput::words::name;
 use longhaul_model::report::v1::analysis::{Analysis, Limiter};

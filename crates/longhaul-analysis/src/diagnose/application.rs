@@ -10,7 +10,7 @@
 //! Wrong when: the application polls without blocking; it then looks busy.
 
 use super::{Case, advice, finding, host_name, percent, rate};
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::Transport;

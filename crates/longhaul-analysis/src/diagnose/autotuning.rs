@@ -10,7 +10,7 @@
 
 use super::{Advice, Case, advice, again, bytes, finding, host_name, rate, share_of};
 use crate::limit::bounds;
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 

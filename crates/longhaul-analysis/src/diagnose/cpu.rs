@@ -10,7 +10,7 @@
 
 use super::{Case, advice, finding, host_name, percent, share_of};
 use crate::limit::intervals::{Interval, Thread};
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{Core, End};

@@ -7,7 +7,7 @@
 //! Units: bit/s. Wrong when: other traffic shares the path; then this is the free part of it.
 
 use super::{Case, Finding, finding, percent, rate};
-use crate::limit::states::State;
+use crate::limit::state::State;
 use crate::limit::verdict::PRIMARY_RATIO;
 use longhaul_model::report::v1::analysis::Limiter;
 

@@ -10,7 +10,7 @@
 //! Wrong when: a queue too short to be seen overflows.
 
 use super::{Advice, Case, advice, again, finding, percent, rate, share_of};
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 

@@ -7,7 +7,7 @@
 //! Source: Linux `struct tcp_info`. Units: shares of the run. Wrong when: the far end was down.
 
 use super::{Case, advice, finding, percent};
-use crate::limit::states::State;
+use crate::limit::state::State;
 use crate::throughput::totals;
 use longhaul_model::report::v1::Finding;
 

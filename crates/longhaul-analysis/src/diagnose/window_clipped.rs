@@ -10,7 +10,7 @@
 
 use super::{Advice, Case, advice, bytes, finding, host_name, percent, rate, share_of};
 use crate::caveats::receive_clip;
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 

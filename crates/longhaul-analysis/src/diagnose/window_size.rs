@@ -8,7 +8,7 @@
 use super::{Advice, Case, advice, again, bytes, finding, rate, share_of};
 use crate::caveats::receive_clip;
 use crate::limit::bounds;
-use crate::limit::states::State;
+use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 

@@ -5,7 +5,8 @@
 //! Units: shares, summing to 1. Wrong when: nothing was sampled; then all is `unknown`.
 
 use super::scene::Scene;
-use super::states::{self, State};
+use super::state::State;
+use super::states;
 use longhaul_model::report::v1::analysis::{Limiter, Share};
 use std::collections::BTreeMap;
 

@@ -7,8 +7,9 @@
 //! Error: windows include what lies in the queue, so their bound holds at the idle RTT.
 //! Wrong when: limits interact (more window, more loss); a bound is not a promise.
 
+use super::habits::refused_retransmissions;
 use super::scene::Scene;
-use super::states::{State, refused_retransmissions};
+use super::state::State;
 use super::verdict::Verdict;
 use crate::caveats::receive_clip;
 use crate::stats::quantile::median;

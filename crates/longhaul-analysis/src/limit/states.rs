@@ -9,14 +9,12 @@
 //! Wrong when: samples are sparser than the changes. A kernel too old for a counter makes its rules
 //! silent, never wrong.
 
+use super::habits::{BELOW_WINDOW_RATIO, HALF, Habits, is_dry, room};
 use super::intervals::Interval;
 use super::scene::Scene;
-use crate::stats::quantile::{quantile, sorted};
-use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::observation::{Stream, Tcp};
+use super::state::State;
+use longhaul_model::report::v1::observation::Stream;
 
-/// An interval belongs to what held it for this share of its time.
-const HALF: f64 = 0.5;
 /// A thread that runs, or wants to, for this share of the time is short of processor.
 const STARVED_RATIO: f64 = 0.85;
 /// Nothing moved for so long, with data outstanding: stalled.
@@ -29,139 +27,27 @@ const MUCH_UNREAD_BYTES: u64 = 1 << 18;
 const LEVEL_WINDOW_RATIO: f64 = 1.3;
 /// ... over this many intervals.
 const WINDOW_MEMORY: usize = 10;
-/// Outstanding bytes below this share of both windows are held by the send buffer.
-const BELOW_WINDOW_RATIO: f64 = 0.9;
-/// Unsent bytes below this share of the outstanding ones: the buffer has no reserve.
-const NO_RESERVE_RATIO: f64 = 0.1;
-/// A stream that is dry in this share of its samples has a small buffer.
-const DRY_RATIO: f64 = 0.4;
-/// An asked rate is kept when this share of it is reached.
-const KEPT_RATIO: f64 = 0.9;
 /// A thread that waited for a core for this share of the time is short of processor, also where it was
 /// asleep for the rest.
 const WAITING_RATIO: f64 = 0.5;
-/// Retransmissions that the kernel refused for want of buffer, as a share of those it made.
-const REFUSED_RATIO: f64 = 0.5;
 /// Slow start multiplies the window by at least this per interval of one round trip.
 const GROWTH_RATIO: f64 = 1.15;
 /// The path is full only while the rate is near its level.
 const NEAR_LEVEL_RATIO: f64 = 0.85;
 /// After a loss in a full queue the path still counts as the limit down to this share of the level.
 const SAG_RATIO: f64 = 0.7;
-/// A congestion window that moved by this factor while the rate did not is not the limit.
-const MOVED_RATIO: f64 = 1.2;
 /// Goodput above this share of the asked pacing rate (headers are paced too).
 const PACED_RATIO: f64 = 0.85;
 /// CUBIC, RFC 9438: the constants C and 1 − β of K.
 const CUBIC_C: f64 = 0.4;
 const CUBIC_DROP: f64 = 0.3;
-/// The lower round trips of a stream with a standing queue are themselves raised. A quarter, since a
-/// window a little above the BDP takes a while to build its queue.
-const STANDING_QUANTILE: f64 = 0.25;
-/// Those of a queue that hardly ever empties. The bursts that a small send buffer makes queue too,
-/// in half of the samples and more, but not in these.
-const EVER_STANDING_QUANTILE: f64 = 0.1;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    StalledRto,
-    SenderApp,
-    SenderCpu,
-    ReceiverApp,
-    ReceiverCpu,
-    WindowClip,
-    WindowGrowing,
-    SendBufferClip,
-    SlowStart,
-    Climbing,
-    PathFull,
-    /// Growing back after a loss in a full queue.
-    Sawtooth,
-    /// Far below a level that was reached, after overshooting a full queue.
-    Overshot,
-    Shaper,
-    Policer,
-    Loss,
-    /// Growing back after a loss without a queue.
-    Recovering,
-    Pacing,
-    Unknown,
-}
-
-impl State {
-    pub const fn word(self) -> &'static str {
-        match self {
-            State::StalledRto => "stalled_rto",
-            State::SenderApp => "sender_app",
-            State::SenderCpu => "sender_cpu",
-            State::ReceiverApp => "receiver_app",
-            State::ReceiverCpu => "receiver_cpu",
-            State::WindowClip => "rwnd_clip",
-            State::WindowGrowing => "rwnd_growing",
-            State::SendBufferClip => "sndbuf_clip",
-            State::SlowStart => "slow_start",
-            State::Climbing => "climbing",
-            State::PathFull => "path_full",
-            State::Sawtooth => "sawtooth",
-            State::Overshot => "overshot",
-            State::Shaper => "shaper",
-            State::Policer => "policer",
-            State::Loss => "loss",
-            State::Recovering => "recovering",
-            State::Pacing => "pacing",
-            State::Unknown => "unknown",
-        }
-    }
-
-    pub const fn limiter(self) -> Limiter {
-        match self {
-            State::StalledRto | State::Loss | State::Recovering => Limiter::Loss,
-            State::SenderApp | State::ReceiverApp => Limiter::Application,
-            State::SenderCpu => Limiter::CpuSender,
-            State::ReceiverCpu => Limiter::CpuReceiver,
-            State::WindowClip => Limiter::ReceiveWindow,
-            State::SendBufferClip => Limiter::SendBuffer,
-            State::WindowGrowing | State::SlowStart | State::Climbing | State::Overshot => {
-                Limiter::Ramp
-            }
-            State::PathFull | State::Sawtooth => Limiter::PathCapacity,
-            State::Shaper => Limiter::Shaper,
-            State::Policer => Limiter::Policer,
-            State::Pacing => Limiter::Pacing,
-            State::Unknown => Limiter::Unknown,
-        }
-    }
-
-    /// What a token bucket on the path would look like from the sender.
-    const fn is_path_like(self) -> bool {
-        matches!(
-            self,
-            State::StalledRto
-                | State::SlowStart
-                | State::Climbing
-                | State::PathFull
-                | State::Sawtooth
-                | State::Overshot
-                | State::Loss
-                | State::Recovering
-                | State::Unknown
-        )
-    }
-}
 
 /// One interval with what surrounds it.
 struct View<'v, 'a> {
     now: &'v Interval<'a>,
     before: &'v [Interval<'a>],
     scene: &'v Scene<'a>,
-    /// Of the whole stream: its lowest round trips are raised.
-    standing_queue: bool,
-    /// Of the whole stream: the congestion window moved while it was judged.
-    window_moved: bool,
-    /// Of the whole stream: its send buffer is smaller than the windows it could fill.
-    small_buffer: bool,
-    /// Of the whole run: an application was asked for a rate, and keeps it.
-    as_asked: Option<State>,
+    habits: Habits,
     rate_bps: f64,
 }
 
@@ -186,20 +72,13 @@ const RULES: [fn(&View) -> Option<State>; 15] = [
 
 /// One state per interval of the stream.
 pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<State> {
-    let standing_queue = stands(scene, intervals, STANDING_QUANTILE);
-    let window_moved = moved(scene, intervals);
-    let small_buffer =
-        !stands(scene, intervals, EVER_STANDING_QUANTILE) && runs_dry(scene, stream, intervals);
-    let as_asked = as_asked(scene).filter(|_| !standing_queue);
+    let habits = Habits::of(scene, stream, intervals);
     let states = intervals.iter().enumerate().map(|(i, now)| {
         let view = View {
             now,
             before: &intervals[..i],
             scene,
-            standing_queue,
-            window_moved,
-            small_buffer,
-            as_asked,
+            habits,
             rate_bps: scene.arrivals.rate_between_bps(now.from_us, now.to_us),
         };
         let state = RULES
@@ -209,19 +88,6 @@ pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<
         under_bucket(&view, state)
     });
     states.collect()
-}
-
-/// An application that was asked to be slow and is as slow as that is the limit, also where its thread
-/// had to wait for a core besides.
-fn as_asked(scene: &Scene) -> Option<State> {
-    let whole = (scene.arrivals.from_us(), scene.arrivals.to_us());
-    let (from_us, to_us) = scene.steady.map_or(whole, |s| (s.from_us, s.to_us));
-    let reached = scene.arrivals.rate_between_bps(from_us, to_us);
-    let kept = |asked: Option<u64>| asked.is_some_and(|bps| reached >= KEPT_RATIO * bps as f64);
-    if kept(scene.plan.write_rate_bps) {
-        return Some(State::SenderApp);
-    }
-    kept(scene.plan.read_rate_bps).then_some(State::ReceiverApp)
 }
 
 /// A bucket found in the whole run explains what its intervals show.
@@ -241,79 +107,6 @@ fn under_bucket(view: &View, state: State) -> State {
     }
 }
 
-fn stands(scene: &Scene, intervals: &[Interval], share: f64) -> bool {
-    let judged = intervals.iter().filter(|i| scene.is_judged(i));
-    let trips = sorted(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
-    quantile(&trips, share).is_some_and(|rtt| scene.inflated(rtt))
-}
-
-fn moved(scene: &Scene, intervals: &[Interval]) -> bool {
-    let judged = intervals.iter().filter(|i| scene.is_judged(i));
-    let windows = sorted(judged.filter_map(|i| i.tcp).map(|t| t.cwnd_bytes as f64));
-    let ends = quantile(&windows, 0.1).zip(quantile(&windows, 0.9));
-    ends.is_some_and(|(low, high)| high > MOVED_RATIO * low)
-}
-
-/// A send buffer that was asked for and is smaller than the windows, or one that ran dry below them in
-/// many of the samples. Linux lets one write run past the buffer, so that a small one empties and
-/// overfills in turns, and single samples show either.
-fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
-    let judged = || {
-        intervals
-            .iter()
-            .filter(|i| scene.is_judged(i) && i.tcp.is_some())
-    };
-    let dry = judged().filter(|i| is_dry(i)).count() as f64;
-    let often = dry >= DRY_RATIO * judged().count() as f64 && dry > 0.0;
-    let rooms = sorted(judged().filter_map(|i| i.tcp).map(|tcp| room(tcp) as f64));
-    let asked = stream
-        .sender
-        .send_buffer
-        .filter(|b| b.asked_bytes.is_some());
-    let small = asked
-        .zip(rooms.last().copied())
-        .is_some_and(|(buffer, room)| {
-            let stored = buffer.stored_bytes.max(buffer.granted_bytes) as f64;
-            stored > 0.0 && stored < BELOW_WINDOW_RATIO * room
-        });
-    often || (small && dry > 0.0) || refused_retransmissions(scene) > 0
-}
-
-/// Since 2019 Linux does not split a queued segment to send it again while the queue is far over its
-/// buffer: one loss then takes a round trip per few segments to mend, and it is the buffer's doing.
-/// How often that happened; 0 where it was too seldom to matter.
-pub fn refused_retransmissions(scene: &Scene) -> u64 {
-    let refused = scene.observation.ends.sender.protocol.iter();
-    let refused = refused
-        .filter(|(name, _)| name.ends_with("TCPWqueueTooBig"))
-        .map(|(_, grown)| *grown)
-        .fold(0, u64::saturating_add);
-    if refused as f64 >= REFUSED_RATIO * scene.retransmitted_segments() as f64 {
-        refused
-    } else {
-        0
-    }
-}
-
-/// What the peer and the congestion control would let be outstanding.
-fn room(tcp: &Tcp) -> u64 {
-    tcp.cwnd_bytes
-        .min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
-}
-
-/// The sender sleeps in write, its kernel has nothing unsent, and the windows are not full.
-fn is_dry(interval: &Interval) -> bool {
-    let Some(tcp) = interval.tcp else {
-        return false;
-    };
-    let reserve = (NO_RESERVE_RATIO * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
-    let dry = tcp
-        .unsent_bytes
-        .is_some_and(|unsent| unsent as f64 <= reserve);
-    let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * room(tcp) as f64;
-    interval.sender.asleep() >= HALF && dry && below
-}
-
 /// In a stream whose buffer is too small, the samples between the dry ones are held by it as well:
 /// little is unsent, and what queues is the burst that one write makes.
 fn small_send_buffer(view: &View) -> Option<State> {
@@ -321,8 +114,11 @@ fn small_send_buffer(view: &View) -> Option<State> {
     let little = tcp
         .unsent_bytes
         .is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
-    (view.small_buffer && view.now.sender.asleep() >= HALF && little && !receiver_holds(view))
-        .then_some(State::SendBufferClip)
+    (view.habits.small_buffer
+        && view.now.sender.asleep() >= HALF
+        && little
+        && !receiver_holds(view))
+    .then_some(State::SendBufferClip)
 }
 
 fn stalled(view: &View) -> Option<State> {
@@ -337,7 +133,7 @@ fn stalled(view: &View) -> Option<State> {
 }
 
 fn keeps_asked_rate(view: &View) -> Option<State> {
-    view.as_asked
+    view.habits.as_asked
 }
 
 fn sender_app(view: &View) -> Option<State> {
@@ -352,8 +148,7 @@ fn sender_app(view: &View) -> Option<State> {
 fn sender_cpu(view: &View) -> Option<State> {
     let starved = view.now.sender.demand()? >= STARVED_RATIO;
     let filled = view.now.tcp.is_some_and(|t| {
-        let room = t.cwnd_bytes.min(t.peer_window_bytes.unwrap_or(u64::MAX));
-        t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * room as f64
+        t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * room(t) as f64
             && t.unsent_bytes
                 .is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
     });
@@ -395,7 +190,7 @@ fn receiver_slow(view: &View) -> Option<State> {
 fn paced_as_asked(view: &View) -> Option<State> {
     let asked = view.scene.plan.pacing_bps? as f64;
     let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
-    (own >= PACED_RATIO * asked && !view.standing_queue).then_some(State::Pacing)
+    (own >= PACED_RATIO * asked && !view.habits.standing_queue).then_some(State::Pacing)
 }
 
 fn near_level(view: &View) -> bool {
@@ -409,7 +204,7 @@ fn path_full(view: &View) -> Option<State> {
         .is_some_and(|rtt| view.scene.inflated(rtt as f64));
     // A stream held by its window has the same rate with and without jitter in its round trips:
     // only a queue that never leaves counts against the window.
-    let queue = raised && (!receiver_holds(view) || view.standing_queue);
+    let queue = raised && (!receiver_holds(view) || view.habits.standing_queue);
     (queue && near_level(view)).then_some(State::PathFull)
 }
 
@@ -466,7 +261,7 @@ fn slow_start(view: &View) -> Option<State> {
 /// No queue to be seen, but the windows move and the rate of all streams together does not; or the
 /// congestion control is one that keeps no queue and paces at the path's rate.
 fn path_flat(view: &View) -> Option<State> {
-    let indifferent = view.scene.flat && view.window_moved;
+    let indifferent = view.scene.flat && view.habits.window_moved;
     let modelled = view.scene.is_bbr() && view.now.tcp.is_some();
     ((indifferent || modelled) && near_level(view)).then_some(State::PathFull)
 }

@@ -9,7 +9,7 @@
 
 use super::attribute::{Shares, attribute};
 use super::scene::Scene;
-use super::states::State;
+use super::state::State;
 use crate::throughput::ramp;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::Transport;
