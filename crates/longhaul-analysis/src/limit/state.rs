@@ -1,6 +1,9 @@
-//! The states an interval of a stream can be in, their published words, and whose limit each is.
+//! What can an interval of a stream be held by, in which published word, and whose limit is that?
 //!
 //! The words stand in report v1 (`shares[].state`); [`super::states`] says when each holds.
+//!
+//! Source: docs/methods. Units: none. Error: none, a fixed list.
+//! Wrong when: a cause is new; it is then `unknown`.
 
 use longhaul_model::report::v1::analysis::Limiter;
 
