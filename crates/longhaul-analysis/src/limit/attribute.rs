@@ -2,7 +2,9 @@
 //!
 //! Every judged interval of every stream weighs as many bytes as it delivered; a stalled interval,
 //! which delivers none, weighs what the stream would have delivered at its mean rate.
-//! Units: shares, summing to 1. Wrong when: nothing was sampled; then all is `unknown`.
+//! Source: our own rule: bytes are what a user waits for, so they are what is weighed.
+//! Units: shares, summing to 1. Error: the bytes of one interval on each border of states.
+//! Wrong when: nothing was sampled; then all is `unknown`.
 
 use super::scene::Scene;
 use super::state::State;

@@ -3,7 +3,7 @@
 //! window × 8 / RTT; Mathis and CUBIC from the loss; the path where it was seen full; processor time
 //! per byte; the interfaces; what was asked for. A limit that cannot be computed is left out.
 //!
-//! Sources: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7); Units: bit/s of payload.
+//! Source: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7). Units: bit/s of payload.
 //! Error: windows include what lies in the queue, so their bound holds at the idle RTT.
 //! Wrong when: limits interact (more window, more loss); a bound is not a promise.
 

@@ -3,6 +3,7 @@
 //! Differences of cumulative counters over the sender's sample intervals (joined until they last one
 //! round trip), with the receiver's counters interpolated to the same times.
 //!
+//! Source: TCP_INFO and SIOCINQ of both ends, the threads' own clocks (Linux 4.10 for the shares).
 //! Units: shares of the interval's time, 0 to 1; bytes; microseconds.
 //! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
 //! Wrong when: the responder's clock is off by more than an interval.

@@ -6,6 +6,7 @@
 //! bucket. *Bursts*: the losses come in clumps, and the goodput is far above what the same loss would
 //! allow if it were random (Mathis 1997).
 //!
+//! Source: as named; the clumps are our own experiments (docs/methods).
 //! All streams share the one bucket. Units: bit/s, bytes. Error: the rate is the goodput between
 //! losses, a few per cent below the true one; the burst is known to one interval's bytes.
 //! Wrong when: a link's queue is too short to be seen in the round trip (it then acts as a bucket),

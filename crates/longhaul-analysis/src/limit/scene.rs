@@ -3,7 +3,8 @@
 //! The intervals of all streams, the arrivals they add up to, the idle round trip, the level that
 //! the rate reached, and whether a token bucket stood in the way.
 //!
-//! Units: bit/s, microseconds. Wrong when: streams take different routes (one idle RTT for all).
+//! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
+//! Wrong when: streams take different routes (one idle RTT for all).
 
 use super::intervals::{self, Interval};
 use super::policer::{self, Policed};

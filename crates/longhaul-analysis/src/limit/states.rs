@@ -6,6 +6,7 @@
 //!
 //! Source: state machine and traps of our experiments on a 40 ms path (docs/methods); RFC 9438 for
 //! the recovery time. Units: shares of time, bytes, microseconds.
+//! Error: an interval that changes its state midway counts whole for one of them.
 //! Wrong when: samples are sparser than the changes. A kernel too old for a counter makes its rules
 //! silent, never wrong.
 

@@ -3,7 +3,7 @@
 //! The limiter with the greatest share. Two that hold 30 % each are both told of. A run that ended
 //! before its rate could settle is limited by its ramp, whatever its intervals show.
 //!
-//! Source: rules of facts on attribution; the shortness of 20 round trips from the same.
+//! Source: docs/methods/limited-by.md; a run of fewer than 20 round trips shows its ramp only.
 //! Units: shares of bytes, microseconds. Error: the share that speaks for another limiter.
 //! Wrong when: the run is nearly all `unknown`; then that is what is said.
 

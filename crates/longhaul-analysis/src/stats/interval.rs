@@ -6,7 +6,7 @@
 //! bias (Marriott and Pope 1954), and the scatter of batch means (Law and Kelton, Simulation
 //! Modeling and Analysis, section 9.5), which sees slower swings.
 //!
-//! Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases for first-order
+//! Source: as named. Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases for first-order
 //! noise of correlation up to 0.8 and 80 values (`accuracy`).
 //! Wrong when: the series drifts, or swings slower than a quarter of its length.
 

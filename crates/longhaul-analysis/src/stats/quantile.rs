@@ -1,7 +1,8 @@
 //! Which value has this share of the others below it?
 //!
-//! Linear interpolation between order statistics (type 7 of Hyndman and Fan, 1996).
-//! Units: those of the values. Wrong when: never, but one value is its own every quantile.
+//! Linear interpolation between order statistics.
+//! Source: type 7 of Hyndman and Fan, 1996. Units: those of the values. Error: none but rounding.
+//! Wrong when: never, but one value is its own every quantile.
 
 /// The finite values, ascending.
 pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {

@@ -1,7 +1,8 @@
 //! How widely do the values scatter, and what is the level, if a few of them are wild?
 //!
 //! Median absolute deviation, scaled by 1.4826 so that it equals the standard deviation of normal
-//! values (Hampel 1974); running medians (Tukey 1977). Units: those of the values.
+//! values; running medians. Source: Hampel 1974; Tukey 1977. Units: those of the values.
+//! Error: a third more scatter than the mean and the standard deviation have on normal values.
 //! Wrong when: half of the values or more are wild.
 
 use super::quantile::median;

@@ -3,7 +3,8 @@
 //! Bytes over time in the steady part, by the receiver's own counts; the 95 % interval from the
 //! scatter of the interval rates, honest about their correlation ([`crate::stats::interval`]).
 //!
-//! Units: bit/s. Wrong when: the steady part holds few intervals; then there is no interval.
+//! Source: RFC 2647 section 3.17 for the word. Units: bit/s. Error: the interval given with it.
+//! Wrong when: the steady part holds few intervals; then there is no interval.
 
 use super::timeline::{Arrivals, Bin};
 use crate::stats::interval::mean_half_width;

@@ -4,7 +4,7 @@
 //! remains is known best, that is where (sum of squared deviations) / (number of values)² is least.
 //! A running median of five first takes out single dips, which are no change of regime.
 //!
-//! Units: microseconds. Error: about one interval (`accuracy`).
+//! Source: as named. Units: microseconds. Error: about one interval (`accuracy`).
 //! Wrong when: the run swings slower than it lasts; then there is no steady part, and none is given.
 
 use super::timeline::Arrivals;

@@ -3,7 +3,7 @@
 //! Turns the cumulative counts of one end into lines without jumps backwards, and lays the lines of
 //! all streams over each other in the time in which all of them were alive.
 //!
-//! Units: microseconds of the run's common time line, bytes.
+//! Source: the receiver's own counts. Units: microseconds of the run's common time line, bytes.
 //! Error: between two samples the count is taken to grow evenly.
 //! Wrong when: samples are sparser than the changes looked for.
 

@@ -4,7 +4,8 @@
 //! sender's, packets received the receiver's, acknowledgements of each included (`tcpi_segs_out`,
 //! `tcpi_segs_in`).
 //!
-//! Units: bytes, segments, microseconds per 10^9 bytes.
+//! Source: last counts of both ends. Units: bytes, segments, microseconds per 10^9 bytes.
+//! Error: what is in flight when counting ends is in neither.
 //! Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
 
 use longhaul_model::report::v1::analysis::{StreamTotals, Totals};
