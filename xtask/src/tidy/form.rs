@@ -135,10 +135,8 @@ const OF_A_CAUSE: &[&str] = &[
     "To do:",
     "Wrong when:",
 ];
-/// A method says what its numbers are and when they are wrong …
-const OF_A_METHOD: &[&str] = &["Units:", "Wrong when:"];
-/// … and should say where it comes from and how far it is off.
-const BETTER_OF_A_METHOD: &[&str] = &["Source:", "Error:"];
+/// A method says where it comes from, what its numbers are, how far off they are, and when wrong.
+const OF_A_METHOD: &[&str] = &["Source:", "Units:", "Error:", "Wrong when:"];
 /// Tells of a result, and finds none.
 const NO_METHOD: &[&str] = &["throughput/words.rs"];
 
@@ -169,10 +167,6 @@ pub fn analysis_says_what_it_rests_on(file: &File, source: &Source) -> Vec<Breac
             .collect(),
         Some("limit" | "stats" | "throughput") => missing(OF_A_METHOD)
             .map(|why| Breach::error(&file.path, 1, "method-header", why))
-            .chain(
-                missing(BETTER_OF_A_METHOD)
-                    .map(|why| Breach::warning(&file.path, 1, "method-header", why)),
-            )
             .collect(),
         _ => vec![],
     }
