@@ -37,7 +37,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
         let text = format!(
-            "tcp_rmem lets the buffer grow to {}, about half of it window",
+            "tcp_rmem lets the buffer grow to {}, of which a part becomes window",
             bytes(most)
         );
         if reached {
