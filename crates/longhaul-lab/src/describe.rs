@@ -14,8 +14,8 @@ Limits of the lab on a machine of two cores
               times several ms without the real-time class on busy cores
   spacing     segments of one 64 KiB packet leave together, as from a NIC with
               interrupt moderation
-  dispersion  pairs are honest to 1 % at 100 Mbit/s and 4 % at 1 Gbit/s; below
-              12 us only trains count
+  dispersion  pairs are honest to 1 % at 100 Mbit/s; at 1 Gbit/s trains of 10
+              are, to 2 to 4 %, and single pairs are not
   memory      the packets in flight and in queues, and about three times the
               bandwidth-delay product in the two TCP ends
 Rate and queue stay exact on a busy machine; a run released late says so.
