@@ -308,8 +308,7 @@ fn a_buffer_beyond_the_kernels_maximum_is_told_with_what_was_granted() {
 fn an_accepted_socket_lets_its_window_grow_to_the_buffer_that_was_asked() {
     let plan = Plan {
         receive_buffer_bytes: Some(2_000_000),
-        read_rate_bps: Some(80_000_000),
-        ..plan(1, Stop::TimeUs(700_000))
+        ..plan(1, Stop::Bytes(500_000_000))
     };
     let (sender, _) = run(&plan);
     let windows = sender.streams[0].samples.iter();
