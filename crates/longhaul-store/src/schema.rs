@@ -26,7 +26,7 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(sql)?;
     // Read again under the lock: another process may have been faster.
-    let from = level(&transaction, path)?;
+    let from = level_here(&transaction, path)?;
     for step in STEPS.iter().skip(from as usize) {
         transaction.execute_batch(step).map_err(sql)?;
     }
@@ -38,7 +38,18 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
 }
 
 /// Steps that the file has taken; refuses a stranger's file and one from the future.
+///
+/// All is read in one transaction: between two readings another process may have made the tables,
+/// and a file with tables but without our mark would look like a stranger's.
 pub(crate) fn level(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let snapshot = connection
+        .unchecked_transaction()
+        .map_err(|e| StoreError::sql("read the header", path, e))?;
+    level_here(&snapshot, path)
+}
+
+/// The same inside a transaction of the caller's.
+fn level_here(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let read = |query| {
         connection
             .query_row(query, [], |row| row.get::<_, i64>(0))
