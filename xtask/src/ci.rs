@@ -4,7 +4,8 @@
 //! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
 
 use crate::process::{self, cargo, show_and_run};
-use crate::{Outcome, boundaries, needs, tidy};
+use crate::{Outcome, boundaries, needs, tidy, tree};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -92,8 +93,9 @@ const FUZZ_SECONDS: u32 = 30;
 
 /// The wire decoder under arbitrary bytes. Without cargo-fuzz its property tests, which ran
 /// above, stand in.
-fn fuzzing() -> Outcome {
-    let Some(targets) = fuzz_targets() else {
+pub fn fuzzing() -> Outcome {
+    let listed = fuzz_targets().or_else(|| install_fuzz().then(fuzz_targets).flatten());
+    let Some(targets) = listed else {
         println!(
             "cargo-fuzz or the nightly tool chain is not here: not fuzzed; the property tests of the wire ran"
         );
@@ -106,10 +108,34 @@ fn fuzzing() -> Outcome {
     Ok(())
 }
 
+/// Into the target folder, where there is a nightly tool chain to use it with; false when it
+/// cannot be had.
+fn install_fuzz() -> bool {
+    let mut nightly = Command::new("cargo");
+    nightly.args(["+nightly", "--version"]);
+    if process::stdout_of(&mut nightly, Duration::from_secs(60)).is_err() {
+        return false;
+    }
+    let mut install = cargo();
+    install
+        .args(["install", "--quiet", "--locked", "cargo-fuzz", "--root"])
+        .arg(tools());
+    show_and_run(&mut install).is_ok()
+}
+
+/// Programs that CI made for itself.
+fn tools() -> PathBuf {
+    tree::root().join("target/tools")
+}
+
 fn fuzz() -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::iter::once(tools().join("bin"));
+    let path = std::env::join_paths(own.chain(std::env::split_paths(&path))).unwrap_or(path);
     let mut command = Command::new("cargo");
     command
-        .current_dir(crate::tree::root())
+        .current_dir(tree::root())
+        .env("PATH", path)
         .args(["+nightly", "fuzz"]);
     command
 }

@@ -31,6 +31,7 @@ pub const CHORES: &[(&str, &str)] = &[
         "needs",
         "what the tests need; installs it as root with apt-get",
     ),
+    ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
     ("demo", "two measurements over the la-geneva path"),
     (
         "bench",
@@ -46,6 +47,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["tidy"] => tidy::run(),
         ["boundaries"] => boundaries::run(),
         ["needs"] => needs::ensure(),
+        ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         // The two ends of a bench, started by it inside the namespaces of a path.
