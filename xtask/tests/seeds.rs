@@ -27,6 +27,13 @@ fn assert_near(what: &str, of: f64, expected: f64, share: f64) {
     );
 }
 
+/// The steady goodput of a run that `limiter` must have held.
+fn goodput_held_by(report: &Value, limiter: &str) -> f64 {
+    let analysis = &report["analysis"];
+    assert_eq!(analysis["limited_by"], limiter, "{}", said(report));
+    analysis["goodput_bps"].as_f64().expect("a steady rate")
+}
+
 fn said(report: &Value) -> String {
     format!("{:#}\n{:#}", report["analysis"], report["findings"])
 }
@@ -38,14 +45,7 @@ fn a_far_host_that_clips_its_buffers_is_found_and_named() {
     assert_eq!(buffer["asked_bytes"], 262_144);
     assert_eq!(buffer["granted_bytes"], 65_536);
     assert_eq!(buffer["stored_bytes"], 131_072);
-    let analysis = &report["analysis"];
-    assert_eq!(
-        analysis["limited_by"],
-        "receive_window",
-        "{}",
-        said(&report)
-    );
-    let goodput = analysis["goodput_bps"].as_f64().expect("a steady rate");
+    let goodput = goodput_held_by(&report, "receive_window");
     assert_near("goodput, bit/s", goodput, 65_536.0 * 8.0 / 0.160, 0.15);
     let advice = report["findings"]
         .as_array()
@@ -70,14 +70,7 @@ fn a_far_host_that_clips_its_buffers_is_found_and_named() {
 #[test]
 fn one_default_stream_over_172_ms_is_held_by_the_window() {
     let report = measure("la-geneva", &["-t", "12"]);
-    let analysis = &report["analysis"];
-    assert_eq!(
-        analysis["limited_by"],
-        "receive_window",
-        "{}",
-        said(&report)
-    );
-    let goodput = analysis["goodput_bps"].as_f64().expect("a steady rate");
+    let goodput = goodput_held_by(&report, "receive_window");
     let samples = report["observation"]["streams"][0]["sender"]["samples"].as_array();
     let window = samples
         .and_then(|samples| samples.last())
@@ -89,9 +82,7 @@ fn one_default_stream_over_172_ms_is_held_by_the_window() {
 #[test]
 fn the_narrow_last_hop_to_sdsc_is_filled_by_one_stream_with_its_window() {
     let report = measure("slac-sdsc", &["--window", "1M", "-t", "8"]);
-    let analysis = &report["analysis"];
-    assert_eq!(analysis["limited_by"], "path_capacity", "{}", said(&report));
-    let goodput = analysis["goodput_bps"].as_f64().expect("a steady rate");
+    let goodput = goodput_held_by(&report, "path_capacity");
     // 130 Mbit/s on the wire, less headers and preambles of 90 bytes in 1538.
     assert_near("goodput, bit/s", goodput, 130e6 * 1448.0 / 1538.0, 0.05);
 }
