@@ -8,11 +8,15 @@
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
+pub mod audit;
 pub mod caveats;
 pub mod diagnose;
 pub mod limit;
+pub mod predict;
+pub mod scan;
 pub mod stats;
 pub mod throughput;
+pub mod tune;
 
 /// Of the reasoning; grows whenever the same observation would be judged otherwise.
 pub const VERSION: u32 = 1;

@@ -4,8 +4,9 @@
 //! each other up to [`LOCK_WAIT`].
 
 use crate::error::StoreError;
+use crate::filed::{self, Filed};
 use crate::schema;
-use longhaul_model::report::v1::{Kind, SCHEMA, Throughput};
+use longhaul_model::report::v1::{AnyReport, Report};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,8 +17,8 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// An open archive.
 #[derive(Debug)]
 pub struct Archive {
-    connection: Connection,
-    path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
 }
 
 /// What became of an append.
@@ -37,10 +38,12 @@ pub struct Entry {
     pub initiator_host: String,
     pub responder_host: String,
     pub responder_address: Option<String>,
-    pub streams: u32,
+    pub streams: Option<u32>,
     pub goodput_bps: Option<u64>,
-    pub limited_by: String,
+    pub limited_by: Option<String>,
     pub analysis_version: u32,
+    /// Probes of this run that are runs of their own.
+    pub parts: u32,
 }
 
 impl Archive {
@@ -84,10 +87,13 @@ impl Archive {
     }
 
     /// Stores a finished run. The same report twice is one entry; another report under an id
-    /// that is taken is refused.
-    pub fn append(&mut self, report: &Throughput) -> Result<Appended, StoreError> {
+    /// that is taken is refused. Whatever was begun under this id is thereby ended.
+    pub fn append<P, O, A>(&mut self, report: &Report<P, O, A>) -> Result<Appended, StoreError>
+    where
+        Report<P, O, A>: Filed,
+    {
         let id = &report.run.id;
-        let text = serde_json::to_string(report).map_err(|source| StoreError::Report {
+        let text = report.text().map_err(|source| StoreError::Report {
             id: id.clone(),
             source,
         })?;
@@ -101,42 +107,57 @@ impl Archive {
         }
     }
 
-    fn insert(&mut self, report: &Throughput, text: &str) -> Result<usize, StoreError> {
+    fn insert<P, O, A>(&mut self, report: &Report<P, O, A>, text: &str) -> Result<usize, StoreError>
+    where
+        Report<P, O, A>: Filed,
+    {
         let run = &report.run;
+        let derived = report.derived();
         let columns = params![
             run.id,
             run.started_at,
-            kind_word(report.kind),
+            report.kind.word(),
             run.initiator.host,
             run.responder.host,
             run.responder.address,
-            report.plan.streams,
-            report
-                .analysis
-                .goodput_bps
-                .and_then(|bps| i64::try_from(bps).ok()),
-            report.analysis.limited_by.word(),
-            report.analysis.version,
+            derived.streams,
+            derived.goodput_bps.and_then(|bps| i64::try_from(bps).ok()),
+            derived.limited_by,
+            derived.analysis_version,
             text,
+            run.part_of.as_ref().map(|whole| &whole.id),
+            run.part_of.as_ref().map(|whole| whole.index),
         ];
-        self.connection
+        let sql = |e| StoreError::sql("store the run", &self.path, e);
+        let transaction = self.connection.transaction().map_err(sql)?;
+        let inserted = transaction
             .execute(
-                "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+                "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
                  ON CONFLICT (id) DO NOTHING",
                 columns,
             )
-            .map_err(|e| StoreError::sql("store the run", &self.path, e))
+            .map_err(sql)?;
+        if inserted > 0 {
+            transaction
+                .execute("DELETE FROM begun WHERE id = ?1", [&run.id])
+                .map_err(sql)?;
+        }
+        transaction.commit().map_err(sql)?;
+        Ok(inserted)
     }
 
-    /// The latest runs, newest first, at most `limit`.
+    /// The latest runs, newest first, at most `limit`. Probes that belong to a run that is listed by
+    /// itself are counted there and left out.
     pub fn list(&self, limit: u32) -> Result<Vec<Entry>, StoreError> {
         let sql = |e| StoreError::sql("list the runs", &self.path, e);
         let mut statement = self
             .connection
             .prepare(
                 "SELECT id, started_at, kind, initiator_host, responder_host, responder_address, \
-                 streams, goodput_bps, limited_by, analysis_version \
-                 FROM run ORDER BY started_at DESC, id DESC LIMIT ?1",
+                 streams, goodput_bps, limited_by, analysis_version, \
+                 (SELECT count(*) FROM run part WHERE part.part_of = run.id) \
+                 FROM run WHERE part_of IS NULL OR part_of NOT IN (SELECT id FROM run) \
+                 ORDER BY started_at DESC, id DESC LIMIT ?1",
             )
             .map_err(sql)?;
         let rows = statement.query_map([limit], entry).map_err(sql)?;
@@ -144,7 +165,7 @@ impl Archive {
     }
 
     /// The one run that `wanted` names: an id, the first letters of one, or `last`.
-    pub fn find(&self, wanted: &str) -> Result<Throughput, StoreError> {
+    pub fn find(&self, wanted: &str) -> Result<AnyReport, StoreError> {
         let id = if wanted == "last" {
             self.list(1)?.pop().map(|entry| entry.id)
         } else {
@@ -153,7 +174,7 @@ impl Archive {
         let id = id.ok_or_else(|| StoreError::NoSuchRun {
             wanted: wanted.to_owned(),
         })?;
-        parse(&id, &self.text(&id)?)
+        filed::parse(&id, &self.text(&id)?)
     }
 
     fn unique(&self, prefix: &str) -> Result<Option<String>, StoreError> {
@@ -238,30 +259,6 @@ fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
         goodput_bps: row.get(7)?,
         limited_by: row.get(8)?,
         analysis_version: row.get(9)?,
+        parts: row.get(10)?,
     })
-}
-
-/// The word of [`Kind`] in JSON, which is also what the column holds.
-fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Throughput => "throughput",
-    }
-}
-
-fn parse(id: &str, text: &str) -> Result<Throughput, StoreError> {
-    let fail = |source| StoreError::Report {
-        id: id.to_owned(),
-        source,
-    };
-    // The schema is looked at first: a later one may not fit our types at all.
-    let value: serde_json::Value = serde_json::from_str(text).map_err(fail)?;
-    let found = value["schema"].as_str().unwrap_or_default();
-    if found != SCHEMA {
-        return Err(StoreError::UnknownReport {
-            id: id.to_owned(),
-            found: found.to_owned(),
-            known: SCHEMA,
-        });
-    }
-    serde_json::from_value(value).map_err(fail)
 }

@@ -6,12 +6,17 @@
 //! terminal; an archive that fails costs the entry, never the result.
 //!
 //! - [`archive`]: open, append, list, read
+//! - [`scans`]: what scans need: begun, parts, earlier ones
+//! - [`filed`]: how each kind of report is filed
 //! - [`schema`]: the steps that bring a file to the present shape
 //! - [`error`]: what the caller can act on
 
 pub mod archive;
 pub mod error;
+pub mod filed;
+pub mod scans;
 pub mod schema;
 
 pub use archive::{Appended, Archive, Entry};
 pub use error::StoreError;
+pub use scans::Begun;

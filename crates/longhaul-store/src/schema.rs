@@ -11,7 +11,10 @@ use std::path::Path;
 /// `LHAR`, in the header of the file.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const STEPS: [&str; 1] = [include_str!("../schema/0001-runs.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../schema/0001-runs.sql"),
+    include_str!("../schema/0002-parts.sql"),
+];
 
 /// The number of steps this program knows.
 pub const LATEST: i64 = STEPS.len() as i64;

@@ -1,7 +1,7 @@
 //! What an archive keeps, and what it says when it cannot.
 
-use longhaul_model::report::v1::Throughput;
-use longhaul_store::{Appended, Archive, StoreError};
+use longhaul_model::report::v1::{AnyReport, PartOf, Throughput, scan};
+use longhaul_store::{Appended, Archive, Begun, StoreError};
 use std::fs;
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ fn an_appended_run_reads_back_as_it_was() {
     assert_eq!(archive.append(&run).unwrap(), Appended::New);
     drop(archive);
     let archive = Archive::open_existing(&folder.file()).unwrap().unwrap();
-    assert_eq!(archive.find(&run.run.id).unwrap(), run);
+    let run = AnyReport::Throughput(Box::new(run.clone()));
     assert_eq!(archive.find("20261121T2156").unwrap(), run);
     assert_eq!(archive.find("last").unwrap(), run);
 }
@@ -69,8 +69,8 @@ fn the_list_runs_from_the_newest_and_carries_the_derived_columns() {
     archive.append(&report(GENEVA)).unwrap();
     archive.append(&report(DARESBURY)).unwrap();
     let entries = archive.list(10).unwrap();
-    assert_eq!(entries[0].limited_by, "receive_window");
-    assert_eq!(entries[1].streams, 9);
+    assert_eq!(entries[0].limited_by.as_deref(), Some("receive_window"));
+    assert_eq!(entries[1].streams, Some(9));
     assert_eq!(entries[1].goodput_bps, Some(6_178_000_000));
     assert_eq!(entries[1].responder_address.as_deref(), Some("192.0.2.7"));
     assert_eq!(archive.list(1).unwrap().len(), 1);
@@ -190,4 +190,88 @@ fn every_fixture_of_an_earlier_day_still_reads() {
         }
     }
     assert!(seen >= 3, "only {seen} fixtures");
+}
+
+fn scan_plan(seed: u64) -> scan::Plan {
+    scan::Plan {
+        search: scan::Search::Grid,
+        direction: longhaul_model::report::v1::plan::Direction::Forward,
+        windows_bytes: vec![None, Some(65_536)],
+        streams: vec![1, 8],
+        congestion_controls: vec![None],
+        repeats: 2,
+        seed,
+        present: None,
+        budget: scan::Budget {
+            probes: 8,
+            time_us: 1,
+            bytes: None,
+        },
+        probe: longhaul_model::report::v1::plan::Plan::default(),
+    }
+}
+
+#[test]
+fn a_scan_that_was_cut_off_is_found_again_with_its_probes_until_its_report_is_there() {
+    let folder = Folder::new("cut_off");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    let begun = Begun {
+        id: String::from("20261122T000000Z-000001"),
+        started_at: String::from("2026-11-22T00:00:00Z"),
+    };
+    archive.begin(&begun, "far:5201", &scan_plan(1)).unwrap();
+    for index in [1, 0] {
+        let mut run = report(GENEVA);
+        run.run.id = format!("20261122T00000{index}Z-00000a");
+        run.run.part_of = Some(PartOf {
+            id: begun.id.clone(),
+            index,
+        });
+        archive.append(&run).unwrap();
+    }
+    drop(archive);
+    let archive = Archive::open(&folder.file()).unwrap();
+    let since = "2026-11-21T00:00:00Z";
+    let found = archive.unfinished("far:5201", &scan_plan(1), since);
+    assert_eq!(found.unwrap(), Some(begun.clone()));
+    for (target, plan, since) in [
+        ("other:5201", scan_plan(1), since),
+        ("far:5201", scan_plan(2), since),
+        ("far:5201", scan_plan(1), "2026-11-23T00:00:00Z"),
+    ] {
+        assert_eq!(archive.unfinished(target, &plan, since).unwrap(), None);
+    }
+    let parts = archive.parts(&begun.id).unwrap();
+    let places: Vec<u32> = parts
+        .iter()
+        .map(|run| run.run.part_of.as_ref().unwrap().index)
+        .collect();
+    assert_eq!(places, [0, 1]);
+    // The scan has no report, so its probes are listed themselves.
+    assert_eq!(archive.list(10).unwrap().len(), 2);
+}
+
+#[test]
+fn an_archive_of_the_first_shape_keeps_its_runs() {
+    let folder = Folder::new("first_shape");
+    let run = report(GENEVA);
+    let old = rusqlite::Connection::open(folder.file()).unwrap();
+    old.execute_batch(include_str!("../schema/0001-runs.sql"))
+        .unwrap();
+    old.execute(
+        "INSERT INTO run VALUES (?1, ?2, 'throughput', 'a', 'b', NULL, 9, 1, 'loss', 1, ?3)",
+        rusqlite::params![run.run.id, run.run.started_at, GENEVA],
+    )
+    .unwrap();
+    old.pragma_update(
+        None,
+        "application_id",
+        longhaul_store::schema::APPLICATION_ID,
+    )
+    .unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let archive = Archive::open(&folder.file()).unwrap();
+    let found = archive.find("last").unwrap();
+    assert_eq!(found, AnyReport::Throughput(Box::new(run)));
 }

@@ -38,6 +38,9 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
     match command {
         Command::Serve(args) => cli::serve::run(&args),
         Command::Test(args) => cli::test::run(&args),
+        Command::Tune(args) => cli::tune::run(&args),
+        Command::Host(args) => cli::host::run(&args),
+        Command::Predict(args) => cli::predict::run(&args),
         Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),
     }

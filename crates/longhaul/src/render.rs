@@ -7,15 +7,31 @@
 //! - [`live`]: the lines while a run is going on
 //! - [`shape`]: the course of a run, drawn
 //! - [`runs`]: the list of archived runs
+//! - [`scan`], [`host`], [`predict`]: the other kinds of report
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
 pub mod ends;
 pub mod figures;
+pub mod host;
 pub mod live;
 pub mod page;
+pub mod predict;
 pub mod runs;
+pub mod scan;
 pub mod shape;
 pub mod streams;
 pub mod style;
 pub mod text;
 pub mod verdict;
+
+use longhaul_model::report::v1::AnyReport;
+
+/// A report of any kind.
+pub fn any(report: &AnyReport) -> String {
+    match report {
+        AnyReport::Throughput(run) => text::report(run),
+        AnyReport::Scan(scan) => scan::report(scan),
+        AnyReport::Host(host) => host::report(host),
+        AnyReport::Predict(predict) => predict::report(predict),
+    }
+}

@@ -8,8 +8,11 @@
 //! The shape only grows: fields are added as optional, none changes its meaning or goes.
 
 pub mod analysis;
+pub mod host;
 pub mod observation;
 pub mod plan;
+pub mod predict;
+pub mod scan;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,10 +35,44 @@ pub struct Report<P = plan::Plan, O = observation::Observation, A = analysis::An
 /// A report of one bulk throughput run.
 pub type Throughput = Report<plan::Plan, observation::Observation, analysis::Analysis>;
 
+/// A report of a scan over settings.
+pub type Scan = Report<scan::Plan, scan::Observation, scan::Analysis>;
+
+/// A report of an audit of one host.
+pub type Host = Report<host::Plan, host::Observation, host::Analysis>;
+
+/// A report of a prediction.
+pub type Predict = Report<predict::Plan, predict::Observation, predict::Analysis>;
+
+/// A report of any kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum AnyReport {
+    Throughput(Box<Throughput>),
+    Scan(Box<Scan>),
+    Host(Box<Host>),
+    Predict(Box<Predict>),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Throughput,
+    Scan,
+    Host,
+    Predict,
+}
+
+impl Kind {
+    /// The word used in JSON and in text.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Throughput => "throughput",
+            Kind::Scan => "scan",
+            Kind::Host => "host",
+            Kind::Predict => "predict",
+        }
+    }
 }
 
 /// One execution of a plan.
@@ -51,6 +88,18 @@ pub struct Run {
     pub longhaul: String,
     pub initiator: Party,
     pub responder: Party,
+    /// The larger run that this one was a probe of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<PartOf>,
+}
+
+/// A place in a scan or a proof.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOf {
+    /// Run id of the whole.
+    pub id: String,
+    /// Of the cell or trial, from 0.
+    pub index: u32,
 }
 
 /// One of the two peers of a run.

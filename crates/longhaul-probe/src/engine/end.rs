@@ -10,10 +10,12 @@ use longhaul_sys::thread::{self, ProcessTimes};
 use std::collections::BTreeMap;
 
 /// Settings that bear on TCP and have no field of their own.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 13] = [
     "net.core.default_qdisc",
     "net.core.netdev_max_backlog",
     "net.ipv4.tcp_adv_win_scale",
+    "net.ipv4.tcp_allowed_congestion_control",
+    "net.ipv4.tcp_available_congestion_control",
     "net.ipv4.tcp_ecn",
     "net.ipv4.tcp_moderate_rcvbuf",
     "net.ipv4.tcp_mtu_probing",

@@ -1,14 +1,20 @@
 //! The commands and their options, as close to what was typed as types allow.
 
+mod host;
 mod lab;
+mod predict;
 mod report;
 mod serve;
 mod test;
+mod tune;
 
+pub use host::HostArgs;
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
+pub use predict::PredictArgs;
 pub use report::{ReportArgs, ReportCommand};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
+pub use tune::TuneArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -42,6 +48,12 @@ pub enum Command {
     Serve(ServeArgs),
     /// Measure throughput to a far end, and say what limited it
     Test(Box<TestArgs>),
+    /// Find the best setting to a far end in a handful of probes, or scan a whole grid
+    Tune(Box<TuneArgs>),
+    /// Audit this host for long fast paths; apply, prove and revert its settings
+    Host(Box<HostArgs>),
+    /// Predict throughput over windows and streams, beside a measured scan
+    Predict(Box<PredictArgs>),
     /// Emulate long paths on this machine, with ground truth
     Lab(LabArgs),
     /// Read the archive of earlier runs

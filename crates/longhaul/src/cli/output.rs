@@ -3,7 +3,7 @@
 use super::args::ArchiveArgs;
 use crate::fail::{ARCHIVE, Fail};
 use etcetera::BaseStrategy;
-use longhaul_model::report::v1::Throughput;
+use serde::Serialize;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -27,8 +27,12 @@ pub fn json(value: &Value) -> Result<(), Fail> {
     Ok(out.flush()?)
 }
 
-/// A report on stdout, as text or JSON.
-pub fn report(report: &Throughput, as_json: bool) -> Result<(), Fail> {
+/// A report on stdout, as JSON or as `text` has it.
+pub fn report<R: Serialize>(
+    report: &R,
+    as_text: impl FnOnce(&R) -> String,
+    as_json: bool,
+) -> Result<(), Fail> {
     if as_json {
         let pretty = std::io::stdout().is_terminal();
         let written = if pretty {
@@ -41,7 +45,7 @@ pub fn report(report: &Throughput, as_json: bool) -> Result<(), Fail> {
         out.write_all(document.as_bytes())?;
         Ok(out.flush()?)
     } else {
-        text(&crate::render::text::report(report))
+        text(&as_text(report))
     }
 }
 

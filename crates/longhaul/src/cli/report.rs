@@ -43,7 +43,7 @@ fn show(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
             "`longhaul test HOST` makes one; `--archive FILE` names another",
         ))
     })?;
-    output::report(&archive.find(id)?, as_json)?;
+    output::report(&archive.find(id)?, render::any, as_json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,5 +60,6 @@ fn entry_json(entry: &Entry) -> Value {
         "goodput_bps": entry.goodput_bps,
         "limited_by": entry.limited_by,
         "analysis_version": entry.analysis_version,
+        "parts": entry.parts,
     })
 }

@@ -17,9 +17,18 @@ pub fn list(entries: &[Entry]) -> String {
     for entry in entries {
         let to: String = entry.responder_host.chars().take(19).collect();
         let goodput = entry.goodput_bps.map_or_else(|| ABSENT.to_owned(), rate);
+        let streams = entry
+            .streams
+            .map_or_else(|| ABSENT.to_owned(), |n| n.to_string());
+        let limited_by = entry.limited_by.as_deref().unwrap_or(ABSENT);
+        let what = match (entry.kind.as_str(), entry.parts) {
+            ("throughput", _) => String::new(),
+            (kind, 0) => format!(" ({kind})"),
+            (kind, parts) => format!(" ({kind} of {parts})"),
+        };
         page.line(&format!(
-            "{:<24}{to:<20}{:>7}{goodput:>14}  {}",
-            entry.id, entry.streams, entry.limited_by
+            "{:<24}{to:<20}{streams:>7}{goodput:>14}  {limited_by}{what}",
+            entry.id
         ));
     }
     page.finish()

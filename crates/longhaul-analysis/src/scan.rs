@@ -1,0 +1,1 @@
+//! What does a scan over settings say? Order of its cells, and its conclusions.

@@ -1,0 +1,1 @@
+//! Which setting to try next? A search that asks what limited the probe before.

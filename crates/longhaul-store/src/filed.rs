@@ -1,0 +1,124 @@
+//! How each kind of report is filed: its text, and the columns derived from it.
+
+use crate::error::StoreError;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::{AnyReport, Host, Kind, Predict, SCHEMA, Scan, Throughput, scan};
+
+/// What a list shows of a run without opening its report.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Derived {
+    pub streams: Option<u32>,
+    pub goodput_bps: Option<u64>,
+    pub limited_by: Option<&'static str>,
+    pub analysis_version: u32,
+}
+
+/// A report that the archive takes.
+pub trait Filed {
+    fn derived(&self) -> Derived;
+
+    fn text(&self) -> Result<String, serde_json::Error>;
+}
+
+fn of(streams: u32, goodput_bps: Option<u64>, limited_by: Limiter, version: u32) -> Derived {
+    Derived {
+        streams: Some(streams),
+        goodput_bps,
+        limited_by: Some(limited_by.word()),
+        analysis_version: version,
+    }
+}
+
+impl Filed for Throughput {
+    fn derived(&self) -> Derived {
+        let analysis = &self.analysis;
+        of(
+            self.plan.streams,
+            analysis.goodput_bps,
+            analysis.limited_by,
+            analysis.version,
+        )
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+impl Filed for Scan {
+    /// Of what the scan recommends, forward first.
+    fn derived(&self) -> Derived {
+        let version = self.analysis.version;
+        let mut directions = self.analysis.directions.iter();
+        let choice: Option<&scan::Choice> =
+            directions.find_map(|direction| direction.recommended.as_ref());
+        let none = Derived {
+            analysis_version: version,
+            ..Derived::default()
+        };
+        choice.map_or(none, |choice| {
+            let goodput = Some(choice.goodput_bps);
+            of(choice.setting.streams, goodput, choice.limited_by, version)
+        })
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+impl Filed for Host {
+    fn derived(&self) -> Derived {
+        Derived {
+            analysis_version: self.analysis.version,
+            ..Derived::default()
+        }
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+impl Filed for Predict {
+    fn derived(&self) -> Derived {
+        Derived {
+            analysis_version: self.analysis.version,
+            ..Derived::default()
+        }
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+/// A stored report, whatever its kind.
+pub(crate) fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
+    let fail = |source| StoreError::Report {
+        id: id.to_owned(),
+        source,
+    };
+    // The schema and the kind are looked at first: later ones may not fit our types at all.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(fail)?;
+    let unknown = |found: &str| StoreError::UnknownReport {
+        id: id.to_owned(),
+        found: found.to_owned(),
+        known: SCHEMA,
+    };
+    let schema = value["schema"].as_str().unwrap_or_default();
+    if schema != SCHEMA {
+        return Err(unknown(schema));
+    }
+    let kind = value["kind"].clone();
+    let Ok(kind) = serde_json::from_value::<Kind>(kind) else {
+        return Err(unknown(&format!("kind {}", value["kind"])));
+    };
+    match kind {
+        Kind::Throughput => serde_json::from_value(value).map(AnyReport::Throughput),
+        Kind::Scan => serde_json::from_value(value).map(AnyReport::Scan),
+        Kind::Host => serde_json::from_value(value).map(AnyReport::Host),
+        Kind::Predict => serde_json::from_value(value).map(AnyReport::Predict),
+    }
+    .map_err(fail)
+}

@@ -1,0 +1,91 @@
+//! A finished measurement becomes a report, and the report goes into the archive.
+
+use super::args::ArchiveArgs;
+use super::output;
+use crate::render::style::{CAVEAT, HINT, paint};
+use jiff::Timestamp;
+use longhaul_analysis::throughput::conclude;
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::{Caveat, Kind, PartOf, Report, Run, SCHEMA, Throughput};
+use longhaul_probe::throughput::Outcome;
+use longhaul_store::Archive;
+use longhaul_store::filed::Filed;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io::Write;
+
+/// What was seen, with what follows from it.
+pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Throughput {
+    let conclusion = conclude(&plan, &outcome.observation);
+    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
+    let mut caveats = outcome.caveats;
+    for caveat in conclusion.caveats {
+        if !caveats.contains(&caveat) {
+            caveats.push(caveat);
+        }
+    }
+    Throughput {
+        schema: SCHEMA.to_owned(),
+        kind: Kind::Throughput,
+        run: Run {
+            id: run_id(started),
+            started_at: rfc3339(started),
+            duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
+            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+            initiator: outcome.initiator,
+            responder: outcome.responder,
+            part_of,
+        },
+        plan,
+        observation: outcome.observation,
+        analysis: conclusion.analysis,
+        findings: conclusion.findings,
+        caveats,
+    }
+}
+
+/// To the second, in UTC.
+pub fn rfc3339(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The start to the second, so that ids sort by time, and 24 random bits against twins.
+pub fn run_id(started: Timestamp) -> String {
+    // Its keys come from the kernel's random numbers.
+    let random = RandomState::new().hash_one(started.as_nanosecond());
+    format!(
+        "{}-{:06x}",
+        started.strftime("%Y%m%dT%H%M%SZ"),
+        random & 0xFF_FFFF
+    )
+}
+
+/// Appends the run before it is shown. A failure costs the entry: it is told on stderr and in
+/// the report that is shown, and changes neither result nor exit code.
+pub fn keep<P, O, A>(args: &ArchiveArgs, report: &mut Report<P, O, A>)
+where
+    Report<P, O, A>: Filed,
+{
+    let appended = output::archive_path(args).and_then(|path| {
+        let mut archive = Archive::open(&path)?;
+        Ok(archive.append(report)?)
+    });
+    let Err(fail) = appended else {
+        return;
+    };
+    let why = std::iter::once(fail.message)
+        .chain(fail.causes)
+        .collect::<Vec<_>>()
+        .join(": ");
+    let text = format!("this run is not in the archive: {why}");
+    let hint = fail
+        .hint
+        .map(|hint| format!("{} {hint}\n", paint(HINT, "hint:")));
+    let told = format!(
+        "{} {text}\n{}",
+        paint(CAVEAT, "caveat:"),
+        hint.unwrap_or_default()
+    );
+    let _ = anstream::stderr().write_all(told.as_bytes());
+    report.caveats.push(Caveat::new("not_archived", text));
+}
