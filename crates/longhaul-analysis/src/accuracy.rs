@@ -6,7 +6,7 @@
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
 mod policed;
-mod rng;
+pub(crate) mod rng;
 mod series;
 
 use crate::limit::scene::Scene;

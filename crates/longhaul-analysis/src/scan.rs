@@ -1,1 +1,36 @@
 //! What does a scan over settings say? Order of its cells, and its conclusions.
+//!
+//! Read in this order: [`order`] (which cell when), [`probe`] (a cell's plan, and a cell of a
+//! finished probe), [`conclude`] (everything that follows from the cells, of guided searches and
+//! grids alike).
+
+mod conclude;
+mod order;
+mod probe;
+
+pub use conclude::conclude;
+pub use order::{MOST_SLOTS, order};
+pub use probe::{cell, failed, probe_plan};
+
+use longhaul_model::report::v1::scan::{Analysis, Setting};
+use longhaul_model::report::v1::{Caveat, Finding};
+
+/// One probe of a grid, at its place in the order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// From 0; the same as of the cell that comes of it.
+    pub index: u32,
+    pub setting: Setting,
+    /// True: the initiator is the sender.
+    pub forward: bool,
+    /// One fixed setting, measured between the others to see the path change.
+    pub sentinel: bool,
+}
+
+/// Everything that follows from a scan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conclusion {
+    pub analysis: Analysis,
+    pub findings: Vec<Finding>,
+    pub caveats: Vec<Caveat>,
+}
