@@ -7,6 +7,7 @@
 mod connect;
 mod hooks;
 mod observe;
+mod rtt;
 mod streams;
 
 pub(crate) use connect::DEAD_PEER;
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use crate::engine::LocalBind;
+pub use rtt::round_trip;
 
 /// Which addresses of a name may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! From a name to a control connection with TLS on it.
 
 use super::{Family, Target};
-use crate::engine::{self, Role};
+use crate::engine::{self, ConnectingSocket, Role};
 use crate::error::ProbeError;
 use crate::secure::{Channel, ChannelError, Handshake, initiator_config};
 use longhaul_model::report::v1::plan::Plan;
@@ -73,13 +73,34 @@ pub(super) fn open(target: &Target, address: SocketAddr) -> Result<Connection, P
 }
 
 fn connect(target: &Target, address: SocketAddr) -> Result<TcpStream, ProbeError> {
+    connect_from(socket(target, address)?, target, address)
+}
+
+/// How long a connection takes to come about; it is closed at once.
+pub(super) fn timed(target: &Target, address: SocketAddr) -> Result<Duration, ProbeError> {
+    let socket = socket(target, address)?;
+    let before = Instant::now();
+    let stream = connect_from(socket, target, address)?;
+    let time = before.elapsed();
+    drop(stream);
+    Ok(time)
+}
+
+fn socket(target: &Target, address: SocketAddr) -> Result<ConnectingSocket, ProbeError> {
     // The control connection is bound as the data is, and has no other wishes.
     let plain = Plan::default();
     let socket = engine::connecting_socket(&plain, Role::Sender, address, &target.bind);
-    let socket = socket.map_err(|error| ProbeError::Local {
+    socket.map_err(|error| ProbeError::Local {
         what: error.to_string(),
         source: Some(error.source),
-    })?;
+    })
+}
+
+fn connect_from(
+    socket: ConnectingSocket,
+    target: &Target,
+    address: SocketAddr,
+) -> Result<TcpStream, ProbeError> {
     socket
         .connect(target.connect_timeout)
         .map_err(|source| ProbeError::Connect {

@@ -1,0 +1,65 @@
+//! The round trip to a far end, from connections that carry nothing.
+
+use super::{Target, connect};
+use crate::error::ProbeError;
+use std::time::Duration;
+
+/// The first connection also pays for neighbour discovery and cold caches; the least one counts.
+const CONNECTIONS: u32 = 3;
+
+/// The least time that a TCP connect to the far end takes: one round trip and its answer.
+///
+/// Blocks for at most three times the target's connect timeout.
+///
+/// # Errors
+/// The name has no address, or nothing answers there: what was tried, and why it failed.
+pub fn round_trip(target: &Target) -> Result<Duration, ProbeError> {
+    let address = connect::resolve(target)?;
+    let mut least = connect::timed(target, address)?;
+    for _ in 1..CONNECTIONS {
+        least = least.min(connect::timed(target, address)?);
+    }
+    Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    fn target(port: u16) -> Target {
+        Target {
+            port,
+            connect_timeout: Duration::from_secs(2),
+            ..Target::new("127.0.0.1")
+        }
+    }
+
+    #[test]
+    fn a_listener_is_timed_and_nothing_is_sent_to_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("its address").port();
+        let time = round_trip(&target(port)).expect("a round trip");
+        assert!(time > Duration::ZERO && time < Duration::from_secs(2));
+        for _ in 0..CONNECTIONS {
+            let (mut peer, _) = listener.accept().expect("a connection");
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut peer, &mut bytes).expect("its end");
+            assert!(bytes.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_port_where_nothing_listens_says_so() {
+        // Bound by another protocol's socket and not listening: refused at once.
+        let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = taken.local_addr().expect("its address").port();
+        let error = round_trip(&target(port)).expect_err("nothing listens");
+        assert!(matches!(error, ProbeError::Connect { .. }), "{error}");
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.contains("nothing listens"))
+        );
+    }
+}
