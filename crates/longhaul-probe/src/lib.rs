@@ -3,6 +3,7 @@
 //! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
 //! - [`serve::serve`]: the far end
 //! - [`engine`]: the bulk data of one end
+//! - [`host`]: this host's settings, read, tried, changed and put back
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`limits`]: which plans can be run, and which are granted to strangers
@@ -14,6 +15,7 @@
 mod drive;
 pub mod engine;
 pub mod error;
+pub mod host;
 pub mod limits;
 pub mod secure;
 pub mod serve;
@@ -22,7 +24,7 @@ pub mod throughput;
 pub mod wire;
 
 use longhaul_model::report::v1::Party;
-use longhaul_sys::host;
+use longhaul_sys::host as own_host;
 
 /// TCP and UDP port of the far end, shared with iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
@@ -31,10 +33,10 @@ pub const DEFAULT_PORT: u16 = 5201;
 fn own_party() -> Party {
     let known = |text: String| (!text.is_empty()).then_some(text);
     Party {
-        host: host::name(),
+        host: own_host::name(),
         address: None,
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        kernel: known(host::kernel()),
+        kernel: known(own_host::kernel()),
         cores: std::thread::available_parallelism()
             .ok()
             .map(|cores| cores.get() as u32),

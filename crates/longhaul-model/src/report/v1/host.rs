@@ -66,6 +66,9 @@ pub struct Effective {
 pub struct Change {
     /// The reading's name.
     pub name: String,
+    /// The interface that it was set on; absent for settings of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Exactly as it stood.
     pub before: String,
     /// As it was to be.
@@ -182,6 +185,9 @@ pub struct Journal {
     /// Of the boot in which it was written: sysctls do not outlive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
+    /// Of the network namespace in which it was written: most settings are its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub net_namespace: Option<String>,
     /// UTC, RFC 3339.
     pub applied_at: String,
     pub changes: Vec<Change>,

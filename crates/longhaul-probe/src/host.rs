@@ -1,0 +1,166 @@
+//! This host, as it is set up: reading it, trying it on a live socket, changing it, putting it back.
+//!
+//! [`observe`] reads; [`apply`] writes, with a journal; [`revert`] puts back what the journal holds.
+//! What the readings mean for a path is not known here.
+//!
+//! # Readings
+//!
+//! Values are plain: numbers without units, or words; switches are `on` and `off`. What could not
+//! be read stands in `unread` under the same name, with the reason. A setting that this kernel
+//! does not have is in neither map. Interface readings are of the interface asked for, or of the
+//! one that the route uses.
+//!
+//! | name | value |
+//! | --- | --- |
+//! | `net.core.*`, `net.ipv4.*` | sysctls by their own name, exactly as the kernel gives them (triples with tabs), without the final newline; those of [`SYSCTLS`] |
+//! | `memory.total` | bytes |
+//! | `route.interface`, `route.gateway`, `route.source` | of the route towards the peer, or the default route |
+//! | `route.mtu`, `route.window`, `route.initcwnd`, `route.initrwnd`, `route.congestion_control` | what the route itself sets; bytes, bytes, segments, segments, name; only where set |
+//! | `interface.name`, `interface.driver`, `interface.firmware`, `interface.bus` | words |
+//! | `interface.carrier` | `on`, `off` |
+//! | `interface.mtu` | bytes |
+//! | `interface.txqueuelen` | packets |
+//! | `interface.speed_bps` | bit/s, as the driver states it |
+//! | `interface.feature.tso`, `.gso`, `.gro`, `.lro`, `.tx_checksum`, `.rx_checksum`, `.scatter_gather` | `on`, `off` |
+//! | `interface.ring.rx`, `.rx_max`, `.tx`, `.tx_max` | descriptors |
+//! | `interface.coalesce.rx_usecs`, `.rx_frames`, `.tx_usecs`, `.tx_frames` | µs, frames |
+//! | `interface.coalesce.adaptive_rx`, `.adaptive_tx` | `on`, `off` |
+//! | `interface.channels.rx`, `.tx`, `.combined`, and each with `_max` | queues |
+//! | `interface.pause.autoneg`, `.rx`, `.tx` | `on`, `off` |
+//! | `interface.qdisc` | kind of the root queueing discipline: `fq`, `mq`, `noqueue` |
+//! | `interface.qdisc.leaves` | kinds below the root, each once, with blanks; only where there are any |
+//! | `interface.qdisc.maxrate_bps` | bit/s for each flow (fq); only where one is set |
+//! | `interface.irq.count` | interrupts of the device |
+//! | `interface.irq.cores` | how many cores these may go to, and `interface.irq.cores_list`, such as `0-3,8` |
+//! | `interface.irq.busiest_ratio` | share of the device's interrupts that its busiest core has served since boot, 0 to 1 |
+//! | `interface.numa_node` | number; only on a machine with nodes |
+//! | `interface.pci.speed_gtps`, `.speed_gtps_max`, `.width`, `.width_max` | GT/s with decimals, lanes; `_max` is what the device can do |
+//! | `cpu.model`, `cpu.online` | words, number of cores |
+//! | `cpu.governor`, `cpu.governors` | in force (one word, or one for each core where they differ), and available |
+//! | `cpu.idle_driver`, `cpu.idle_governor` | words |
+//! | `cpu.smt` | `on`, `off`, or the kernel's word |
+//! | `cpu.hypervisor` | `on` in a virtual machine, `off` |
+//! | `clock.source`, `clock.sources` | in force, available |
+//! | `clock.synchronised` | `on`, `off`, as the kernel was told |
+//! | `iommu` | `off`, or the kinds of its groups: `DMA`, `DMA-FQ`, `identity` |
+//! | `conntrack` | `on` when this network namespace tracks connections (seen on a live one), `off` |
+//! | `conntrack.count`, `conntrack.max` | connections |
+//! | `softnet.processed`, `softnet.dropped`, `softnet.squeezed` | packets, packets, times, of all cores since boot |
+//!
+//! # Effective values
+//!
+//! A loopback connection is made and asked. `asked` and `got` are plain.
+//!
+//! | what | asked | got |
+//! | --- | --- | --- |
+//! | `send_buffer` | bytes | granted: half of what Linux stores |
+//! | `receive_buffer` | bytes | the same |
+//! | `window_scale` | bytes of window wanted | most that the negotiated scale can express |
+//! | `receive_window` | bytes | most that was advertised with that receive buffer while nobody read |
+//! | `congestion_control` | a name; one entry for each available | the name in force, or the reason |
+//! | `pacing` | bit/s | bit/s that the kernel keeps as ceiling, or the reason |
+//!
+//! # What can be written
+//!
+//! Sysctls `net.core.*` and `net.ipv4.tcp_*`, `interface.mtu`, `interface.txqueuelen`,
+//! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`: [`writable`] says whether.
+
+mod error;
+
+pub use error::HostError;
+
+use longhaul_model::report::v1::host::{Change, Observation};
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Settings that are read when the kernel has them.
+pub const SYSCTLS: [&str; 35] = [
+    "net.core.default_qdisc",
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.netdev_max_backlog",
+    "net.core.optmem_max",
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.ipv4.ip_no_pmtu_disc",
+    "net.ipv4.tcp_adv_win_scale",
+    "net.ipv4.tcp_allowed_congestion_control",
+    "net.ipv4.tcp_available_congestion_control",
+    "net.ipv4.tcp_base_mss",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_dsack",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_limit_output_bytes",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.tcp_min_tso_segs",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_notsent_lowat",
+    "net.ipv4.tcp_pacing_ca_ratio",
+    "net.ipv4.tcp_pacing_ss_ratio",
+    "net.ipv4.tcp_recovery",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_shrink_window",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_tso_win_divisor",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_wmem",
+];
+
+/// Asked of the live socket when the caller has no path in mind: 16 MiB.
+const USUAL_BUFFER_BYTES: u64 = 16 << 20;
+
+/// Reads this host, for the interface named, or else the one towards the peer, or else the one
+/// of the default route. Never fails: what cannot be read is told.
+pub fn observe(interface: Option<&str>, towards: Option<IpAddr>) -> Observation {
+    observe_for(interface, towards, USUAL_BUFFER_BYTES)
+}
+
+/// As [`observe`], and tries buffers of this many bytes on the live socket.
+pub fn observe_for(
+    _interface: Option<&str>,
+    _towards: Option<IpAddr>,
+    _wanted_buffer_bytes: u64,
+) -> Observation {
+    Observation::default()
+}
+
+/// Whether [`apply`] can write what is read under this name.
+pub fn writable(name: &str) -> bool {
+    let sysctl = name.starts_with("net.core.") || name.starts_with("net.ipv4.tcp_");
+    sysctl
+        || matches!(
+            name,
+            "interface.mtu"
+                | "interface.txqueuelen"
+                | "interface.ring.rx"
+                | "interface.ring.tx"
+                | "cpu.governor"
+        )
+}
+
+/// Writes `changes` (name, value) in order, for `interface` where a name begins so.
+///
+/// The journal is on disk before anything is written, and keeps for each name the value that
+/// stood before the first change. What cannot be written is told in its [`Change::error`], and
+/// the others go on. What stands already is not written and not journalled.
+pub fn apply(
+    _changes: &[(String, String)],
+    _interface: Option<&str>,
+    journal: &Path,
+    _now_rfc3339: &str,
+) -> Result<Vec<Change>, HostError> {
+    Err(HostError::nothing_to_revert(journal))
+}
+
+/// Puts back what the journal holds, newest first, bit for bit, and reads it back. The journal is
+/// removed when everything is back; otherwise what is missing stays in it, and says why in its
+/// [`Change::error`].
+pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
+    Err(HostError::nothing_to_revert(journal))
+}

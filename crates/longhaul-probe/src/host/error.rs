@@ -1,0 +1,87 @@
+//! Why nothing was applied or reverted. A single setting that could not be written is no error:
+//! it is told in its change.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Applying or reverting did not happen, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Not a name that longhaul writes.
+    #[error("cannot set {name}: not among the settings that longhaul writes")]
+    NotWritable { name: String },
+    /// A name of an interface without an interface.
+    #[error("cannot set {name}: no interface is known to set it on")]
+    NoInterface { name: String },
+    /// There is no journal.
+    #[error("nothing to revert: there is no journal at {}", path.display())]
+    NothingToRevert { path: PathBuf },
+    /// The journal is not one that this program can read.
+    #[error("cannot read the journal {}: {why}", path.display())]
+    Unreadable { path: PathBuf, why: String },
+    /// The journal could not be written or removed.
+    #[error("cannot {what} {}", path.display())]
+    Journal {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Another apply or revert did not end in time.
+    #[error("another apply or revert holds {} for {waited_s} s", path.display())]
+    Busy { path: PathBuf, waited_s: u64 },
+    /// The journal was written in another network namespace, whose settings are not these.
+    #[error(
+        "the journal {} is of another network namespace: {theirs}, this is {ours}",
+        path.display()
+    )]
+    OtherNamespace {
+        path: PathBuf,
+        theirs: String,
+        ours: String,
+    },
+}
+
+impl HostError {
+    pub(super) fn nothing_to_revert(path: &Path) -> HostError {
+        HostError::NothingToRevert {
+            path: path.to_owned(),
+        }
+    }
+
+    /// What to do next, where that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            HostError::NotWritable { .. } => "set it by hand; longhaul then cannot revert it",
+            HostError::NoInterface { .. } => "name the interface: `--interface`",
+            HostError::NothingToRevert { .. } => {
+                "nothing was applied from here, or it is reverted already"
+            }
+            HostError::Unreadable { .. } => {
+                "it holds the values that stood before: look at it, set them by hand, remove it"
+            }
+            HostError::Journal { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "run as root, or choose a folder that you may write to"
+                }
+                io::ErrorKind::StorageFull => "make room on that disk; nothing was changed",
+                _ => return None,
+            },
+            HostError::Busy { .. } => "wait for it to end, then run again",
+            HostError::OtherNamespace { .. } => {
+                "revert inside the namespace where it was applied; if that one is gone, so are \
+                 its settings: remove the journal"
+            }
+        })
+    }
+
+    /// Exit code of the program: 2 usage, 5 privilege or kernel.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            HostError::NotWritable { .. }
+            | HostError::NoInterface { .. }
+            | HostError::NothingToRevert { .. } => 2,
+            _ => 5,
+        }
+    }
+}
