@@ -3,10 +3,12 @@
 //!
 //! - [`cli`]: the command line, one file for each command
 //! - [`render`]: reports as text
+//! - [`plot`]: figures of scans and predictions
 //! - [`fail`]: exit codes, errors, hints
 
 mod cli;
 mod fail;
+mod plot;
 mod render;
 
 use clap::Parser;
