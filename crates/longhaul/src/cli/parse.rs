@@ -10,6 +10,7 @@ use longhaul_probe::limits;
 use std::time::Duration;
 
 mod dscp;
+pub mod grid;
 mod start_at;
 
 pub use dscp::dscp;

@@ -1,10 +1,70 @@
 //! Options of `longhaul predict`.
 
 use super::ArchiveArgs;
+use crate::cli::parse;
+use crate::cli::parse::grid::{self, Counts, Ratios, Sizes, Windows};
 use clap::Args;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {
+    /// Idle round-trip time of the path
+    #[arg(long, value_name = "TIME", value_parser = grid::round_trip,
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rtt: Option<u64>,
+    /// IP rate of the narrow link
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::rate,
+        required_unless_present = "scan", help_heading = "Path")]
+    pub rate: Option<u64>,
+    /// Queue of the narrow link, one or several [default: one bandwidth-delay product]
+    #[arg(long, value_name = "SIZES", value_parser = grid::queues, help_heading = "Path")]
+    pub buffer: Option<Sizes>,
+    /// Probability that a segment is lost, whatever the queue, one or several [default: 0]
+    #[arg(long, value_name = "RATIOS", value_parser = grid::losses, help_heading = "Path")]
+    pub loss: Option<Ratios>,
+    /// Payload of a segment [default: 1448]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = parse::mss, help_heading = "Path")]
+    pub mss: Option<u32>,
+    /// Take path, hosts and settings from this scan, and lay the prediction beside it: id of the
+    /// scan, its first letters, or `last`; options given as well go before the scan's own figures
+    #[arg(long, value_name = "ID", help_heading = "Path")]
+    pub scan: Option<String>,
+    /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
+    /// [default: auto,64K-64M]
+    #[arg(short = 'w', long, value_name = "SIZES", value_parser = grid::windows,
+        help_heading = "Settings")]
+    pub windows: Option<Windows>,
+    /// Streams: numbers, and ranges that double (1-32) or step (4-32/4) [default: 1-32]
+    #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = grid::counts,
+        help_heading = "Settings")]
+    pub streams: Option<Counts>,
+    /// Congestion controls: reno, cubic, bbr [default: cubic]
+    #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
+        value_parser = grid::modelled, help_heading = "Settings")]
+    pub congestion: Vec<String>,
+    /// Length of the transfer, its ramp inside [default: 30s, or the scan's]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse::run_time,
+        help_heading = "Settings")]
+    pub time: Option<u64>,
+    /// Window of a stream whose buffers the kernel sizes: half of tcp_rmem's most
+    /// [default: 16 MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "Hosts")]
+    pub auto_window: Option<u64>,
+    /// The largest window that the kernels grant when asked (rmem_max and wmem_max)
+    #[arg(long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "Hosts")]
+    pub granted: Option<u64>,
+    /// What the slower end's processor can do, all streams together
+    #[arg(long, value_name = "RATE", value_parser = parse::rate, help_heading = "Hosts")]
+    pub processor: Option<u64>,
+    /// As JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    /// Write the cells as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Draw goodput against streams, .svg or .png
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub archive: ArchiveArgs,
 }
