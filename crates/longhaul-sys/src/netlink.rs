@@ -2,6 +2,8 @@
 //!
 //! One request, one acknowledgement. Source: rtnetlink(7), `linux/if_link.h`, `linux/veth.h`.
 
+pub(crate) mod read;
+
 use crate::syscall::{count, descriptor};
 use std::ffi::CString;
 use std::io;

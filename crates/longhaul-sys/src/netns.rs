@@ -6,6 +6,7 @@
 use crate::syscall::status;
 use std::fs::File;
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// A kind of namespace.
@@ -55,6 +56,14 @@ pub fn enter(namespace: impl AsFd, kind: Kind) -> io::Result<()> {
 /// The namespace of the calling thread, as a descriptor that keeps it alive.
 pub fn own(kind: Kind) -> io::Result<OwnedFd> {
     Ok(File::open(format!("/proc/thread-self/ns/{}", kind.file()))?.into())
+}
+
+/// A number that the thread's network namespace has, and no other of this boot (SO_NETNS_COOKIE,
+/// Linux 5.14).
+pub fn net_cookie() -> io::Result<u64> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))?;
+    crate::sockopt::net_cookie(&socket)
 }
 
 /// Gives the calling process a host name of its own, which only it and its children see.

@@ -154,6 +154,12 @@ pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
     Ok(mtu.unsigned_abs())
 }
 
+/// The number of the network namespace that the socket is of (SO_NETNS_COOKIE).
+pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
+    const SO_NETNS_COOKIE: i32 = 71;
+    get(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
+}
+
 /// Bytes sent or still to be sent, and not acknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     queue(socket, libc::TIOCOUTQ)

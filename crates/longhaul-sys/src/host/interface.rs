@@ -70,7 +70,8 @@ pub fn between(local: IpAddr, peer: IpAddr) -> Option<String> {
     holder(local)
 }
 
-fn request(name: &str) -> Option<libc::ifreq> {
+/// A request about the interface; `None` where no interface can have this name.
+pub(super) fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: an all-zero ifreq has an empty name.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -84,7 +85,7 @@ fn request(name: &str) -> Option<libc::ifreq> {
 }
 
 /// Any socket of the namespace will do to ask after its interfaces.
-fn asking_socket() -> Option<UdpSocket> {
+pub(super) fn asking_socket() -> Option<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))
         .ok()
@@ -92,13 +93,64 @@ fn asking_socket() -> Option<UdpSocket> {
 
 /// The interface's MTU.
 pub fn mtu_bytes(name: &str) -> Option<u32> {
-    let mut request = request(name)?;
-    let socket = asking_socket()?;
-    // SAFETY: the request lives for the call and names an interface.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
-    status(answer).ok()?;
+    let request = call(name, libc::SIOCGIFMTU, |_| ()).ok()?;
     // SAFETY: on success the kernel has set this member.
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
+/// Sends one request about an interface.
+fn call(
+    name: &str,
+    what: libc::Ioctl,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> io::Result<libc::ifreq> {
+    let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = asking_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    fill(&mut request);
+    // SAFETY: the request lives for the call and names an interface; the requests of this file
+    // read and write nothing beyond it.
+    status(unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) })?;
+    Ok(request)
+}
+
+/// Sets the interface's MTU.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond what the device can do.
+pub fn set_mtu(name: &str, bytes: u32) -> io::Result<()> {
+    let value = i32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    call(name, libc::SIOCSIFMTU, |request| {
+        request.ifr_ifru.ifru_mtu = value;
+    })
+    .map(|_| ())
+}
+
+/// How many packets may wait in front of the device (where its queueing discipline asks this).
+pub fn queue_packets(name: &str) -> io::Result<u32> {
+    let request = call(name, libc::SIOCGIFTXQLEN, |_| ())?;
+    // SAFETY: the kernel has set an int at the place of this member, which is an int.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
+}
+
+/// Sets how many packets may wait in front of the device.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_ADMIN`.
+pub fn set_queue_packets(name: &str, packets: u32) -> io::Result<()> {
+    let value = i32::try_from(packets).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The union's int stands in one place, whatever it is called.
+    call(name, libc::SIOCSIFTXQLEN, |request| {
+        request.ifr_ifru.ifru_mtu = value;
+    })
+    .map(|_| ())
+}
+
+/// Whether the device is up and has a carrier.
+pub fn has_carrier(name: &str) -> io::Result<bool> {
+    let request = call(name, libc::SIOCGIFFLAGS, |_| ())?;
+    // SAFETY: on success the kernel has set this member.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    Ok(flags & libc::IFF_RUNNING != 0)
 }
 
 /// `struct ethtool_cmd`, linux/ethtool.h.
@@ -183,6 +235,8 @@ mod tests {
         let name = between(loopback, loopback).expect("a loopback interface");
         assert!(mtu_bytes(&name).is_some_and(|mtu| mtu >= 1500));
         assert_eq!(speed(&name), None);
+        assert!(has_carrier(&name).is_ok_and(|carrier| carrier));
+        assert!(queue_packets(&name).is_ok_and(|packets| packets < 1 << 20));
         assert!(counters(&name).is_ok_and(|counters| counters.len() == 16));
     }
 
@@ -191,6 +245,8 @@ mod tests {
         for name in ["no-such", "a-name-that-is-much-too-long-for-linux", ""] {
             assert_eq!(mtu_bytes(name), None);
             assert_eq!(speed(name), None);
+            assert!(queue_packets(name).is_err() && has_carrier(name).is_err());
+            assert!(set_mtu(name, 1500).is_err() && set_queue_packets(name, 1).is_err());
         }
     }
 

@@ -1,11 +1,58 @@
-//! Kernel settings by their dotted name.
+//! Kernel settings by their dotted name, of the calling thread's network namespace.
+
+use std::io;
+use std::path::PathBuf;
 
 /// The value of a setting, without the newline; `None` where it does not exist (some settings
 /// are hidden inside a network namespace) or may not be read.
 pub fn read(name: &str) -> Option<String> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = std::fs::read_to_string(file(name).ok()?).ok()?;
     Some(text.trim_end().to_owned())
+}
+
+/// The value exactly as the kernel gives it, but for the newline at its end.
+///
+/// # Errors
+/// `NotFound` where the kernel, or this network namespace, has no such setting; `InvalidInput`
+/// for what is no name.
+pub fn read_exactly(name: &str) -> io::Result<String> {
+    let mut text = std::fs::read_to_string(file(name)?)?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+/// Writes a setting.
+///
+/// # Errors
+/// `PermissionDenied` without root, and for what only the machine's first network namespace may
+/// write; `InvalidInput` for a value that the kernel does not take; else as [`read_exactly`].
+pub fn write(name: &str, value: &str) -> io::Result<()> {
+    let mut to = std::fs::File::options().write(true).open(file(name)?)?;
+    // One call: the kernel takes each as a whole value.
+    let line = format!("{value}\n");
+    let written = io::Write::write(&mut to, line.as_bytes())?;
+    if written == line.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
+    }
+}
+
+/// Below `/proc/sys`, and nowhere else. A slash stands for a dot inside a part (`eth0/100`).
+fn file(name: &str) -> io::Result<PathBuf> {
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let path: String = name.chars().map(swap).collect();
+    let whole = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !whole || name.contains('\0') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(PathBuf::from("/proc/sys").join(path))
 }
 
 /// A setting that is one number.
@@ -49,7 +96,36 @@ mod tests {
     }
 
     #[test]
+    fn a_name_leads_nowhere_but_below_the_settings() {
+        for wrong in [
+            "",
+            ".",
+            "net..core",
+            "../etc",
+            "net.//.x",
+            ".net",
+            "a.",
+            "a\0b",
+            "/./.etc",
+        ] {
+            let error = file(wrong).expect_err(wrong);
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{wrong:?}");
+        }
+        let vlan = file("net.ipv4.conf.eth0/100.forwarding").expect("a VLAN's setting");
+        assert!(vlan.ends_with("conf/eth0.100/forwarding"));
+    }
+
+    #[test]
+    fn the_exact_value_keeps_its_tabs() {
+        let exact = read_exactly("net.ipv4.tcp_rmem").expect("tcp_rmem");
+        assert_eq!(exact.split('\t').count(), 3, "{exact:?}");
+        assert!(!exact.ends_with('\n'));
+    }
+
+    #[test]
     fn a_setting_that_does_not_exist_is_absent() {
+        let missing = read_exactly("net.ipv4.no_such_setting").expect_err("absent");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         assert_eq!(read("net.ipv4.no_such_setting"), None);
         assert!(triple("net.ipv4.tcp_rmem").is_some());
     }

@@ -1,0 +1,48 @@
+//! The machine's clock: what it is read from, and whether somebody keeps it right.
+//!
+//! Source: sysfs `clocksource0`, adjtimex(2).
+
+use std::fs;
+use std::io;
+
+const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
+
+fn text(file: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("{FOLDER}/{file}")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The source in force, such as `tsc`.
+pub fn source() -> Option<String> {
+    text("current_clocksource")
+}
+
+/// The sources that could be chosen.
+pub fn available_sources() -> Option<String> {
+    text("available_clocksource")
+}
+
+/// Whether the kernel has been told that its clock is synchronised (STA_UNSYNC is off).
+///
+/// Wrong when: the clock is kept by something that steps it and never tells the kernel.
+pub fn is_synchronised() -> io::Result<bool> {
+    // SAFETY: an all-zero timex asks for nothing to be changed.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure lives for the call.
+    let answer = unsafe { libc::adjtimex(&raw mut state) };
+    crate::syscall::status(answer)?;
+    Ok(state.status & libc::STA_UNSYNC == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_reads_its_clock_from_one_of_its_sources() {
+        let source = source().expect("a clock source");
+        let all = available_sources().expect("clock sources");
+        assert!(all.split_ascii_whitespace().any(|one| one == source));
+        is_synchronised().expect("adjtimex");
+    }
+}

@@ -1,0 +1,126 @@
+//! How the processors are set up: governor, idle driver, hyper-threads.
+//!
+//! Source: sysfs `devices/system/cpu`, `/proc/cpuinfo`. Of the machine, in every namespace.
+//! Absent where the machine has no such thing: a virtual machine mostly has no frequency to govern.
+
+use std::fs;
+use std::io;
+
+const FOLDER: &str = "/sys/devices/system/cpu";
+
+fn word(path: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("{FOLDER}/{path}")).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The cores that are online.
+pub fn online() -> Vec<u32> {
+    word("online").map_or_else(Vec::new, |list| super::core_list::parse(&list))
+}
+
+fn governor_file(core: u32) -> String {
+    format!("{FOLDER}/cpu{core}/cpufreq/scaling_governor")
+}
+
+/// The frequency governor of each online core that has one, with the core's number.
+///
+/// # Errors
+/// `NotFound` where no core's frequency is governed.
+pub fn governors() -> io::Result<Vec<(u32, String)>> {
+    let found: Vec<(u32, String)> = online()
+        .into_iter()
+        .filter_map(|core| {
+            let text = fs::read_to_string(governor_file(core)).ok()?;
+            Some((core, text.trim().to_owned()))
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(found)
+}
+
+/// Sets the governor of one core.
+///
+/// # Errors
+/// `PermissionDenied` without root, `InvalidInput` for a governor that the driver lacks.
+pub fn set_governor(core: u32, governor: &str) -> io::Result<()> {
+    fs::write(governor_file(core), governor)
+}
+
+/// The governors that could be set.
+pub fn available_governors() -> Option<String> {
+    word("cpu0/cpufreq/scaling_available_governors")
+}
+
+/// Who puts idle cores to sleep.
+pub fn idle_driver() -> Option<String> {
+    word("cpuidle/current_driver")
+}
+
+/// How deep a sleep is chosen.
+pub fn idle_governor() -> Option<String> {
+    word("cpuidle/current_governor").or_else(|| word("cpuidle/current_governor_ro"))
+}
+
+/// Simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+pub fn smt() -> Option<String> {
+    word("smt/control")
+}
+
+/// What the processor is, and whether it is a hypervisor's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// Absent on architectures that have no name for it.
+    pub name: Option<String>,
+    /// Absent where the architecture has no such flag.
+    pub hypervisor: Option<bool>,
+}
+
+/// The first processor.
+pub fn model() -> io::Result<Model> {
+    Ok(parse_model(&fs::read_to_string("/proc/cpuinfo")?))
+}
+
+/// The first processor of `/proc/cpuinfo`.
+pub fn parse_model(cpuinfo: &str) -> Model {
+    let value = |name: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim())
+        })
+    };
+    Model {
+        name: value("model name").map(str::to_owned),
+        hypervisor: value("flags")
+            .map(|flags| flags.split_ascii_whitespace().any(|f| f == "hypervisor")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hypervisor_is_known_by_its_flag() {
+        let text = "processor\t: 0\nmodel name\t: A CPU @ 2.60GHz\nflags\t\t: fpu hypervisor lm\n";
+        let model = parse_model(text);
+        assert_eq!(model.name.as_deref(), Some("A CPU @ 2.60GHz"));
+        assert_eq!(model.hypervisor, Some(true));
+        let bare = parse_model("flags : fpu lm\n");
+        assert_eq!(
+            bare,
+            Model {
+                name: None,
+                hypervisor: Some(false)
+            }
+        );
+        assert_eq!(parse_model("Features : fp asimd\n"), Model::default());
+    }
+
+    #[test]
+    fn this_machine_has_cores_online() {
+        assert!(online().contains(&0));
+    }
+}

@@ -1,0 +1,242 @@
+//! What a driver says of its device: offloads, rings, coalescing, queues, pause frames.
+//!
+//! Source: SIOCETHTOOL, `linux/ethtool.h`; of the calling thread's network namespace.
+//! Errors: `Unsupported` (EOPNOTSUPP) where the driver does not tell, as loopback has no rings;
+//! `NotFound` (ENODEV) where there is no such interface.
+
+use super::interface::{asking_socket, request};
+use crate::syscall::status;
+use std::io;
+use std::os::fd::AsRawFd;
+
+const GET_DRIVER: u32 = 0x03;
+const GET_COALESCING: u32 = 0x0e;
+const GET_RINGS: u32 = 0x10;
+const SET_RINGS: u32 = 0x11;
+const GET_PAUSE: u32 = 0x12;
+const GET_FLAGS: u32 = 0x25;
+const GET_CHANNELS: u32 = 0x3c;
+const FLAG_LRO: u32 = 1 << 15;
+
+/// Every command used here is a structure of 32-bit words, the first of which says what is asked.
+/// `N` must be the whole length of the command's structure.
+fn exchange<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = asking_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the request and the words that it points to live for the call, and the words are
+    // as many as the command's structure has; any bits make valid words.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    status(answer)?;
+    Ok(words)
+}
+
+fn ask<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
+    let mut words = [0; N];
+    words[0] = command;
+    exchange(name, words)
+}
+
+/// Who drives the device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Driver {
+    pub name: String,
+    /// Empty where there is none.
+    pub firmware: String,
+    /// Its address on the bus, such as `0000:3b:00.0`; empty for a virtual device.
+    pub bus: String,
+}
+
+/// The driver of an interface.
+pub fn driver(name: &str) -> io::Result<Driver> {
+    // struct ethtool_drvinfo: 49 words, of which texts from the second on.
+    let words: [u32; 49] = ask(name, GET_DRIVER)?;
+    let bytes: Vec<u8> = words[1..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+    Ok(Driver {
+        name: text(&bytes[..32]),
+        firmware: text(&bytes[64..96]),
+        bus: text(&bytes[96..128]),
+    })
+}
+
+/// A text that ends at the first zero; what drivers write for "none" is empty.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]).trim().to_owned();
+    if text == "N/A" { String::new() } else { text }
+}
+
+/// Work that the device, or the stack for it, takes off the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Segments are cut by the device.
+    Tso,
+    /// Segments are cut as late as possible.
+    Gso,
+    /// Received segments are joined by the stack.
+    Gro,
+    /// Received segments are joined by the device.
+    Lro,
+    TxChecksum,
+    RxChecksum,
+    ScatterGather,
+}
+
+/// Whether a feature is on.
+pub fn feature(name: &str, feature: Feature) -> io::Result<bool> {
+    let (command, bit) = match feature {
+        Feature::Tso => (0x1e, u32::MAX),
+        Feature::Gso => (0x23, u32::MAX),
+        Feature::Gro => (0x2b, u32::MAX),
+        Feature::Lro => (GET_FLAGS, FLAG_LRO),
+        Feature::TxChecksum => (0x16, u32::MAX),
+        Feature::RxChecksum => (0x14, u32::MAX),
+        Feature::ScatterGather => (0x18, u32::MAX),
+    };
+    // struct ethtool_value.
+    let [_, value] = ask::<2>(name, command)?;
+    Ok(value & bit != 0)
+}
+
+/// Descriptors in the rings between host and device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rings {
+    pub rx: u32,
+    pub rx_max: u32,
+    pub tx: u32,
+    pub tx_max: u32,
+}
+
+/// The rings of an interface.
+pub fn rings(name: &str) -> io::Result<Rings> {
+    // struct ethtool_ringparam: four limits, then four values; mini and jumbo between rx and tx.
+    let [_, rx_max, _, _, tx_max, rx, _, _, tx] = ask::<9>(name, GET_RINGS)?;
+    Ok(Rings {
+        rx,
+        rx_max,
+        tx,
+        tx_max,
+    })
+}
+
+/// Sets the size of one ring or both; most drivers take the link down for a moment.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the limit.
+pub fn set_rings(name: &str, rx: Option<u32>, tx: Option<u32>) -> io::Result<()> {
+    let mut words = ask::<9>(name, GET_RINGS)?;
+    words[0] = SET_RINGS;
+    words[5] = rx.unwrap_or(words[5]);
+    words[8] = tx.unwrap_or(words[8]);
+    exchange(name, words).map(|_| ())
+}
+
+/// How long the device gathers packets before it interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Coalescing {
+    pub rx_usecs: u32,
+    pub rx_frames: u32,
+    pub tx_usecs: u32,
+    pub tx_frames: u32,
+    pub adaptive_rx: bool,
+    pub adaptive_tx: bool,
+}
+
+/// The interrupt coalescing of an interface.
+pub fn coalescing(name: &str) -> io::Result<Coalescing> {
+    // struct ethtool_coalesce: 23 words.
+    let words: [u32; 23] = ask(name, GET_COALESCING)?;
+    Ok(Coalescing {
+        rx_usecs: words[1],
+        rx_frames: words[2],
+        tx_usecs: words[5],
+        tx_frames: words[6],
+        adaptive_rx: words[10] != 0,
+        adaptive_tx: words[11] != 0,
+    })
+}
+
+/// Queues of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Channels {
+    pub rx: u32,
+    pub rx_max: u32,
+    pub tx: u32,
+    pub tx_max: u32,
+    /// Queues that serve both directions.
+    pub combined: u32,
+    pub combined_max: u32,
+}
+
+/// The queues of an interface.
+pub fn channels(name: &str) -> io::Result<Channels> {
+    // struct ethtool_channels: four limits, then four values, in the same order.
+    let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = ask::<9>(name, GET_CHANNELS)?;
+    Ok(Channels {
+        rx,
+        rx_max,
+        tx,
+        tx_max,
+        combined,
+        combined_max,
+    })
+}
+
+/// Ethernet flow control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pause {
+    pub autoneg: bool,
+    pub rx: bool,
+    pub tx: bool,
+}
+
+/// The pause frames of an interface.
+pub fn pause(name: &str) -> io::Result<Pause> {
+    // struct ethtool_pauseparam.
+    let [_, autoneg, rx, tx] = ask::<4>(name, GET_PAUSE)?;
+    Ok(Pause {
+        autoneg: autoneg != 0,
+        rx: rx != 0,
+        tx: tx != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_features_but_no_driver_rings_or_queues() {
+        assert!(feature("lo", Feature::Gso).expect("GSO of lo"));
+        let unsupported = Some(libc::EOPNOTSUPP);
+        assert_eq!(
+            rings("lo").expect_err("no rings").raw_os_error(),
+            unsupported
+        );
+        let queues = channels("lo").expect_err("no queues");
+        assert_eq!(queues.raw_os_error(), unsupported);
+        let pause = pause("lo").expect_err("no pause frames");
+        assert_eq!(pause.raw_os_error(), unsupported);
+        assert!(coalescing("lo").is_err());
+        assert!(set_rings("lo", Some(64), None).is_err());
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_told_as_that() {
+        for name in ["no-such", "a-name-that-is-much-too-long-for-linux", ""] {
+            assert!(driver(name).is_err());
+            assert!(feature(name, Feature::Tso).is_err());
+        }
+        let missing = rings("no-such").expect_err("no interface");
+        assert_eq!(missing.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_text_of_a_driver_ends_at_its_zero() {
+        assert_eq!(text(b"ixgbe\0\xff\xff"), "ixgbe");
+        assert_eq!(text(b"N/A\0"), "");
+        assert_eq!(text(b"whole"), "whole");
+        assert_eq!(text(b""), "");
+    }
+}

@@ -1,0 +1,116 @@
+//! Which cores serve a device's interrupts.
+//!
+//! Source: `/proc/interrupts`, `/proc/irq/N/{effective,smp}_affinity_list`. Of the machine.
+//! Wrong when: a virtual device has no interrupts of its own; the counts are since boot, and say
+//! little of an affinity that was changed an hour ago.
+
+use super::core_list;
+use std::collections::BTreeMap;
+use std::{fs, io};
+
+/// One line of `/proc/interrupts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Times served since boot, by core.
+    pub counts: BTreeMap<u32, u64>,
+    /// Chip, trigger, and the names of those who take it.
+    pub names: String,
+}
+
+/// The numbered interrupts of this machine.
+pub fn read() -> io::Result<BTreeMap<u32, Line>> {
+    Ok(parse(&fs::read_to_string("/proc/interrupts")?))
+}
+
+/// A heading that names the cores, then a line for each interrupt; those without a number (the
+/// processor's own) and what is not as known are passed over.
+pub fn parse(text: &str) -> BTreeMap<u32, Line> {
+    let mut lines = text.lines();
+    let cores: Vec<u32> = lines
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .map_while(|word| word.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    lines.filter_map(|line| parse_line(line, &cores)).collect()
+}
+
+fn parse_line(line: &str, cores: &[u32]) -> Option<(u32, Line)> {
+    let (number, rest) = line.split_once(':')?;
+    let number = number.trim().parse().ok()?;
+    let mut words = rest.split_ascii_whitespace();
+    let mut counts = BTreeMap::new();
+    for &core in cores {
+        counts.insert(core, words.next()?.parse().ok()?);
+    }
+    let names = words.collect::<Vec<_>>().join(" ");
+    Some((number, Line { counts, names }))
+}
+
+/// Interrupts whose names say that they are of `interface`: `eth0`, `eth0-TxRx-3`, `mlx5@eth0`.
+pub fn named_after(lines: &BTreeMap<u32, Line>, interface: &str) -> Vec<u32> {
+    let named = |line: &Line| {
+        let mut words = line.names.split([' ', ',', '-', '@', ':']);
+        words.any(|word| word == interface)
+    };
+    lines
+        .iter()
+        .filter(|(_, line)| named(line))
+        .map(|(&number, _)| number)
+        .collect()
+}
+
+/// The cores that an interrupt goes to: those that the kernel really chose, or where it does not
+/// tell, those that it may choose from.
+pub fn cores(number: u32) -> Option<Vec<u32>> {
+    let read = |file: &str| {
+        let text = fs::read_to_string(format!("/proc/irq/{number}/{file}")).ok()?;
+        let cores = core_list::parse(&text);
+        (!cores.is_empty()).then_some(cores)
+    };
+    read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = "           CPU0       CPU2
+ 24:          1          0  IO-APIC   5-edge      ACPI:Ged
+ 38:          7       3156 PCI-MSIX-0000:00:03.0   1-edge      eth0-TxRx-0
+ 39:          2          0 PCI-MSIX-0000:00:03.0   2-edge      mlx5_comp1@eth0
+ 40:          2          0 PCI-MSIX-0000:00:04.0   2-edge      eth01-TxRx-0
+LOC:     118909     123535   Local timer interrupts
+ERR:          0
+ 41:          2
+";
+
+    #[test]
+    fn counts_stand_under_their_cores() {
+        let lines = parse(TEXT);
+        assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [24, 38, 39, 40]);
+        assert_eq!(lines[&38].counts, BTreeMap::from([(0, 7), (2, 3156)]));
+    }
+
+    #[test]
+    fn an_interface_has_the_interrupts_of_its_name_and_no_others() {
+        let lines = parse(TEXT);
+        assert_eq!(named_after(&lines, "eth0"), [38, 39]);
+        assert_eq!(named_after(&lines, "eth01"), [40]);
+        assert!(named_after(&lines, "eth").is_empty());
+    }
+
+    #[test]
+    fn this_machine_has_interrupts() {
+        read().expect("/proc/interrupts");
+        assert_eq!(cores(u32::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_fail(text in "( *CPU[0-9]{0,2}){0,3}\n([ 0-9A-Z]{0,4}:( [0-9]{0,22}){0,4}.{0,9}\n){0,4}") {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where a device sits: its PCIe link, its NUMA node, its interrupts, and the IOMMU before it.
+//!
+//! Source: sysfs `bus/pci/devices` and `kernel/iommu_groups`. Devices are named by their bus
+//! address, so that this holds in every network namespace.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// `None` for what is no bus address, so that no path can be smuggled in.
+fn folder(bus: &str) -> Option<PathBuf> {
+    let plain = bus
+        .bytes()
+        .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
+    (plain && bus.contains(':') && !bus.contains(".."))
+        .then(|| PathBuf::from("/sys/bus/pci/devices").join(bus))
+}
+
+fn text(bus: &str, file: &str) -> Option<String> {
+    let text = fs::read_to_string(folder(bus)?.join(file)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Speed and width of a PCIe link, in force and at most.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Link {
+    /// GT/s as the kernel writes it, such as `8.0`; absent for a virtual device.
+    pub speed_gtps: Option<String>,
+    pub speed_gtps_max: Option<String>,
+    pub width_lanes: Option<u32>,
+    pub width_lanes_max: Option<u32>,
+}
+
+/// The link of the device at `bus`.
+pub fn link(bus: &str) -> Link {
+    let speed = |file| parse_speed(&text(bus, file)?);
+    let width = |file| parse_width(&text(bus, file)?);
+    Link {
+        speed_gtps: speed("current_link_speed"),
+        speed_gtps_max: speed("max_link_speed"),
+        width_lanes: width("current_link_width"),
+        width_lanes_max: width("max_link_width"),
+    }
+}
+
+/// `8.0 GT/s PCIe` (or, of older kernels, `8 GT/s`); a virtual device is `Unknown`.
+fn parse_speed(text: &str) -> Option<String> {
+    let (speed, _) = text.split_once(" GT/s")?;
+    speed.parse::<f64>().ok()?;
+    Some(speed.to_owned())
+}
+
+/// Lanes; 0 and 255 are the kernel's words for "not known".
+fn parse_width(text: &str) -> Option<u32> {
+    let width = text.trim_start_matches('x').parse().ok()?;
+    (1..=64).contains(&width).then_some(width)
+}
+
+/// The NUMA node; absent on a machine that has none.
+pub fn numa_node(bus: &str) -> Option<u32> {
+    text(bus, "numa_node")?.parse().ok()
+}
+
+/// The numbers of the device's message-signalled interrupts; empty where it has none.
+pub fn interrupts(bus: &str) -> Vec<u32> {
+    let Some(folder) = folder(bus) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(folder.join("msi_irqs"));
+    let names = entries.into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Kinds of the machine's IOMMU groups, each once: `DMA`, `DMA-FQ`, `identity`. Empty: no IOMMU is
+/// in use. `None`: it cannot be read.
+pub fn iommu_kinds() -> Option<Vec<String>> {
+    let mut kinds: Vec<String> = fs::read_dir("/sys/kernel/iommu_groups")
+        .ok()?
+        .flatten()
+        .filter_map(|group| fs::read_to_string(group.path().join("type")).ok())
+        .map(|kind| kind.trim().to_owned())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    Some(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_told_as_old_and_new_kernels_write_it() {
+        assert_eq!(parse_speed("8.0 GT/s PCIe").as_deref(), Some("8.0"));
+        assert_eq!(parse_speed("16 GT/s").as_deref(), Some("16"));
+        assert_eq!(parse_speed("Unknown"), None);
+        assert_eq!(parse_speed("fast GT/s"), None);
+        assert_eq!(parse_width("8"), Some(8));
+        for unknown in ["0", "255", "", "-1"] {
+            assert_eq!(parse_width(unknown), None);
+        }
+    }
+
+    #[test]
+    fn only_a_bus_address_leads_to_a_folder() {
+        assert!(folder("0000:3b:00.0").is_some());
+        for wrong in ["", "..", "../..", "usb-1", "0000:..", "tap", "/etc"] {
+            assert_eq!(folder(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(link("ffff:ff:ff.7"), Link::default());
+        assert!(interrupts("ffff:ff:ff.7").is_empty());
+    }
+}

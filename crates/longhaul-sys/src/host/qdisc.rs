@@ -1,0 +1,132 @@
+//! The queueing disciplines in front of an interface.
+//!
+//! Source: RTM_GETQDISC, `linux/pkt_sched.h`; of the calling thread's network namespace.
+//! Wrong when: a device that is down shows none.
+
+use crate::netlink::index_of;
+use crate::netlink::read::{self, Answer, Question};
+use longhaul_model::units::Rate;
+use std::io;
+
+const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+const FQ_FLOW_MAX_RATE: u16 = 7;
+const PARENT_ROOT: u32 = u32::MAX;
+/// Ingress and clsact: they hold filters, not packets to be sent.
+const PARENT_INGRESS: u32 = 0xffff_fff1;
+/// struct tcmsg: family and padding, interface, handle, parent, info.
+const FIXED_BYTES: usize = 20;
+
+/// What packets wait in before the device takes them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Qdisc {
+    /// Kind of the root; absent while the device is down.
+    pub root: Option<String>,
+    /// Kinds below the root, such as those of `mq`, each once.
+    pub leaves: Vec<String>,
+    /// The lowest ceiling that an fq of this interface sets for each flow.
+    pub flow_max: Option<Rate>,
+}
+
+/// The queueing disciplines of an interface.
+pub fn read(name: &str) -> io::Result<Qdisc> {
+    let index = index_of(name)?;
+    let mut fixed = [0; FIXED_BYTES];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let answers = read::ask(&Question {
+        kind: libc::RTM_GETQDISC,
+        fixed: &fixed,
+        attributes: &[],
+        dump: true,
+    })?;
+    Ok(describe(&answers, index))
+}
+
+fn describe(answers: &[Answer], index: u32) -> Qdisc {
+    let mut found = Qdisc::default();
+    for body in answers.iter().map(|answer| answer.body.as_slice()) {
+        let parent = read::number(body, 12);
+        if read::number(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
+            continue;
+        }
+        let Some(attributes) = body.get(FIXED_BYTES..) else {
+            continue;
+        };
+        let Some(kind) = read::attribute(attributes, KIND).map(read::text) else {
+            continue;
+        };
+        if kind == "fq" {
+            let ceiling = flow_ceiling(attributes);
+            found.flow_max = [found.flow_max, ceiling].into_iter().flatten().min();
+        }
+        if parent == Some(PARENT_ROOT) {
+            found.root = Some(kind);
+        } else if !found.leaves.contains(&kind) {
+            found.leaves.push(kind);
+        }
+    }
+    found.leaves.sort_unstable();
+    found
+}
+
+/// Of an fq; all ones is its word for "none".
+fn flow_ceiling(attributes: &[u8]) -> Option<Rate> {
+    let options = read::attribute(attributes, OPTIONS)?;
+    let bytes_per_second = read::number(read::attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
+    (bytes_per_second != u32::MAX).then(|| Rate::bits_per_second(u64::from(bytes_per_second) * 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = 4 + value.len() as u16;
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn answer(index: u32, parent: u32, kind: &str, flow_max: Option<u32>) -> Answer {
+        let mut body = vec![0; 4];
+        for word in [index, 0, parent, 0] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        body.extend(attribute(KIND, &[kind.as_bytes(), &[0]].concat()));
+        if let Some(rate) = flow_max {
+            let options = attribute(FQ_FLOW_MAX_RATE, &rate.to_ne_bytes());
+            body.extend(attribute(OPTIONS, &options));
+        }
+        Answer {
+            kind: libc::RTM_NEWQDISC,
+            body,
+        }
+    }
+
+    #[test]
+    fn loopback_has_no_queue() {
+        let lo = read("lo").expect("netlink");
+        assert!(lo.leaves.is_empty());
+        assert_eq!(lo.flow_max, None);
+        assert!(read("no-such").is_err());
+    }
+
+    #[test]
+    fn leaves_of_this_interface_are_told_once_and_the_lowest_ceiling_counts() {
+        let answers = [
+            answer(2, PARENT_ROOT, "mq", None),
+            answer(2, 1, "fq", Some(u32::MAX)),
+            answer(2, 2, "fq", Some(125_000_000)),
+            answer(2, PARENT_INGRESS, "clsact", None),
+            answer(3, PARENT_ROOT, "pfifo_fast", None),
+        ];
+        let expect = Qdisc {
+            root: Some("mq".into()),
+            leaves: vec!["fq".into()],
+            flow_max: Some(Rate::bits_per_second(1_000_000_000)),
+        };
+        assert_eq!(describe(&answers, 2), expect);
+        assert_eq!(describe(&answers, 9), Qdisc::default());
+    }
+}

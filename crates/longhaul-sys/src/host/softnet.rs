@@ -1,0 +1,54 @@
+//! What the receive path of the kernel dropped before any protocol saw it.
+//!
+//! Source: `/proc/net/softnet_stat`, a line for each core, hexadecimal: processed, dropped (queue
+//! of `net.core.netdev_max_backlog` full), squeezed (`netdev_budget` used up). Of the machine.
+//! Wrong when: squeezed counts are normal on a busy host; only drops lose packets.
+
+use std::io;
+
+/// Sums over all cores since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Softnet {
+    pub processed_packets: u64,
+    pub dropped_packets: u64,
+    /// Times that work was left for the next round.
+    pub squeezed: u64,
+}
+
+/// The sums now.
+pub fn read() -> io::Result<Softnet> {
+    let text = std::fs::read_to_string("/proc/net/softnet_stat")?;
+    parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// `None` when a line is not as known.
+pub fn parse(text: &str) -> Option<Softnet> {
+    let mut sums = Softnet::default();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let mut next = || u64::from_str_radix(words.next()?, 16).ok();
+        sums.processed_packets = sums.processed_packets.saturating_add(next()?);
+        sums.dropped_packets = sums.dropped_packets.saturating_add(next()?);
+        sums.squeezed = sums.squeezed.saturating_add(next()?);
+    }
+    Some(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_summed_in_hexadecimal() {
+        let text = "00000014 00000002 0000000a 00000000\n00001248 00000001 00000000 00000000\n";
+        let expect = Softnet {
+            processed_packets: 0x14 + 0x1248,
+            dropped_packets: 3,
+            squeezed: 10,
+        };
+        assert_eq!(parse(text), Some(expect));
+        assert_eq!(parse("zz 0 0\n"), None);
+        assert_eq!(parse("1 2\n"), None);
+        read().expect("this machine's");
+    }
+}

@@ -1,0 +1,150 @@
+//! Asking the kernel's routing tables, and taking its answers apart.
+//!
+//! Source: netlink(7), rtnetlink(7). An answer is bounded in messages and in time.
+
+use super::{ANSWER_DEADLINE, HEADER_BYTES, Message, Netlink, read_acknowledgement};
+use crate::poll;
+use crate::syscall::count;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Instant;
+
+const ANSWER_BYTES: usize = 1 << 16;
+/// A host with more queues, or more routes in its main tables, is not listed to its end.
+const MESSAGES_MAX: usize = 1 << 16;
+const NLM_F_DUMP: u16 = libc::NLM_F_DUMP as u16;
+/// Bits of an attribute's type that say how it is stored.
+const TYPE_FLAGS: u16 = 0xc000;
+
+/// One message of an answer, without its header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub kind: u16,
+    pub body: Vec<u8>,
+}
+
+/// What a question asks for beyond its fixed part.
+pub(crate) struct Question<'a> {
+    pub kind: u16,
+    pub fixed: &'a [u8],
+    pub attributes: &'a [(u16, &'a [u8])],
+    /// All of them, not one.
+    pub dump: bool,
+}
+
+/// Asks, and gathers the answer.
+///
+/// # Errors
+/// What the kernel answers, `TimedOut`, `InvalidData`.
+pub(crate) fn ask(question: &Question<'_>) -> io::Result<Vec<Answer>> {
+    let netlink = Netlink::open()?;
+    let flags = if question.dump { NLM_F_DUMP } else { 0 };
+    let mut message = Message::new(question.kind, flags, question.fixed);
+    for (kind, value) in question.attributes {
+        message.attribute(*kind, value);
+    }
+    let bytes = message.finish();
+    let raw = netlink.socket.as_raw_fd();
+    // SAFETY: the message is ours and its length is passed with it.
+    count(unsafe { libc::send(raw, bytes.as_ptr().cast(), bytes.len(), 0) })?;
+    gather(&netlink)
+}
+
+fn gather(netlink: &Netlink) -> io::Result<Vec<Answer>> {
+    let deadline = Instant::now() + ANSWER_DEADLINE;
+    let mut answers = Vec::new();
+    let mut buffer = vec![0; ANSWER_BYTES];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let [answered] = poll::readable([netlink.socket.as_fd()], Some(left))?;
+        if !answered {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let length = poll::read(&netlink.socket, &mut buffer)?;
+        if take_apart(&buffer[..length], &mut answers)? || answers.len() > MESSAGES_MAX {
+            return Ok(answers);
+        }
+    }
+}
+
+/// Appends the messages of one datagram; true when the answer has ended.
+fn take_apart(mut datagram: &[u8], answers: &mut Vec<Answer>) -> io::Result<bool> {
+    while let Some(header) = datagram.first_chunk::<HEADER_BYTES>() {
+        let [a, b, c, d, kind_low, kind_high, ..] = *header;
+        let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+        let kind = u16::from_ne_bytes([kind_low, kind_high]);
+        let Some(message) = datagram.get(..length).filter(|_| length >= HEADER_BYTES) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        match i32::from(kind) {
+            libc::NLMSG_DONE => return Ok(true),
+            libc::NLMSG_ERROR => return read_acknowledgement(message).map(|()| true),
+            _ => answers.push(Answer {
+                kind,
+                body: message[HEADER_BYTES..].to_vec(),
+            }),
+        }
+        let next = length.next_multiple_of(4).min(datagram.len());
+        datagram = &datagram[next..];
+    }
+    Ok(false)
+}
+
+/// The attributes behind a fixed part, in order; ends at the first that is not whole.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let &[a, b, c, d] = bytes.first_chunk::<4>()?;
+        let length = usize::from(u16::from_ne_bytes([a, b]));
+        let value = bytes.get(4..length)?;
+        let next = length.next_multiple_of(4).min(bytes.len());
+        bytes = &bytes[next..];
+        Some((u16::from_ne_bytes([c, d]) & !TYPE_FLAGS, value))
+    })
+}
+
+/// The value of one attribute.
+pub(crate) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
+}
+
+/// A number of 32 bits at this place.
+pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_ne_bytes(*four))
+}
+
+/// A text with or without the zero at its end.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .trim_end_matches('\0')
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn attributes_are_padded_to_four_bytes() {
+        let mut message = Message::new(0, 0, &[]);
+        message.text(1, "fq");
+        message.attribute(7, &8_u32.to_ne_bytes());
+        let bytes = message.finish();
+        let body = &bytes[HEADER_BYTES..];
+        assert_eq!(attribute(body, 1).map(text).as_deref(), Some("fq"));
+        let rate = attribute(body, 7).and_then(|value| number(value, 0));
+        assert_eq!(rate, Some(8));
+        assert_eq!(attribute(body, 2), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_the_reader_fail(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let mut answers = Vec::new();
+            // An error is as good an end as any; only a panic or an endless loop is not.
+            let _ = take_apart(&bytes, &mut answers);
+            prop_assert!(attributes(&bytes).count() <= 20);
+        }
+    }
+}
