@@ -4,14 +4,21 @@
 //! binds. [`Search`] asks for one probe, is told what it gave ([`Trial`]), and moves only the knob
 //! that the limiter names, until nothing more can be gained or the budget would be passed.
 //!
-//! Read in this order: [`trial`] (what a probe says), [`search`] (the state machine).
+//! Read in this order: [`trial`] (what a probe says), [`search`] (the state machine), [`moves`] (up),
+//! [`polish`] (when nothing higher is in sight), [`tally`], [`windows`], [`allowed`].
 
+pub mod allowed;
+pub mod moves;
+pub mod polish;
 pub mod search;
+pub mod tally;
 pub mod trial;
+pub mod windows;
 
 pub use search::Search;
 pub use trial::{HostLimits, Trial};
 
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use std::time::Duration;
 
@@ -86,4 +93,9 @@ impl Stop {
             Stop::Shaped => "shaped",
         }
     }
+}
+
+/// The limiter's word, as one reads it.
+fn words(limiter: Limiter) -> String {
+    limiter.word().replace('_', " ")
 }

@@ -1,0 +1,100 @@
+//! What may be tried: the plan's lists, where it has any, and the program's own limits.
+
+use longhaul_model::report::v1::scan::{Plan, Setting};
+
+/// The most streams that one run may have.
+pub const MOST_STREAMS: u32 = 128;
+/// The widest window that the window-scale option can express (RFC 7323).
+pub const MOST_WINDOW: u64 = 1 << 30;
+
+/// An empty list leaves its knob free.
+#[derive(Debug, Clone)]
+pub struct Allowed {
+    windows: Vec<Option<u64>>,
+    streams: Vec<u32>,
+    controls: Vec<Option<String>>,
+}
+
+impl Allowed {
+    pub fn by(plan: &Plan) -> Allowed {
+        let mut streams = plan.streams.clone();
+        streams.sort_unstable();
+        streams.dedup();
+        Allowed {
+            windows: plan.windows_bytes.clone(),
+            streams,
+            controls: plan.congestion_controls.clone(),
+        }
+    }
+
+    pub fn permits(&self, setting: &Setting) -> bool {
+        self.count(setting.streams)
+            && self.window(setting.window_bytes)
+            && self.control(setting.congestion_control.as_deref())
+    }
+
+    pub fn window(&self, window: Option<u64>) -> bool {
+        window.is_none_or(|w| (1..=MOST_WINDOW).contains(&w))
+            && (self.windows.is_empty() || self.windows.contains(&window))
+    }
+
+    pub fn control(&self, name: Option<&str>) -> bool {
+        self.controls.is_empty() || self.controls.iter().any(|c| c.as_deref() == name)
+    }
+
+    fn count(&self, streams: u32) -> bool {
+        (1..=MOST_STREAMS).contains(&streams)
+            && (self.streams.is_empty() || self.streams.contains(&streams))
+    }
+
+    /// The default setting where that may be tried, else the least of each list.
+    pub fn first(&self) -> Option<Setting> {
+        let window = if self.window(None) {
+            None
+        } else {
+            let usable = self.windows.iter().filter(|w| self.window(**w));
+            *usable.min()?
+        };
+        let control = if self.control(None) {
+            None
+        } else {
+            self.controls.first()?.clone()
+        };
+        Some(Setting {
+            window_bytes: window,
+            streams: self.counts(1, MOST_STREAMS).next()?,
+            congestion_control: control,
+            pacing_bps: None,
+        })
+    }
+
+    /// Permitted numbers of streams from `least` to `most`, rising.
+    fn counts(&self, least: u32, most: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        (least.max(1)..=most.min(MOST_STREAMS)).filter(|n| self.count(*n))
+    }
+
+    /// `wanted` streams or the permitted number next to it, more than `above` and not over `most`.
+    pub fn more_streams(&self, wanted: u32, above: u32, most: u32) -> Option<u32> {
+        let top = wanted.min(most);
+        let below = self.counts(above.saturating_add(1), top).next_back();
+        below.or_else(|| self.counts(top.max(above.saturating_add(1)), most).next())
+    }
+
+    /// `wanted` streams or the permitted number nearest to it, strictly between the two.
+    pub fn streams_between(&self, wanted: u32, low: u32, high: u32) -> Option<u32> {
+        self.counts(low.saturating_add(1), high.saturating_sub(1))
+            .min_by_key(|n| n.abs_diff(wanted))
+    }
+
+    /// The least permitted window of at least `wanted`, or else the largest; not over `most`.
+    pub fn explicit_window(&self, wanted: u64, most: u64) -> Option<u64> {
+        let most = most.min(MOST_WINDOW);
+        if self.windows.is_empty() {
+            return Some(wanted.min(most));
+        }
+        let listed = self.windows.iter().flatten().copied();
+        let fitting = listed.filter(|w| (1..=most).contains(w));
+        let enough = fitting.clone().filter(|w| *w >= wanted).min();
+        enough.or_else(|| fitting.max())
+    }
+}

@@ -1,0 +1,294 @@
+//! Which knob does the limiter name, and how far should it go?
+//!
+//! Source: limiter-guided search (docs/methods/tune.md); parallel streams after Altman 2006 and
+//! Hacker 2002. Units: bit/s, bytes. Error: a wrong verdict costs one probe: when the knob it names
+//! gives nothing, more streams are tried once before the search settles.
+//! Wrong when: two limits hold at once, and only both together would give way.
+
+use super::allowed::{Allowed, MOST_STREAMS};
+use super::tally::{Tally, gain};
+use super::windows::{Windows, in_flight_bytes};
+use super::{Trial, words};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::units::{Bytes, Rate};
+
+/// A knob is turned at least and at most so far at once.
+const LEAST_FACTOR: f64 = 2.0;
+const MOST_FACTOR: f64 = 8.0;
+const MOST_LOSS_FACTOR: f64 = 4.0;
+/// Beyond what the bound asks for, so that the bound itself does not hold again.
+const MARGIN: f64 = 1.1;
+/// A window that is no larger than this is no other window.
+const LARGER_RATIO: f64 = 1.3;
+/// More streams have been tried when there were as many times as many of them.
+const TRIED_RATIO: f64 = 1.5;
+/// On a full path more streams only take the share of others; beyond this it is not sought.
+const MOST_SHARING: u32 = 48;
+/// Paced so far below the rate of the bucket, so that it never runs empty.
+const PACED_RATIO: f64 = 0.95;
+/// Round trips grown by more than this are not worth a few per cent.
+const LONGER_TRIP_RATIO: f64 = 1.5;
+const LEAST_WINDOW: u64 = 1 << 16;
+pub const BBR: &str = "bbr";
+
+/// All that the moves look at.
+pub struct View<'s> {
+    pub allowed: &'s Allowed,
+    pub trials: &'s [Trial],
+    pub tallies: Vec<Tally<'s>>,
+    pub windows: Windows,
+}
+
+/// What to measure, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Move {
+    pub setting: Setting,
+    pub why: String,
+}
+
+/// The next step up from the setting that is the best choice so far; `None`: nothing more to gain.
+pub fn climb(view: &View, from: &Tally) -> Option<Move> {
+    let special = match from.limiter() {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => wider_window(view, from),
+        Limiter::Loss => other_control(view, from),
+        Limiter::Policer | Limiter::Shaper => paced(view, from),
+        _ => None,
+    };
+    special
+        .filter(|m| view.is_new(&m.setting))
+        .or_else(|| more_streams(view, from))
+}
+
+impl View<'_> {
+    pub fn is_new(&self, setting: &Setting) -> bool {
+        self.allowed.permits(setting) && self.trials.iter().all(|t| t.setting != *setting)
+    }
+
+    /// Of the same knobs, but for the streams: as wide a window, the same control, unpaced.
+    pub fn is_kin(&self, this: &Setting, other: &Setting) -> bool {
+        let (a, b) = (
+            self.windows.usable_bytes(this),
+            self.windows.usable_bytes(other),
+        );
+        let as_wide = this.window_bytes == other.window_bytes
+            || a.zip(b).is_some_and(|(this, other)| other >= this);
+        as_wide && this.congestion_control == other.congestion_control && other.pacing_bps.is_none()
+    }
+
+    /// How many times more the next limit would allow, where it has been measured.
+    fn headroom(from: &Tally) -> Option<f64> {
+        let next = from.latest().next_limit.as_ref()?;
+        let measured = next.limiter == Limiter::PathCapacity && !next.why.contains("unknown");
+        measured.then(|| next.rate_bps as f64 / from.goodput_bps().max(1.0))
+    }
+}
+
+fn wider_window(view: &View, from: &Tally) -> Option<Move> {
+    let in_flight = in_flight_bytes(from.latest())?;
+    let setting = from.setting;
+    let present = setting
+        .window_bytes
+        .map_or(in_flight, |asked| asked.min(view.windows.explicit_bytes));
+    let factor = View::headroom(from).map_or(MOST_FACTOR, |f| {
+        (MARGIN * f).clamp(LEAST_FACTOR, MOST_FACTOR)
+    });
+    let wanted = (present as f64 * factor) as u64;
+    let wanted = wanted.max(LEAST_WINDOW).next_power_of_two();
+    let explicit = view
+        .allowed
+        .explicit_window(wanted, view.windows.explicit_bytes);
+    let automatic = view
+        .windows
+        .automatic_bytes
+        .filter(|_| setting.window_bytes.is_some() && view.allowed.window(None));
+    let enough = |bytes: &u64| *bytes as f64 >= LARGER_RATIO * present as f64;
+    let (window_bytes, usable) = match (explicit.filter(enough), automatic.filter(enough)) {
+        (Some(explicit), Some(automatic)) if automatic > explicit => (None, automatic),
+        (Some(explicit), _) => (Some(explicit), explicit),
+        (None, Some(automatic)) => (None, automatic),
+        (None, None) => return None,
+    };
+    let how = if window_bytes.is_some() {
+        format!("ask for {}", Bytes(usable))
+    } else {
+        format!("let the kernels go to {}", Bytes(usable))
+    };
+    Some(Move {
+        why: format!(
+            "the {} holds {} with {} in flight on a stream; {how}",
+            words(from.limiter()),
+            rate(from.goodput_bps()),
+            Bytes(in_flight),
+        ),
+        setting: Setting {
+            window_bytes,
+            ..setting.clone()
+        },
+    })
+}
+
+/// BBR, once, where the sender uses another one and lets anybody choose it.
+fn other_control(view: &View, from: &Tally) -> Option<Move> {
+    let permitted = view
+        .trials
+        .iter()
+        .any(|t| t.permitted.iter().any(|name| name == BBR));
+    let tried = view
+        .trials
+        .iter()
+        .any(|t| t.congestion_control.as_deref() == Some(BBR));
+    if !permitted || tried || !view.allowed.control(Some(BBR)) {
+        return None;
+    }
+    let loss = from.latest().loss_ratio.map_or_else(
+        || String::from("loss"),
+        |ratio| format!("loss of {:.3} %", 100.0 * ratio),
+    );
+    Some(Move {
+        why: format!(
+            "{loss} holds {}; BBR does not slow down for single losses",
+            rate(from.goodput_bps())
+        ),
+        setting: Setting {
+            congestion_control: Some(BBR.to_owned()),
+            ..from.setting.clone()
+        },
+    })
+}
+
+/// One stream, just below the rate of the bucket.
+fn paced(view: &View, from: &Tally) -> Option<Move> {
+    let already = view.trials.iter().any(|t| t.setting.pacing_bps.is_some());
+    let bucket = from
+        .latest()
+        .bucket_bps
+        .unwrap_or(from.goodput_bps() as u64);
+    let streams = view.allowed.more_streams(1, 0, MOST_STREAMS)?;
+    let each = (PACED_RATIO * bucket as f64 / f64::from(streams)) as u64;
+    (!already && each > 0).then(|| Move {
+        why: format!(
+            "a {} lets {} through; stay {:.0} % below it",
+            words(from.limiter()),
+            rate(bucket as f64),
+            100.0 * (1.0 - PACED_RATIO)
+        ),
+        setting: Setting {
+            streams,
+            pacing_bps: Some(each),
+            ..from.setting.clone()
+        },
+    })
+}
+
+fn more_streams(view: &View, from: &Tally) -> Option<Move> {
+    let setting = Setting {
+        pacing_bps: None,
+        ..from.setting.clone()
+    };
+    let present = setting.streams;
+    let (factor, most) = reach(view, from)?;
+    let tried = view.trials.iter().any(|t| {
+        let enough = (f64::from(present) * TRIED_RATIO).min(f64::from(most));
+        t.setting.streams > present
+            && f64::from(t.setting.streams) >= enough
+            && view.is_kin(&setting, &t.setting)
+    });
+    let wanted = (f64::from(present) * factor).ceil().min(f64::from(most)) as u32;
+    let streams = view
+        .allowed
+        .more_streams(wanted, present, most)
+        .filter(|_| !tried)?;
+    Some(Move {
+        why: why_streams(from, streams),
+        setting: Setting { streams, ..setting },
+    })
+    .filter(|m| view.is_new(&m.setting))
+}
+
+/// By which factor, and up to how many streams.
+fn reach(view: &View, from: &Tally) -> Option<(f64, u32)> {
+    let present = from.setting.streams;
+    let headroom = View::headroom(from);
+    Some(match from.limiter() {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => {
+            let factor = headroom.map_or(MOST_FACTOR, |f| {
+                (MARGIN * f).clamp(LEAST_FACTOR, MOST_FACTOR)
+            });
+            (factor, MOST_STREAMS)
+        }
+        Limiter::Loss => {
+            let factor = headroom.unwrap_or(MOST_LOSS_FACTOR);
+            (factor.clamp(LEAST_FACTOR, MOST_LOSS_FACTOR), MOST_STREAMS)
+        }
+        Limiter::CpuSender | Limiter::CpuReceiver => {
+            let latest = from.latest();
+            let weaker = latest.sender.cores.into_iter().chain(latest.receiver.cores);
+            (2.0, weaker.min().unwrap_or(MOST_STREAMS).max(present))
+        }
+        Limiter::PathCapacity => (sharing(view, from)?, MOST_SHARING),
+        _ => (MOST_LOSS_FACTOR, MOST_SHARING),
+    })
+}
+
+/// On a full path: four, then as far as the last step still paid; `None` when it only filled queues.
+fn sharing(view: &View, from: &Tally) -> Option<f64> {
+    let lower = view.tallies.iter().filter(|t| {
+        t.setting.streams < from.setting.streams && view.is_kin(t.setting, from.setting)
+    });
+    let Some(lower) = lower.max_by_key(|t| t.setting.streams) else {
+        return Some(4.0);
+    };
+    let (more, _) = gain(lower, from);
+    let longer = lower.loaded_s().zip(from.loaded_s());
+    let full_before = lower.limiter() == Limiter::PathCapacity;
+    if full_before
+        && longer.is_some_and(|(before, now)| now > LONGER_TRIP_RATIO * before)
+        && more < 0.5
+    {
+        return None;
+    }
+    let steps = (f64::from(from.setting.streams) / f64::from(lower.setting.streams)).log2();
+    let each = (1.0 + more).max(1.0).powf(1.0 / steps.max(1.0));
+    Some(match each {
+        _ if !full_before => 4.0,
+        much if much >= 1.3 => 8.0,
+        some if some >= 1.1 => 4.0,
+        _ => 2.0,
+    })
+}
+
+fn why_streams(from: &Tally, streams: u32) -> String {
+    let now = rate(from.goodput_bps());
+    let present = counted(from.setting.streams);
+    match from.limiter() {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
+            "{present} gave {now}, held by the {}, and no larger window is to be had; {streams} carry more",
+            words(from.limiter())
+        ),
+        Limiter::PathCapacity => {
+            format!("{present} filled the path at {now}; see whether {streams} get more of it")
+        }
+        Limiter::Unknown => {
+            format!("{present} gave {now}, by a limit that is not known; try {streams}")
+        }
+        Limiter::Policer | Limiter::Shaper | Limiter::Application | Limiter::Pacing => format!(
+            "{present} gave {now}, held by the {}; see whether {streams} pass it",
+            words(from.limiter())
+        ),
+        other => format!(
+            "{present} gave {now}, held by the {}; spread it over {streams}",
+            words(other)
+        ),
+    }
+}
+
+/// `1 stream`, `8 streams`.
+pub fn counted(streams: u32) -> String {
+    let plural = if streams == 1 { "" } else { "s" };
+    format!("{streams} stream{plural}")
+}
+
+pub fn rate(bps: f64) -> Rate {
+    Rate::bits_per_second(bps as u64)
+}

@@ -1,0 +1,112 @@
+//! When nothing higher is in sight: is the choice right, and would less do as well?
+//!
+//! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles where 5 % more is unlikely
+//! (one standard error). Wrong when: the noise of the path is larger than its probes' intervals say.
+
+use super::moves::{Move, View, counted, rate};
+use super::tally::{Tally, best, chosen, gain};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::Setting;
+
+/// So many probes, and the search only goes on where it still climbs.
+const ENOUGH_PROBES: usize = 8;
+/// What is measured more often than this is known.
+const MOST_SAMPLES: usize = 3;
+/// A choice is doubted while another may be better by more than this.
+const DOUBT_RATIO: f64 = 0.05;
+/// Gaps in the number of streams that are looked into.
+const WIDE_GAP: u32 = 3;
+const JUMPED: u32 = 4;
+
+/// `None`: nothing left that is worth a probe.
+pub fn polish(view: &View) -> Option<Move> {
+    if view.trials.len() >= ENOUGH_PROBES {
+        return None;
+    }
+    let choice = chosen(&view.tallies)?;
+    between_above(view, choice)
+        .or_else(|| doubted(view, choice))
+        .or_else(|| fewer(view, choice))
+}
+
+/// The step up was long and gave nothing: the top may lie between.
+fn between_above(view: &View, choice: &Tally) -> Option<Move> {
+    let present = choice.setting.streams;
+    let above = view
+        .tallies
+        .iter()
+        .filter(|t| t.setting.streams > present && view.is_kin(choice.setting, t.setting));
+    let above = above.min_by_key(|t| t.setting.streams)?;
+    if above.setting.streams <= JUMPED * present || gain(choice, above).0 < -0.15 {
+        return None;
+    }
+    middle(view, choice.setting, present, above.setting.streams, None)
+}
+
+/// Another setting may well be better, or the choice was lucky: measure the less known again.
+fn doubted(view: &View, choice: &Tally) -> Option<Move> {
+    let risk = |other: &Tally| {
+        let (more, error) = gain(choice, other);
+        more + error - DOUBT_RATIO
+    };
+    let others = view.tallies.iter().filter(|t| t.setting != choice.setting);
+    let rival = others.max_by(|a, b| risk(a).total_cmp(&risk(b)))?;
+    if risk(rival) <= 0.0 {
+        return None;
+    }
+    let again = if rival.trials.len() <= choice.trials.len() {
+        rival
+    } else {
+        choice
+    };
+    (again.trials.len() < MOST_SAMPLES).then(|| Move {
+        setting: again.setting.clone(),
+        why: format!(
+            "{} and {} are too close to tell ({} and {}); measure again",
+            counted(choice.setting.streams),
+            counted(rival.setting.streams),
+            rate(choice.goodput_bps()),
+            rate(rival.goodput_bps()),
+        ),
+    })
+}
+
+/// The number of streams was jumped to: perhaps fewer do as well.
+fn fewer(view: &View, choice: &Tally) -> Option<Move> {
+    let present = choice.setting.streams;
+    let below = view
+        .tallies
+        .iter()
+        .filter(|t| t.setting.streams < present && view.is_kin(t.setting, choice.setting));
+    let below = below.max_by_key(|t| t.setting.streams)?;
+    let low = below.setting.streams;
+    if present < WIDE_GAP * low {
+        return None;
+    }
+    // What each stream carried when it was not the path that held it.
+    let each = below.goodput_bps() / f64::from(low);
+    let top = best(&view.tallies)?.goodput_bps();
+    let needed = (below.limiter() != Limiter::PathCapacity && each > 0.0)
+        .then(|| (1.05 * top / each).ceil() as u32);
+    middle(view, choice.setting, low, present, needed)
+}
+
+/// The geometric middle, or what is needed, where that lies between.
+fn middle(view: &View, like: &Setting, low: u32, high: u32, needed: Option<u32>) -> Option<Move> {
+    let centre = (f64::from(low) * f64::from(high)).sqrt().round() as u32;
+    let wanted = needed
+        .filter(|n| (low + 1..high).contains(n))
+        .unwrap_or(centre);
+    let setting = Setting {
+        streams: view.allowed.streams_between(wanted, low, high)?,
+        ..like.clone()
+    };
+    view.is_new(&setting).then(|| Move {
+        why: format!(
+            "between {low} and {} may lie what does as well or better; try {}",
+            counted(high),
+            setting.streams
+        ),
+        setting,
+    })
+}

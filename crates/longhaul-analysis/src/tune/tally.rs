@@ -1,0 +1,114 @@
+//! What did each setting give, over all its probes, and how sure is that?
+//!
+//! Source: pooled standard errors; Cottrell's rule of the least setting that reaches the top, with
+//! 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
+//! Wrong when: the path changes between two probes; then the difference is the path's.
+
+use super::Trial;
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::Setting;
+
+/// A setting is as good as the best when it reaches this share of it.
+pub const AS_GOOD_RATIO: f64 = 0.97;
+/// Normal quantile of a 95 % interval.
+const QUANTILE: f64 = 1.96;
+/// No probe is taken to be surer than this: the path is never the same twice.
+const LEAST_ERROR_RATIO: f64 = 0.01;
+/// Of a probe without an interval.
+const USUAL_ERROR_RATIO: f64 = 0.05;
+
+/// All probes of one setting.
+#[derive(Debug, Clone)]
+pub struct Tally<'t> {
+    pub setting: &'t Setting,
+    /// Those that gave a result, in the order of time; never empty.
+    pub trials: Vec<&'t Trial>,
+}
+
+impl Tally<'_> {
+    /// Median over the probes.
+    pub fn goodput_bps(&self) -> f64 {
+        let rates = self.trials.iter().filter_map(|t| t.goodput_bps);
+        median(rates.map(|bps| bps as f64)).unwrap_or(0.0)
+    }
+
+    /// Standard error of the goodput, as a ratio of it.
+    pub fn error_ratio(&self) -> f64 {
+        let each = self.trials.iter().map(|t| error_ratio(t));
+        let squares: f64 = each.map(|e| e * e).sum();
+        squares.sqrt() / self.trials.len() as f64
+    }
+
+    /// What most of the probes say; of as many, the latest.
+    pub fn limiter(&self) -> Limiter {
+        let votes = |of: Limiter| self.trials.iter().filter(|t| t.limiter == of).count();
+        let named = self.trials.iter().map(|t| t.limiter);
+        named.max_by_key(|l| votes(*l)).unwrap_or(Limiter::Unknown)
+    }
+
+    pub fn latest(&self) -> &Trial {
+        self.trials[self.trials.len() - 1]
+    }
+
+    pub fn loaded_s(&self) -> Option<f64> {
+        median(
+            self.trials
+                .iter()
+                .filter_map(|t| Some(t.loaded_rtt?.as_secs_f64())),
+        )
+    }
+}
+
+fn error_ratio(trial: &Trial) -> f64 {
+    let centre = trial.goodput_bps.unwrap_or(0).max(1) as f64;
+    trial.interval_bps.map_or(USUAL_ERROR_RATIO, |[low, high]| {
+        let half = high.saturating_sub(low) as f64 / 2.0;
+        (half / QUANTILE / centre).max(LEAST_ERROR_RATIO)
+    })
+}
+
+/// One tally for each setting that gave a result, in the order of their first probes.
+pub fn tallies(trials: &[Trial]) -> Vec<Tally<'_>> {
+    let mut all: Vec<Tally> = Vec::new();
+    for trial in trials.iter().filter(|t| t.goodput_bps.is_some()) {
+        match all.iter_mut().find(|t| *t.setting == trial.setting) {
+            Some(tally) => tally.trials.push(trial),
+            None => all.push(Tally {
+                setting: &trial.setting,
+                trials: vec![trial],
+            }),
+        }
+    }
+    all
+}
+
+/// Fewer streams first, then what leaves more to the kernel, then the smaller window.
+pub fn size(setting: &Setting) -> impl Ord + use<> {
+    (
+        setting.streams,
+        setting.pacing_bps.is_some(),
+        setting.congestion_control.clone(),
+        setting.window_bytes,
+    )
+}
+
+pub fn best<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
+    tallies
+        .iter()
+        .max_by(|a, b| a.goodput_bps().total_cmp(&b.goodput_bps()))
+}
+
+/// The smallest setting that is as good as the best.
+pub fn chosen<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
+    let enough = best(tallies)?.goodput_bps() * AS_GOOD_RATIO;
+    let good = tallies.iter().filter(|t| t.goodput_bps() >= enough);
+    good.min_by_key(|t| size(t.setting))
+}
+
+/// How much more `other` gives than `this`, and the standard error of that; both as ratios.
+pub fn gain(this: &Tally, other: &Tally) -> (f64, f64) {
+    let ratio = other.goodput_bps() / this.goodput_bps().max(1.0);
+    let error = this.error_ratio().hypot(other.error_ratio()) * ratio;
+    (ratio - 1.0, error)
+}

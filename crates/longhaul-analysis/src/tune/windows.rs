@@ -1,0 +1,57 @@
+//! How much may a window be, by what the kernels of both ends allow and by what the probes showed?
+//!
+//! A window that is asked for switches autotuning off and is capped by `rmem_max` and `wmem_max`;
+//! one that is not asked for may grow to half of `tcp_rmem`'s most, or to `tcp_wmem`'s.
+//!
+//! Source: tcp(7), socket(7); docs/methods/limited-by.md. Units: bytes of payload in flight, for
+//! one stream. Error: the kernel's overhead for each packet varies, so half is a round number.
+//! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits before.
+
+use super::Trial;
+use super::allowed::MOST_WINDOW;
+use longhaul_model::report::v1::scan::Setting;
+
+/// What the probes so far say about windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// The most that both kernels would grant to one who asks.
+    pub explicit_bytes: u64,
+    /// What a window grows to that nobody asked for; absent: unknown.
+    pub automatic_bytes: Option<u64>,
+}
+
+pub fn seen(trials: &[Trial]) -> Windows {
+    let explicit = trials.iter().flat_map(|t| {
+        let caps = [t.sender.explicit_bytes, t.receiver.explicit_bytes];
+        let asked = t.setting.window_bytes;
+        // Less than asked: the kernel's maximum, also where it cannot be read.
+        let clipped = [t.granted_send_bytes, t.granted_receive_bytes]
+            .map(|granted| granted.filter(|g| asked.is_some_and(|a| *g < a)));
+        caps.into_iter().chain(clipped).flatten()
+    });
+    let automatic = trials.iter().filter_map(|t| {
+        let received = t.receiver.automatic_bytes.map(|bytes| bytes / 2);
+        received.into_iter().chain(t.sender.automatic_bytes).min()
+    });
+    Windows {
+        explicit_bytes: explicit.chain([MOST_WINDOW]).min().unwrap_or(MOST_WINDOW),
+        automatic_bytes: automatic.min(),
+    }
+}
+
+impl Windows {
+    /// What one stream of this setting may have in flight, as far as is known.
+    pub fn usable_bytes(&self, setting: &Setting) -> Option<u64> {
+        match setting.window_bytes {
+            Some(asked) => Some(asked.min(self.explicit_bytes)),
+            None => self.automatic_bytes,
+        }
+    }
+}
+
+/// What each stream had in flight, by rate and round trip.
+pub fn in_flight_bytes(trial: &Trial) -> Option<u64> {
+    let trip = trial.loaded_rtt.or(trial.idle_rtt)?.as_secs_f64();
+    let each = trial.goodput_bps? as f64 / f64::from(trial.setting.streams.max(1));
+    Some((each * trip / 8.0) as u64).filter(|bytes| *bytes > 0)
+}
