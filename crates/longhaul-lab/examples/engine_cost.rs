@@ -57,6 +57,7 @@ fn chain(hops: usize, one_way: Duration, rated_links: usize) -> PathSpec {
         hops: (0..hops).map(hop).collect(),
         routes: BTreeMap::new(),
         events: vec![],
+        begin_at: Duration::ZERO,
         machine: MachineSpec::default(),
     }
 }

@@ -14,6 +14,7 @@ const SHIPPED: &[(&str, &str)] = &[
         "slac-daresbury",
         include_str!("../paths/slac-daresbury.toml"),
     ),
+    ("slac-cesnet", include_str!("../paths/slac-cesnet.toml")),
 ];
 
 /// Key and name of every shipped path, in the order of `lab list`.

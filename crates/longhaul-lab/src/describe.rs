@@ -60,6 +60,9 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
         "  RTT            {}",
         format_duration(figures::rtt(path))
     )?;
+    if !path.begin_at.is_zero() {
+        writeln!(page, "  begins at      {}", format_duration(path.begin_at))?;
+    }
     writeln!(page, "  MTU            {} bytes", path.mtu)?;
     for (forward, label) in [(true, "forward"), (false, "reverse")] {
         let narrow = figures::narrow_link(path, forward);
@@ -68,7 +71,7 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
             writeln!(page, "  {label}        no link has a rate")?;
             continue;
         };
-        let name = clipped(&path.hops[narrow.hop].name, 30);
+        let name = clipped(&figures::hops_at_begin(path)[narrow.hop].name, 30);
         writeln!(
             page,
             "  {label}        narrow link {} (hop {} {name}),\n                 goodput limit {limit}",

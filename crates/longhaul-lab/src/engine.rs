@@ -50,6 +50,7 @@ use router::Router;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::IpAddr;
+use std::time::Duration;
 use truth::{EventTruth, Totals};
 use unit::Unit;
 
@@ -141,6 +142,8 @@ impl PartialOrd for Stray {
 /// A timed event of the path, with its references resolved.
 struct Planned {
     at: Nanos,
+    /// The same on the path's own time line.
+    said_at: Duration,
     change: PlannedChange,
     text: String,
 }
@@ -153,6 +156,8 @@ enum PlannedChange {
 /// One path between two hosts, in virtual time. See the [module](self) for how to drive it.
 pub struct Engine {
     start: Nanos,
+    /// Where `start` is on the path's own time line.
+    begin_at: Duration,
     route_names: Vec<String>,
     hop_names: Vec<Vec<String>>,
     /// Two for each route: from near, from far.
@@ -388,9 +393,8 @@ impl Engine {
         let Some(planned) = self.planned.pop_front() else {
             return;
         };
-        let at = std::time::Duration::from_nanos(planned.at - self.start);
         self.happened.push(EventTruth {
-            at,
+            at: planned.said_at,
             text: planned.text,
         });
         match planned.change {

@@ -1,10 +1,12 @@
 //! What a path can carry at best: figures that follow from its description alone.
 //!
-//! Source: the route `main` as it is before the first event. Wrong when events change the route,
-//! when cross traffic takes capacity, or when random loss or a policer keeps TCP below the rate.
+//! Source: the route and its links as they are when the path begins. Wrong when later events change
+//! them, when cross traffic takes capacity, or when random loss or a policer keeps TCP below the
+//! rate.
 
-use crate::spec::{HopSpec, LinkSpec, PathSpec};
+use crate::spec::{Change, HopSpec, LinkSpec, PathSpec};
 use longhaul_model::units::Rate;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// IPv4 and TCP header with timestamps, bytes.
@@ -19,10 +21,42 @@ pub struct NarrowLink {
     pub rate: Rate,
 }
 
+/// The hops that packets take when the path begins: events up to then have taken place.
+pub fn hops_at_begin(path: &PathSpec) -> Cow<'_, [HopSpec]> {
+    let done = || path.events.iter().filter(|event| event.at <= path.begin_at);
+    let route = done().fold("main", |route, event| match &event.change {
+        Change::Route(to) => to,
+        Change::Link { .. } => route,
+    });
+    let mut hops = Cow::Borrowed(path.routes.get(route).unwrap_or(&path.hops).as_slice());
+    for event in done() {
+        let Change::Link {
+            route: at,
+            hop,
+            forward,
+            to,
+        } = &event.change
+        else {
+            continue;
+        };
+        if at == route
+            && let Some(changed) = hops.to_mut().get_mut(*hop)
+        {
+            let link = if *forward {
+                &mut changed.forward
+            } else {
+                &mut changed.reverse
+            };
+            link.clone_from(to);
+        }
+    }
+    hops
+}
+
 /// Sum of the delays of both directions, without jitter, queues and serialisation.
 pub fn rtt(path: &PathSpec) -> Duration {
     let both = |hop: &HopSpec| hop.forward.delay + hop.reverse.delay;
-    path.hops.iter().map(both).sum()
+    hops_at_begin(path).iter().map(both).sum()
 }
 
 /// Bits per second that a link sustains: the least of its rate, shaper and policer.
@@ -34,7 +68,8 @@ pub fn capacity(link: &LinkSpec) -> Option<Rate> {
 
 /// The first link with the least capacity; `None` when no link has a limit.
 pub fn narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLink> {
-    let links = path.hops.iter().enumerate();
+    let hops = hops_at_begin(path);
+    let links = hops.iter().enumerate();
     links
         .filter_map(|(hop, spec)| Some((hop, capacity(direction(spec, forward))?)))
         .min_by_key(|(hop, rate)| (*rate, *hop))
@@ -48,7 +83,8 @@ pub fn bdp_bytes(path: &PathSpec) -> Option<u64> {
 
 /// The least MTU of the links of one direction.
 pub fn path_mtu(path: &PathSpec, forward: bool) -> u32 {
-    let links = path.hops.iter().map(|hop| direction(hop, forward).mtu);
+    let hops = hops_at_begin(path);
+    let links = hops.iter().map(|hop| direction(hop, forward).mtu);
     links.flatten().fold(path.mtu, u32::min)
 }
 
@@ -56,7 +92,8 @@ pub fn path_mtu(path: &PathSpec, forward: bool) -> u32 {
 /// of all links, for TCP over IPv4 with timestamps.
 pub fn goodput_limit(path: &PathSpec, forward: bool) -> Option<Rate> {
     let mtu = path_mtu(path, forward);
-    let links = path.hops.iter().map(|hop| direction(hop, forward));
+    let hops = hops_at_begin(path);
+    let links = hops.iter().map(|hop| direction(hop, forward));
     let limits = links.filter_map(|link| {
         let wire = u128::from(mtu + link.overhead);
         let payload = u128::from(mtu.saturating_sub(HEADERS));

@@ -29,7 +29,7 @@ const MTU_MIN: u64 = 68;
 const MTU_MAX: u64 = 65_535;
 
 const KEYS: &[&str] = &[
-    "name", "mtu", "seed", "near", "far", "hops", "routes", "events", "machine",
+    "name", "mtu", "seed", "near", "far", "hops", "routes", "events", "begin_at", "machine",
 ];
 const HOST_KEYS: &[&str] = &["city", "sysctl"];
 const MACHINE_KEYS: &[&str] = &["required", "sysctl"];
@@ -77,6 +77,7 @@ fn read_path(key: &str, root: &Node) -> Result<PathSpec, PathFileError> {
         hops,
         routes,
         events: events::read(table.get("events"), layers)?,
+        begin_at: events::read_begin(&table)?,
         machine: read_machine(&table)?,
     })
 }

@@ -26,6 +26,8 @@ pub struct PathSpec {
     pub routes: BTreeMap<String, Vec<HopSpec>>,
     /// In order of time.
     pub events: Vec<EventSpec>,
+    /// The time at which the path begins: what its events did up to then is done already.
+    pub begin_at: Duration,
     /// Sysctls that the kernel does not keep per namespace.
     pub machine: MachineSpec,
 }
@@ -133,7 +135,8 @@ pub enum CrossPattern {
     Tcp,
 }
 
-/// Something that happens at a time after the start of the path.
+/// Something that happens at a time, counted from before the first of them; a path that does not
+/// say otherwise begins at zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventSpec {
     pub at: Duration,

@@ -1,7 +1,8 @@
 //! The ground truth of a run as JSON, for those who judge a measurement by it.
 //!
 //! Bytes are `_bytes` (of IP, or `wire_bytes` with what each packet costs beyond it), rates `_bps`
-//! in bit/s, times `_ns` since the path began. What does not apply is absent.
+//! in bit/s, times `_ns` on the time line of the path's events, on which it began at `begin_at_ns`.
+//! What does not apply is absent.
 
 use crate::describe::pattern;
 use crate::engine::truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
@@ -30,6 +31,7 @@ pub(crate) fn truth(
     let routes = truth.routes.iter().map(|route| route_truth(spec, route));
     present(json!({
         "path": spec.key,
+        "begin_at_ns": nanos(truth.begin_at),
         "at_ns": nanos(truth.at),
         "backend": backend.name(),
         "rtt_ns": nanos(figures::rtt(spec)),

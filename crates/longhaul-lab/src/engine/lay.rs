@@ -22,7 +22,7 @@ const LEAST_CROSS_RTT: Nanos = 10_000_000;
 type LinkKey = (usize, usize, bool);
 
 impl Engine {
-    /// Lays the path `spec` at time `start`, from which its events are counted.
+    /// Lays the path `spec` at time `start`, which is the path's own time `begin_at`.
     pub fn new(spec: &PathSpec, start: Nanos) -> Engine {
         let names: Vec<&str> = routes(spec).map(|(name, _)| name).collect();
         let changing = changing_links(spec, &names);
@@ -48,6 +48,7 @@ impl Engine {
         } = laying;
         let mut engine = Engine {
             start,
+            begin_at: spec.begin_at,
             route_names: names.into_iter().map(str::to_owned).collect(),
             hop_names,
             chains,
@@ -242,8 +243,11 @@ fn planned(spec: &PathSpec, names: &[&str], laid: &Laying) -> VecDeque<Planned> 
         .iter()
         .filter_map(|event| {
             let (change, text) = planned_change(&event.change, names, laid)?;
+            // What was to happen before the path began happens before its first packet.
+            let after = event.at.saturating_sub(spec.begin_at);
             Some(Planned {
-                at: laid.start.saturating_add(nanos(event.at)),
+                at: laid.start.saturating_add(nanos(after)),
+                said_at: event.at,
                 change,
                 text,
             })

@@ -14,7 +14,8 @@ impl Engine {
             hops: self.hops(route, now),
         });
         Truth {
-            at: Duration::from_nanos(now.saturating_sub(self.start)),
+            begin_at: self.begin_at,
+            at: self.begin_at + Duration::from_nanos(now.saturating_sub(self.start)),
             routes: routes.collect(),
             events: self.happened.clone(),
             totals: self.totals,

@@ -1,8 +1,9 @@
 //! What really happened on the path: the numbers against which measurements are judged.
 //!
 //! Packets are counted by segments as they were on the wire; bytes are those of IP (add
-//! `overhead` per packet for the wire). Times are offsets from the creation of the engine. Links
-//! without a queue (see the engine's `chain`) count a packet when it enters the run of such links.
+//! `overhead` per packet for the wire). Times are those of the path's own time line, which the
+//! engine enters at `begin_at`. Links without a queue (see the engine's `chain`) count a packet
+//! when it enters the run of such links.
 
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -136,6 +137,8 @@ impl Totals {
 /// The whole path at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truth {
+    /// When the path began; events before it are among `events`.
+    pub begin_at: Duration,
     pub at: Duration,
     pub routes: Vec<RouteTruth>,
     pub events: Vec<EventTruth>,

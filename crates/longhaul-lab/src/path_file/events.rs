@@ -90,6 +90,15 @@ pub(super) fn read(
     Ok(events)
 }
 
+/// When the path begins, on the time line of its events.
+pub(super) fn read_begin(path: &Table<'_>) -> Result<Duration, PathFileError> {
+    let at = path.quantity("begin_at", parse_duration)?;
+    if at.is_some_and(|at| at > AT_MAX) {
+        return Err(path.refuse("begin_at", "later than the week allowed"));
+    }
+    Ok(at.unwrap_or_default())
+}
+
 struct Reader<'a> {
     routes: Routes<'a>,
     /// Settings of earlier events at a link (route, hop, forward), the latest first.

@@ -221,6 +221,7 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
         ("sanjose-lulea", 43, 436_600, 4_222_000_000, 4_137_709_849),
         ("slac-sdsc", 6, 29_000, 130_000_000, 122_392_717),
         ("slac-daresbury", 7, 160_000, 10_000_000, 9_414_824),
+        ("slac-cesnet", 17, 165_000, 400_000_000, 376_592_977),
     ];
     assert_eq!(catalogue::shipped().count(), cases.len());
     for (key, hops, rtt_us, rate_bps, goodput_bps) in cases {
@@ -233,6 +234,40 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
         assert_eq!(limit, goodput_bps, "{key}");
         assert!(path.machine.required == (key == "slac-daresbury"), "{key}");
     }
+}
+
+#[test]
+fn the_route_to_prague_changes_between_its_second_and_its_last_six_hops() {
+    use crate::figures::{hops_at_begin, narrow_link, rtt};
+    let names = |path: &PathSpec| -> Vec<String> {
+        let hops = hops_at_begin(path);
+        hops.iter().map(|hop| hop.name.clone()).collect()
+    };
+    let before = catalogue::load("slac-cesnet", &[]).expect("the path");
+    let after =
+        catalogue::load("slac-cesnet", &["begin_at=61 s".to_owned()]).expect("the path later");
+    let (old, new) = (names(&before), names(&after));
+    assert_eq!((old.len(), new.len()), (17, 13));
+    assert_eq!(old[..2], new[..2]);
+    assert_eq!(old[11..], new[7..]);
+    assert!(old[2..11].iter().all(|name| !new.contains(name)));
+    assert_eq!(rtt(&before), rtt(&after));
+    let capacity = |path| narrow_link(path, true).expect("a narrow link").rate;
+    assert!(capacity(&after) > capacity(&before));
+}
+
+#[test]
+fn a_path_that_begins_later_has_its_earlier_events_behind_it() {
+    use crate::figures::hops_at_begin;
+    let rate_of_far = |begin_at: &str| {
+        let path = small(&["events.3.at=9 s", &format!("begin_at={begin_at}")]);
+        let hops = hops_at_begin(&path).into_owned();
+        (hops.len(), hops[1].forward.rate.is_some())
+    };
+    assert_eq!(rate_of_far("0"), (2, true));
+    assert_eq!(rate_of_far("2 s"), (2, false), "the event at 2 s is done");
+    let error = read(SMALL, &["begin_at=8 days"]).expect_err("no such time");
+    assert!(error.contains("begin_at"), "{error}");
 }
 
 #[test]

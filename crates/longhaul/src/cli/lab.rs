@@ -19,7 +19,7 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Fail> {
     match command {
         LabCommand::List { json } => list(json),
         LabCommand::Show { path, json } => {
-            let path = catalogue::load(&path.path, &path.sets)?;
+            let path = catalogue::load(&path.path, &path.edits())?;
             if json {
                 output::json(&show::json(&path))?;
             } else {
@@ -36,7 +36,7 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Fail> {
 
 /// Lays the path and runs the command; ends with the command's own exit code.
 fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
-    let spec = catalogue::load(&args.path.path, &args.path.sets)?;
+    let spec = catalogue::load(&args.path.path, &args.path.edits())?;
     let command = args.command.into_iter().map(Into::into).collect();
     let code = run::run(&RunRequest {
         truth: args.truth,
@@ -48,7 +48,7 @@ fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
 }
 
 fn up(args: &UpArgs) -> Result<ExitCode, Fail> {
-    let spec = catalogue::load(&args.path.path, &args.path.sets)?;
+    let spec = catalogue::load(&args.path.path, &args.path.edits())?;
     let standing = standing::up(&spec, backend(&args.laying), args.laying.dispersion)?;
     output::text(&crate::render::runs::stands(&standing.key, &standing.name))?;
     for caveat in &standing.caveats {

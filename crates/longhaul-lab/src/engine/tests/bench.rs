@@ -43,6 +43,7 @@ pub fn path(hops: Vec<HopSpec>) -> PathSpec {
         hops,
         routes: BTreeMap::new(),
         events: vec![],
+        begin_at: Duration::ZERO,
         machine: MachineSpec::default(),
     }
 }

@@ -100,6 +100,27 @@ fn packets_sent_after_a_route_change_take_the_other_route() {
 }
 
 #[test]
+fn a_path_that_begins_after_an_event_begins_as_the_event_left_it() {
+    let mut spec = two_routes(100);
+    spec.events.push(link_event(300, rate(1)));
+    spec.begin_at = Duration::from_millis(150);
+    let start = 7 * SECOND;
+    let mut engine = Engine::new(&spec, start);
+    let mut arrivals = collect(&mut engine, start);
+    send(&mut engine, Host::Near, &tcp(0), &[0; 10], start);
+    arrivals.extend(collect(&mut engine, start + 100 * MS));
+    assert_eq!((arrivals[0].due - start) / MS, 2, "the short route");
+    let truth = engine.truth(start + 100 * MS);
+    assert_eq!(truth.begin_at, Duration::from_millis(150));
+    assert_eq!(truth.at, Duration::from_millis(250));
+    let said: Vec<Duration> = truth.events.iter().map(|event| event.at).collect();
+    assert_eq!(said, [Duration::from_millis(100)], "when it was, not now");
+    collect(&mut engine, start + 150 * MS);
+    let truth = engine.truth(start + 150 * MS);
+    assert_eq!(truth.events.len(), 2, "later events come in their time");
+}
+
+#[test]
 fn a_router_of_two_routes_keeps_its_address() {
     let spec = two_routes(0);
     let addresses = router_addresses(&spec);

@@ -10,6 +10,7 @@ Examples:
   longhaul lab run la-geneva -- longhaul test far
   longhaul lab run la-geneva --set hops.3.forward.loss=0.001 -- longhaul test far
   longhaul lab run slac-daresbury -- ping -c 5 far
+  longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
 
 Inside, the hosts are called near and far; the command runs at near, and
 `longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the
@@ -68,6 +69,17 @@ pub struct PathArgs {
     /// Change a value of the path, such as hops.3.forward.loss=0.001; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
+    /// Begin at this time of the path: its earlier events have happened
+    #[arg(long, value_name = "TIME")]
+    pub begin_at: Option<String>,
+}
+
+impl PathArgs {
+    /// What is changed in the path, in order.
+    pub fn edits(&self) -> Vec<String> {
+        let begin = self.begin_at.iter().map(|at| format!("begin_at={at}"));
+        self.sets.iter().cloned().chain(begin).collect()
+    }
 }
 
 #[derive(Debug, Args)]

@@ -43,6 +43,10 @@ pub fn json(path: &PathSpec) -> Value {
         ("hops", Some(hops(&path.hops))),
         ("routes", Some(Value::Object(routes))),
         ("events", Some(json!(path.events.len()))),
+        (
+            "begin_at_us",
+            (!path.begin_at.is_zero()).then(|| micros(path.begin_at)),
+        ),
     ])
 }
 
