@@ -1,12 +1,25 @@
 //! What does a scan over settings say? Order of its cells, and its conclusions.
 //!
 //! Read in this order: [`order`] (which cell when), [`probe`] (a cell's plan, and a cell of a
-//! finished probe), [`conclude`] (everything that follows from the cells, of guided searches and
-//! grids alike).
+//! finished probe), [`conclude`] (the entry: everything that follows from the cells, of guided
+//! searches and grids alike), [`cells`] (what counts), [`regimes`] (was the path one), [`choose`]
+//! (best and recommended), [`top`], [`curves`], [`asymmetry`], [`needs`], [`findings`], [`limits`].
 
+mod asymmetry;
+mod cells;
+mod choose;
 mod conclude;
+mod curves;
+mod findings;
+mod hosts;
+mod limits;
+mod needs;
+mod noise;
 mod order;
 mod probe;
+mod regimes;
+mod top;
+pub mod words;
 
 pub use conclude::conclude;
 pub use order::{MOST_SLOTS, order};

@@ -3,3 +3,4 @@
 pub mod interval;
 pub mod quantile;
 pub mod robust;
+pub mod student;

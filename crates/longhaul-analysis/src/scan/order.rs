@@ -14,10 +14,12 @@ use longhaul_model::report::v1::scan::{Plan, Setting};
 
 /// A plan that asks for more is cut there: a month of ten-second probes is 259 200.
 pub const MOST_SLOTS: usize = 50_000;
-/// Cells between two sentinels.
+/// Cells between two sentinels; fewer in a small grid, which needs some sentinels as well.
 const SENTINEL_EVERY: usize = 10;
+const LEAST_SPACING: usize = 4;
+const SENTINELS: usize = 6;
 /// A smaller grid is over before a path changes; sentinels would double its cost.
-const LEAST_CELLS_FOR_SENTINELS: usize = 4;
+const LEAST_CELLS_FOR_SENTINELS: usize = 6;
 
 /// Every probe of a grid, in order; at most [`MOST_SLOTS`].
 pub fn order(plan: &Plan) -> Vec<Slot> {
@@ -25,14 +27,16 @@ pub fn order(plan: &Plan) -> Vec<Slot> {
     let repeats = (plan.repeats.max(1) as usize).min(MOST_SLOTS / grid.len().max(1) + 1);
     let mut rng = Rng::new(plan.seed);
     let mut slots = Slots::new(plan.direction);
-    let watched = grid.len() * repeats >= LEAST_CELLS_FOR_SENTINELS;
+    let all = grid.len() * repeats;
+    let watched = all >= LEAST_CELLS_FOR_SENTINELS;
+    let spacing = (all / SENTINELS).clamp(LEAST_SPACING, SENTINEL_EVERY);
     let sentinel = sentinel(plan);
     let mut cells = 0usize;
     for _ in 0..repeats {
         let mut round = grid.clone();
         shuffle(&mut round, &mut rng);
         for setting in round {
-            if watched && cells.is_multiple_of(SENTINEL_EVERY) {
+            if watched && cells.is_multiple_of(spacing) {
                 slots.push(&sentinel, true, &mut rng);
             }
             slots.push(&setting, false, &mut rng);

@@ -1,0 +1,113 @@
+//! How unlike are the two directions, and why?
+//!
+//! (forward - reverse) / (forward + reverse) for each setting that was measured both ways.
+//!
+//! Source: SLAC to Daresbury, 2000. Units: a ratio from -1 (all in reverse) to 1. Error: half of the
+//! relative error of a goodput.
+//! Wrong when: the path changed between the two probes of a pair.
+
+use super::cells::{Group, groups};
+use super::hosts::{End, Hosts};
+use super::words::percent;
+use crate::stats::quantile::median;
+use crate::throughput::words::name;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::{Asymmetry, AsymmetryCell, Bin, Cell};
+use longhaul_model::units::Bytes;
+use std::collections::BTreeMap;
+
+const BINS: u32 = 20;
+/// Directions that differ by less are alike.
+const LEAST_RATIO: f64 = 0.05;
+
+/// `None` when no setting was measured both ways. `hosts`: of forward and of reverse.
+pub fn asymmetry(cells: &[&Cell], hosts: [Hosts; 2]) -> Option<Asymmetry> {
+    let reverse = groups(cells, false);
+    let pair = |f: &Group| {
+        let r = reverse.iter().find(|r| r.setting == f.setting)?;
+        Some(compared(f, r))
+    };
+    let pairs: Vec<AsymmetryCell> = groups(cells, true).iter().filter_map(pair).collect();
+    let median_ratio = median(pairs.iter().map(|p| p.asymmetry_ratio))?;
+    Some(Asymmetry {
+        histogram: histogram(&pairs),
+        cause: (median_ratio.abs() >= LEAST_RATIO)
+            .then(|| cause(cells, &pairs, hosts, median_ratio)),
+        median_ratio,
+        cells: pairs,
+    })
+}
+
+fn compared(forward: &Group, reverse: &Group) -> AsymmetryCell {
+    let (f, r) = (forward.median_bps(), reverse.median_bps());
+    AsymmetryCell {
+        setting: forward.setting.clone(),
+        asymmetry_ratio: (f - r) / (f + r),
+        forward_bps: f.round() as u64,
+        reverse_bps: r.round() as u64,
+        forward_limited_by: forward.limiter(),
+        reverse_limited_by: reverse.limiter(),
+    }
+}
+
+fn histogram(pairs: &[AsymmetryCell]) -> Vec<Bin> {
+    let mut counts = [0u32; BINS as usize];
+    for pair in pairs {
+        // In whole numbers, so that a value on a border falls into the bin that begins there.
+        let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
+        let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
+        counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
+    }
+    let border = |bin: u32| (f64::from(bin) - f64::from(BINS / 2)) / f64::from(BINS / 2);
+    (0..BINS)
+        .zip(counts)
+        .map(|(bin, cells)| Bin {
+            from_ratio: border(bin),
+            to_ratio: border(bin + 1),
+            cells,
+        })
+        .collect()
+}
+
+fn cause(cells: &[&Cell], pairs: &[AsymmetryCell], hosts: [Hosts; 2], median: f64) -> String {
+    let (faster, slower) = if median > 0.0 {
+        ("Forward", "reverse")
+    } else {
+        ("Reverse", "forward")
+    };
+    let most = |limiter: fn(&AsymmetryCell) -> Limiter| {
+        let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
+        for pair in pairs {
+            *votes.entry(limiter(pair)).or_default() += 1;
+        }
+        votes
+            .into_iter()
+            .max_by_key(|(_, count)| *count)
+            .map(|(l, _)| l)
+    };
+    let held = |way: &str, limiter: Option<Limiter>, forward: bool, hosts: Hosts| {
+        let by = name(limiter.unwrap_or(Limiter::Unknown));
+        let end = match limiter {
+            Some(Limiter::ReceiveWindow) => Some(End::Receiver),
+            Some(Limiter::SendBuffer) => Some(End::Sender),
+            _ => None,
+        };
+        let clip = end.and_then(|end| Some((end, end.clip(cells, forward)?)));
+        let granted = clip.map_or(String::new(), |(end, (asked, granted))| {
+            format!(
+                " ({} granted {} of {})",
+                hosts.name(end),
+                Bytes(granted),
+                Bytes(asked)
+            )
+        });
+        format!("{way} is mostly held by {by}{granted}")
+    };
+    let ratio = (1.0 + median.abs()) / (1.0 - median.abs()).max(1e-3);
+    format!(
+        "{faster} carries {} of what {slower} does: {}, {}",
+        percent(ratio),
+        held("forward", most(|p| p.forward_limited_by), true, hosts[0]),
+        held("reverse", most(|p| p.reverse_limited_by), false, hosts[1]),
+    )
+}

@@ -1,0 +1,130 @@
+//! Which cells count, and which belong together?
+//!
+//! A resumed scan may hold a cell twice, a failed one holds no result: each place of the order
+//! counts once, with its last result.
+//!
+//! Source: the cells. Units: bit/s. Error: none. Wrong when: two scans are mixed into one.
+
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::{Cell, Choice, Observation, Setting};
+use std::collections::BTreeMap;
+
+/// Cells with a result, in the order of time.
+pub fn with_result(observation: &Observation) -> Vec<&Cell> {
+    let mut places: BTreeMap<(u32, bool), &Cell> = BTreeMap::new();
+    for cell in observation.cells.iter().filter(|c| has_result(c)) {
+        places.insert((cell.index, cell.forward), cell);
+    }
+    let mut cells: Vec<&Cell> = places.into_values().collect();
+    cells.sort_by_key(|c| (c.at_us, c.index));
+    cells
+}
+
+/// Cells that failed and were not made good by another try.
+pub fn without_result(observation: &Observation) -> Vec<&Cell> {
+    let made_good: Vec<(u32, bool)> = with_result(observation)
+        .iter()
+        .map(|c| (c.index, c.forward))
+        .collect();
+    let mut places: BTreeMap<(u32, bool), &Cell> = BTreeMap::new();
+    for cell in &observation.cells {
+        if !made_good.contains(&(cell.index, cell.forward)) {
+            places.insert((cell.index, cell.forward), cell);
+        }
+    }
+    places.into_values().collect()
+}
+
+fn has_result(cell: &Cell) -> bool {
+    cell.error.is_none() && cell.goodput_bps.is_some_and(|bps| bps > 0)
+}
+
+pub fn goodput(cell: &Cell) -> f64 {
+    cell.goodput_bps.unwrap_or(0) as f64
+}
+
+/// Every measurement of one setting in one direction.
+pub struct Group<'a> {
+    pub setting: &'a Setting,
+    pub cells: Vec<&'a Cell>,
+}
+
+/// The groups of one direction, by setting.
+pub fn groups<'a>(cells: &[&'a Cell], forward: bool) -> Vec<Group<'a>> {
+    let mut found: BTreeMap<&Setting, Vec<&Cell>> = BTreeMap::new();
+    for &cell in cells.iter().filter(|c| c.forward == forward) {
+        found.entry(&cell.setting).or_default().push(cell);
+    }
+    let group = |(setting, cells)| Group { setting, cells };
+    found.into_iter().map(group).collect()
+}
+
+impl Group<'_> {
+    pub fn median_bps(&self) -> f64 {
+        median(self.cells.iter().map(|c| goodput(c))).unwrap_or(0.0)
+    }
+
+    /// Least and most.
+    pub fn range_bps(&self) -> [u64; 2] {
+        let all = || self.cells.iter().filter_map(|c| c.goodput_bps);
+        [all().min().unwrap_or(0), all().max().unwrap_or(0)]
+    }
+
+    /// What limited most of them; of equals, what was surer.
+    pub fn limiter(&self) -> Limiter {
+        let mut votes: BTreeMap<Limiter, (usize, f64)> = BTreeMap::new();
+        for cell in &self.cells {
+            let vote = votes
+                .entry(cell.limited_by.unwrap_or(Limiter::Unknown))
+                .or_default();
+            vote.0 += 1;
+            vote.1 += cell
+                .confidence_ratio
+                .filter(|c| c.is_finite())
+                .unwrap_or(0.0);
+        }
+        let most = votes
+            .into_iter()
+            .max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        most.map_or(Limiter::Unknown, |(limiter, _)| limiter)
+    }
+
+    pub fn loaded_rtt_us(&self) -> Option<u64> {
+        median_of(self.cells.iter().filter_map(|c| c.loaded_rtt_us))
+    }
+
+    /// Segments sent again over segments sent, all probes together.
+    pub fn retransmitted_ratio(&self) -> Option<f64> {
+        let counts = self
+            .cells
+            .iter()
+            .filter_map(|c| c.data_segments_sent.zip(c.retransmitted_segments));
+        let (sent, again) = counts.fold((0.0, 0.0), |sum, (sent, again)| {
+            (sum.0 + sent as f64, sum.1 + again as f64)
+        });
+        (sent > 0.0).then(|| (again / sent).min(1.0))
+    }
+
+    pub fn choice(&self, goodput_interval_bps: Option<[u64; 2]>) -> Choice {
+        Choice {
+            setting: self.setting.clone(),
+            goodput_bps: self.median_bps().round() as u64,
+            goodput_interval_bps,
+            probes: u32::try_from(self.cells.len()).unwrap_or(u32::MAX),
+            limited_by: self.limiter(),
+            loaded_rtt_us: self.loaded_rtt_us(),
+            retransmitted_ratio: self.retransmitted_ratio(),
+            run_ids: self.cells.iter().filter_map(|c| c.run_id.clone()).collect(),
+        }
+    }
+}
+
+/// The least idle RTT of the cells: the path's own.
+pub fn idle_rtt_us(cells: &[&Cell]) -> Option<u64> {
+    cells.iter().filter_map(|c| c.idle_rtt_us).min()
+}
+
+pub fn median_of(values: impl Iterator<Item = u64>) -> Option<u64> {
+    median(values.map(|v| v as f64)).map(|v| v.round() as u64)
+}

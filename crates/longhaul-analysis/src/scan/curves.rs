@@ -1,0 +1,39 @@
+//! How does goodput grow with streams, for each window?
+//!
+//! Source: medians over repeats. Units: bit/s. Error: the range of the repeats.
+//! Wrong when: a point has one probe; then chance is part of the line.
+
+use super::cells::{Group, groups};
+use longhaul_model::report::v1::scan::{Cell, Curve, Point};
+use std::collections::BTreeMap;
+
+/// One curve for each window and congestion control, by rising window.
+pub fn curves(cells: &[&Cell], forward: bool) -> Vec<Curve> {
+    let mut curves: BTreeMap<(Option<u64>, Option<&str>), Curve> = BTreeMap::new();
+    for group in groups(cells, forward) {
+        let setting = group.setting;
+        let key = (setting.window_bytes, setting.congestion_control.as_deref());
+        let curve = curves.entry(key).or_insert_with(|| Curve {
+            window_bytes: setting.window_bytes,
+            congestion_control: setting.congestion_control.clone(),
+            points: Vec::new(),
+        });
+        curve.points.push(point(&group));
+    }
+    let mut curves: Vec<Curve> = curves.into_values().collect();
+    for curve in &mut curves {
+        curve.points.sort_by_key(|p| p.streams);
+    }
+    curves
+}
+
+fn point(group: &Group) -> Point {
+    let repeats = u32::try_from(group.cells.len()).unwrap_or(u32::MAX);
+    Point {
+        streams: group.setting.streams,
+        goodput_bps: group.median_bps().round() as u64,
+        range_bps: (repeats > 1).then(|| group.range_bps()),
+        repeats,
+        limited_by: group.limiter(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Which kernel settings does the recommended setting need, and which would make one stream enough?
+//!
+//! A window that is asked for needs a ceiling (rmem_max, wmem_max) at least as high. Where many
+//! streams only make up for a window that a host cuts, one stream needs twice the path's
+//! bandwidth-delay product: in tcp_rmem and tcp_wmem where the kernel sizes the window (half of it is
+//! for bookkeeping), in the ceilings where it is asked for.
+//!
+//! Source: tcp(7), socket(7); SLAC to Daresbury, July 2001. Units: bytes. Error: a factor of two, by
+//! rounding to powers of two.
+//! Wrong when: the best of the scan is far below the path's capacity; then one stream needs more.
+
+use super::cells::{goodput, idle_rtt_us};
+use super::hosts::{End, Hosts};
+use super::words::{rate, streams};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::{Cell, Conclusion, Need};
+use longhaul_model::units::{Bytes, format_duration};
+use std::time::Duration;
+
+const LEAST_WINDOW: u64 = 1 << 16;
+/// The widest window of the window-scale option (RFC 7323).
+const MOST_WINDOW: u64 = 1 << 30;
+/// Where a host's least and default buffer are unknown: the kernel's own.
+const USUAL_SIZES: [[u64; 2]; 2] = [[4096, 16_384], [4096, 131_072]];
+
+/// A host that cuts the window, so that streams have to make up for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopgap {
+    pub end: End,
+    pub host: String,
+    /// Asked and granted, where a window was asked for; absent: the kernel sized it, too small.
+    pub clip: Option<(u64, u64)>,
+    /// What one stream would have to hold in flight, twice.
+    pub wanted_bytes: u64,
+    pub idle_rtt_us: u64,
+    /// The most that one such window carries.
+    pub one_stream_bps: Option<u64>,
+}
+
+/// Whether the streams of the recommended setting are there for a window that is cut.
+pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stopgap> {
+    let (best, recommended) = (found.best.as_ref()?, found.recommended.as_ref()?);
+    let fewer = cells
+        .iter()
+        .filter(|c| c.forward == found.forward && c.setting.streams < recommended.setting.streams);
+    let held = fewer.max_by(|a, b| goodput(a).total_cmp(&goodput(b)))?;
+    let end = match held.limited_by? {
+        Limiter::ReceiveWindow => End::Receiver,
+        Limiter::SendBuffer => End::Sender,
+        _ => return None,
+    };
+    let idle_rtt_us = idle_rtt_us(cells).filter(|us| *us > 0)?;
+    let path = rate(best.goodput_bps).bytes_in(Duration::from_micros(idle_rtt_us));
+    let wanted_bytes = power_of_two(path.saturating_mul(2));
+    let clip = end
+        .clip(cells, found.forward)
+        .filter(|(_, granted)| *granted < path);
+    let sized = hosts.end(end).and_then(|h| end.sizes_bytes(h));
+    let sizes_small = sized.is_some_and(|s| s[2] < wanted_bytes.min(path.saturating_mul(2)));
+    (clip.is_some() || (held.setting.window_bytes.is_none() && sizes_small)).then(|| Stopgap {
+        end,
+        host: hosts.name(end),
+        clip,
+        wanted_bytes,
+        idle_rtt_us,
+        one_stream_bps: clip.map(|(_, granted)| (granted as f64 * 8e6 / idle_rtt_us as f64) as u64),
+    })
+}
+
+/// What the recommended setting needs, then what one stream would.
+pub fn needs(
+    found: &Conclusion,
+    cells: &[&Cell],
+    hosts: Hosts,
+    gap: Option<&Stopgap>,
+) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for end in [End::Receiver, End::Sender] {
+        let one_stream = gap
+            .filter(|g| g.end == end)
+            .map(|g| for_one_stream(g, hosts));
+        let asked = asked(found, cells, hosts, end);
+        let wider = one_stream.iter().flatten().any(|n| n.name == end.ceiling());
+        needs.extend(asked.filter(|_| !wider));
+        needs.extend(one_stream.into_iter().flatten());
+    }
+    needs
+}
+
+/// The ceiling that the recommended window is above.
+fn asked(found: &Conclusion, cells: &[&Cell], hosts: Hosts, end: End) -> Option<Need> {
+    let recommended = &found.recommended.as_ref()?.setting;
+    let window = recommended.window_bytes?;
+    let of_it = |c: &&&Cell| c.forward == found.forward && c.setting == *recommended;
+    let granted = cells
+        .iter()
+        .filter(of_it)
+        .filter_map(|c| end.granted(c))
+        .min();
+    let is = hosts.end(end).and_then(|h| end.ceiling_bytes(h));
+    let short = granted.map_or(is.is_some_and(|is| is < window), |granted| granted < window);
+    short.then(|| Need {
+        place: end.place().to_owned(),
+        host: hosts.name(end),
+        name: end.ceiling().to_owned(),
+        is: is.map(|bytes| bytes.to_string()),
+        wanted: window.to_string(),
+        why: format!("to grant the window of {} that is asked for", Bytes(window)),
+    })
+}
+
+fn for_one_stream(gap: &Stopgap, hosts: Hosts) -> Vec<Need> {
+    let end = gap.end;
+    let host = hosts.end(end);
+    let why = format!(
+        "to let {} hold the path in flight: twice goodput × idle RTT ({})",
+        streams(1),
+        format_duration(Duration::from_micros(gap.idle_rtt_us))
+    );
+    let need = |name: &str, is: Option<String>, wanted: String| Need {
+        place: end.place().to_owned(),
+        host: gap.host.clone(),
+        name: name.to_owned(),
+        is,
+        wanted,
+        why: why.clone(),
+    };
+    let mut needs = Vec::new();
+    if gap.clip.is_some() {
+        let is = host.and_then(|h| end.ceiling_bytes(h));
+        needs.push(need(
+            end.ceiling(),
+            is.map(|b| b.to_string()),
+            gap.wanted_bytes.to_string(),
+        ));
+    }
+    let sizes = host.and_then(|h| end.sizes_bytes(h));
+    if sizes.is_none_or(|s| s[2] < gap.wanted_bytes) {
+        let usual = USUAL_SIZES[usize::from(end == End::Receiver)];
+        let [least, default] = sizes.map_or(usual, |s| [s[0], s[1]]);
+        let text = |most: u64| format!("{least} {default} {most}");
+        needs.push(need(
+            end.sizes(),
+            sizes.map(|s| text(s[2])),
+            text(gap.wanted_bytes),
+        ));
+    }
+    needs
+}
+
+fn power_of_two(bytes: u64) -> u64 {
+    bytes.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+}

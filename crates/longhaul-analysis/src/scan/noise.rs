@@ -1,0 +1,59 @@
+//! How much does one setting's goodput scatter from probe to probe, and how sure is a median then?
+//!
+//! Few settings have enough repeats of their own, so the relative scatter of all of them is pooled.
+//! A lone probe without any repeat in the scan has the interval of its own run.
+//!
+//! Source: pooled variance of repeats; Student's t. Units: ratios, bit/s. Error: for the interval of
+//! a median, the 1.25 of normal values.
+//! Wrong when: settings differ much in how they scatter (a policed one beside a window-bound one).
+
+use super::cells::{Group, goodput};
+use crate::stats::interval::student_t_975;
+
+/// Degrees of freedom below which repeats say nothing of the scatter.
+const LEAST_FREEDOM: f64 = 2.0;
+/// A median of normal values scatters this much more than their mean.
+const MEDIAN_FACTOR: f64 = 1.25;
+
+/// Relative standard deviation of one probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Noise {
+    pub ratio: f64,
+    pub freedom: f64,
+}
+
+/// Pooled over the groups that hold repeats; `None` with too few of them.
+pub fn noise(groups: &[Group]) -> Option<Noise> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for group in groups.iter().filter(|g| g.cells.len() > 1) {
+        let count = group.cells.len() as f64;
+        let mean = group.cells.iter().map(|c| goodput(c)).sum::<f64>() / count;
+        let off = |bps: f64| (bps / mean - 1.0).powi(2);
+        squares += group.cells.iter().map(|c| off(goodput(c))).sum::<f64>();
+        freedom += count - 1.0;
+    }
+    (freedom >= LEAST_FREEDOM).then(|| Noise {
+        ratio: (squares / freedom).sqrt(),
+        freedom,
+    })
+}
+
+/// 95 % interval of the group's median.
+pub fn interval_bps(group: &Group, noise: Option<Noise>) -> Option<[u64; 2]> {
+    let own = group.cells.iter().filter_map(|c| {
+        let [low, high] = c.goodput_interval_bps?;
+        Some(high.saturating_sub(low) as f64 / 2.0)
+    });
+    let count = group.cells.len() as f64;
+    let own_half = own.reduce(f64::max).map(|half| half / count.sqrt());
+    let median = group.median_bps();
+    let pooled_half = noise.map(|n| {
+        let factor = if count > 2.0 { MEDIAN_FACTOR } else { 1.0 };
+        factor * student_t_975(n.freedom) * n.ratio * median / count.sqrt()
+    });
+    let half = [own_half, pooled_half]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max)?;
+    Some([(median - half).max(0.0) as u64, (median + half) as u64])
+}

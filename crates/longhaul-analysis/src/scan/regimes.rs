@@ -1,0 +1,147 @@
+//! Was the path one and the same during the scan?
+//!
+//! Two signs of a change are looked for: [`level`], a step in the goodput of a setting that was
+//! measured again and again, and [`floor`], a step in the idle RTT of all cells. A stretch is cut
+//! where the clearer one lies, and each part is looked at again.
+//!
+//! Source: as named in the two files. Units: bit/s, microseconds. Error: on steady noise of 5 to 10 %
+//! fewer than 5 of 100 scans are cut, a step of 30 % is found in more than 80 (`accuracy`).
+//! Wrong when: the path changes to and fro between two sentinels; or the sentinel is bound by its
+//! window and so does not feel the path's capacity.
+
+mod floor;
+mod level;
+
+use super::cells::{goodput, median_of};
+use super::words::{percent, rate, setting};
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::scan::{Cell, Regime, Setting};
+use longhaul_model::units::format_duration;
+use std::time::Duration;
+
+/// A path that changes more often than this is told as unsteady, not as that many paths.
+const MOST_CUTS_DEEP: usize = 3;
+
+/// Where one stretch ends and the next begins; cells between the two may belong to either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    last_before: usize,
+    first_after: usize,
+}
+
+/// Stretches of the cells (in the order of time) in which the path was one; at least one, if there is
+/// a cell.
+pub fn stretches<'c, 'a>(cells: &'c [&'a Cell]) -> Vec<&'c [&'a Cell]> {
+    split(cells, MOST_CUTS_DEEP)
+}
+
+fn split<'c, 'a>(cells: &'c [&'a Cell], deeper: usize) -> Vec<&'c [&'a Cell]> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let cut = || floor::cut(cells).or_else(|| level::cut(cells));
+    match (deeper > 0).then(cut).flatten() {
+        None => vec![cells],
+        Some(cut) => {
+            let mut parts = split(&cells[..=cut.last_before], deeper - 1);
+            parts.extend(split(&cells[cut.first_after..], deeper - 1));
+            parts
+        }
+    }
+}
+
+/// The stretches as published; none for a path that stayed the same.
+pub fn regimes(stretches: &[&[&Cell]]) -> Vec<Regime> {
+    if stretches.len() < 2 {
+        return Vec::new();
+    }
+    let common = common(stretches);
+    let mut regimes: Vec<Regime> = Vec::new();
+    for stretch in stretches {
+        let mut regime = published(stretch, common);
+        regime.change = regimes.last().map(|before| change(before, &regime, common));
+        regimes.push(regime);
+    }
+    regimes
+}
+
+fn published(stretch: &[&Cell], common: Option<(&Setting, bool)>) -> Regime {
+    let of_common = |c: &&&Cell| common.is_some_and(|(s, f)| c.setting == *s && c.forward == f);
+    let level = median(stretch.iter().filter(of_common).map(|c| goodput(c)));
+    Regime {
+        first_cell: stretch.iter().map(|c| c.index).min().unwrap_or(0),
+        last_cell: stretch.iter().map(|c| c.index).max().unwrap_or(0),
+        from_us: stretch.first().map_or(0, |c| c.at_us),
+        to_us: stretch
+            .iter()
+            .map(|c| c.at_us.saturating_add(c.duration_us))
+            .max()
+            .unwrap_or(0),
+        sentinel_bps: level.map(|bps| bps.round() as u64),
+        idle_rtt_us: median_of(stretch.iter().filter_map(|c| c.idle_rtt_us)),
+        change: None,
+    }
+}
+
+/// The setting and direction that all stretches hold: of several, the one that moved most from one
+/// stretch to the next, since that one tells of the change.
+fn common<'a>(stretches: &[&[&'a Cell]]) -> Option<(&'a Setting, bool)> {
+    let holds = |stretch: &[&Cell], s: &Setting, f: bool| {
+        median(
+            stretch
+                .iter()
+                .filter(|c| c.setting == *s && c.forward == f)
+                .map(|c| goodput(c)),
+        )
+    };
+    let mut best: Option<(f64, &'a Setting, bool)> = None;
+    let mut candidates: Vec<&'a Cell> = stretches.first()?.to_vec();
+    let watched = candidates.iter().any(|c| c.sentinel);
+    candidates.retain(|c| c.sentinel || !watched);
+    for cell in candidates {
+        let levels: Option<Vec<f64>> = stretches
+            .iter()
+            .map(|s| holds(s, &cell.setting, cell.forward))
+            .collect();
+        let Some(levels) = levels else { continue };
+        let moved = levels
+            .windows(2)
+            .map(|w| (w[1] / w[0]).ln().abs())
+            .fold(0.0, f64::max);
+        if best.is_none_or(|(most, _, _)| moved > most) {
+            best = Some((moved, &cell.setting, cell.forward));
+        }
+    }
+    best.map(|(_, setting, forward)| (setting, forward))
+}
+
+fn change(before: &Regime, after: &Regime, common: Option<(&Setting, bool)>) -> String {
+    let mut parts = Vec::new();
+    if let (Some((what, forward)), Some(was), Some(is)) =
+        (common, before.sentinel_bps, after.sentinel_bps)
+    {
+        let way = super::words::direction(forward);
+        let ratio = is as f64 / was.max(1) as f64 - 1.0;
+        let sign = if ratio < 0.0 { "-" } else { "+" };
+        parts.push(format!(
+            "{} {way} went from {} to {} ({sign}{})",
+            setting(what),
+            rate(was),
+            rate(is),
+            percent(ratio.abs())
+        ));
+    }
+    if let (Some(was), Some(is)) = (before.idle_rtt_us, after.idle_rtt_us) {
+        let (was, is) = (Duration::from_micros(was), Duration::from_micros(is));
+        parts.push(if was.abs_diff(is) > floor::least_step(was) {
+            format!(
+                "the idle RTT went from {} to {}",
+                format_duration(was),
+                format_duration(is)
+            )
+        } else {
+            format!("the idle RTT stayed at {}", format_duration(is))
+        });
+    }
+    parts.join("; ")
+}

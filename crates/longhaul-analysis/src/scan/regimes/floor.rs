@@ -1,0 +1,63 @@
+//! Did the idle RTT step from one level to another?
+//!
+//! Each cell times an idle round trip before its load; another route shows there first. The cut is
+//! where the cells of the two sides are best told apart by their levels; a few that a queue held up
+//! may lie on the wrong side.
+//!
+//! Source: SLAC's route changes of 2003 (150 to 160 ms to Lyon). Units: microseconds. Error: one cell.
+//! Wrong when: the new route has the same length to 5 %, or foreign load fills queues for minutes.
+
+use super::Cut;
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::scan::Cell;
+use std::time::Duration;
+
+/// Cells on each side of a cut.
+const LEAST_CELLS: usize = 3;
+const LEAST_STEP: Duration = Duration::from_millis(2);
+const LEAST_STEP_RATIO: f64 = 0.05;
+/// Cells of a side that may lie nearer to the other side's level.
+const MOST_STRAYS_RATIO: f64 = 0.15;
+/// Places tried for a step; in longer scans not every one is.
+const MOST_PLACES: usize = 200;
+
+/// A smaller difference is no other route.
+pub fn least_step(level: Duration) -> Duration {
+    level.mul_f64(LEAST_STEP_RATIO).max(LEAST_STEP)
+}
+
+pub fn cut(cells: &[&Cell]) -> Option<Cut> {
+    let timed: Vec<(usize, f64)> = cells
+        .iter()
+        .enumerate()
+        .filter_map(|(place, cell)| Some((place, cell.idle_rtt_us? as f64)))
+        .collect();
+    let last = timed.len().checked_sub(LEAST_CELLS)?;
+    let places = (LEAST_CELLS..=last).step_by(timed.len().div_ceil(MOST_PLACES));
+    let clearest = places
+        .filter_map(|at| Some((at, clearness(&timed[..at], &timed[at..])?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    clearest.map(|(at, _)| Cut {
+        last_before: timed[at - 1].0,
+        first_after: timed[at].0,
+    })
+}
+
+/// Share of the cells on their own side, where the step is large enough and the strays are few.
+fn clearness(before: &[(usize, f64)], after: &[(usize, f64)]) -> Option<f64> {
+    let level = |side: &[(usize, f64)]| median(side.iter().map(|(_, rtt)| *rtt));
+    let (was, is) = (level(before)?, level(after)?);
+    let least = least_step(Duration::from_micros(was.min(is) as u64)).as_micros() as f64;
+    if (was - is).abs() <= least {
+        return None;
+    }
+    let middle = f64::midpoint(was, is);
+    let strays = |side: &[(usize, f64)], level: f64| {
+        let other = |rtt: f64| (rtt > middle) != (level > middle);
+        side.iter().filter(|(_, rtt)| other(*rtt)).count() as f64
+    };
+    let (stray_before, stray_after) = (strays(before, was), strays(after, is));
+    let few = |strays: f64, side: &[(usize, f64)]| strays <= MOST_STRAYS_RATIO * side.len() as f64;
+    (few(stray_before, before) && few(stray_after, after))
+        .then(|| 1.0 - (stray_before + stray_after) / (before.len() + after.len()) as f64)
+}

@@ -1,0 +1,112 @@
+//! Did the goodput of one and the same setting step from one level to another?
+//!
+//! Logarithms of the goodput of settings that were measured repeatedly (in a grid the sentinels, in
+//! a guided search its repeats) are fitted by one level for each setting and one step common to all;
+//! the step's t must be too large to be the largest of all places tried. Few repeats scatter by
+//! chance much less than they should, so their variance is drawn towards what probes usually have.
+//!
+//! Source: two-way least squares; Bonferroni; Smyth 2004 for the variance. Units: logarithms of
+//! ratios. Error: see `accuracy`.
+//! Wrong when: the scatter is far from normal, or one side holds a single wild probe.
+
+use super::Cut;
+use crate::scan::cells::goodput;
+use crate::stats::student::two_sided;
+use longhaul_model::report::v1::scan::{Cell, Setting};
+use std::collections::BTreeMap;
+
+/// Probability of a cut in a scan of a steady path, all places together.
+const FALSE_CUTS: f64 = 0.01;
+/// A smaller step changes no conclusion.
+const LEAST_STEP: f64 = 0.1;
+/// What one probe usually scatters, and how many repeats that knowledge is worth.
+const USUAL_NOISE: f64 = 0.07;
+const USUAL_FREEDOM: f64 = 6.0;
+/// Places tried for a step; in longer scans not every one is.
+const MOST_PLACES: usize = 200;
+
+struct Repeat {
+    place: usize,
+    group: usize,
+    logarithm: f64,
+}
+
+pub fn cut(cells: &[&Cell]) -> Option<Cut> {
+    let ways: [&dyn Fn(&Cell) -> bool; 3] = [&|_| true, &|c| c.forward, &|c| !c.forward];
+    let tried = ways.iter().filter_map(|way| clearest(&repeats(cells, way)));
+    let clearest = tried.min_by(|a, b| a.1.total_cmp(&b.1));
+    // Three ways of looking at it, each with a chance of its own.
+    clearest
+        .filter(|(_, chance)| *chance < FALSE_CUTS / 3.0)
+        .map(|(cut, _)| cut)
+}
+
+/// Sentinels and what has their setting; without sentinels all that was measured twice.
+fn repeats(cells: &[&Cell], chosen: &dyn Fn(&Cell) -> bool) -> Vec<Repeat> {
+    let watched = cells.iter().any(|c| c.sentinel);
+    let mut groups: BTreeMap<(&Setting, bool), Vec<usize>> = BTreeMap::new();
+    for (place, cell) in cells.iter().enumerate().filter(|(_, c)| chosen(c)) {
+        groups
+            .entry((&cell.setting, cell.forward))
+            .or_default()
+            .push(place);
+    }
+    let kept = groups.into_values().filter(|places| {
+        places.len() > 1 && (!watched || places.iter().any(|p| cells[*p].sentinel))
+    });
+    let mut repeats: Vec<Repeat> = Vec::new();
+    for (group, places) in kept.enumerate() {
+        repeats.extend(places.into_iter().map(|place| Repeat {
+            place,
+            group,
+            logarithm: goodput(cells[place]).max(1.0).ln(),
+        }));
+    }
+    repeats.sort_by_key(|r| r.place);
+    repeats
+}
+
+/// The best place for a step, and the probability that chance makes such a one anywhere.
+fn clearest(repeats: &[Repeat]) -> Option<(Cut, f64)> {
+    let groups = 1 + repeats.iter().map(|r| r.group).max()?;
+    let places = (1..repeats.len()).step_by(repeats.len().div_ceil(MOST_PLACES));
+    let tried = places.len() as f64;
+    places
+        .filter_map(|at| Some((at, chance(repeats, at, groups)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(at, chance)| {
+            let cut = Cut {
+                last_before: repeats[at - 1].place,
+                first_after: repeats[at].place,
+            };
+            (cut, (chance * tried).min(1.0))
+        })
+}
+
+/// Two-sided probability of a step as clear as the one at `at`; `None` where no setting lies on both
+/// sides, or the step is small.
+fn chance(repeats: &[Repeat], at: usize, groups: usize) -> Option<f64> {
+    let mut sums = vec![[0.0f64; 3]; groups];
+    for (i, r) in repeats.iter().enumerate() {
+        let sum = &mut sums[r.group];
+        sum[0] += 1.0;
+        sum[1] += f64::from(u8::from(i >= at));
+        sum[2] += r.logarithm;
+    }
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for (i, r) in repeats.iter().enumerate() {
+        let [count, after, total] = sums[r.group];
+        let x = f64::from(u8::from(i >= at)) - after / count;
+        let y = r.logarithm - total / count;
+        (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+    }
+    if xx <= 0.0 {
+        return None;
+    }
+    let step = xy / xx;
+    let freedom = (repeats.len() as f64 - groups as f64 - 1.0).max(0.0);
+    let own = (yy - step * xy).max(0.0);
+    let all_freedom = freedom + USUAL_FREEDOM;
+    let variance = (own + USUAL_FREEDOM * USUAL_NOISE.powi(2)) / all_freedom;
+    (step.abs() > LEAST_STEP).then(|| two_sided(step / (variance / xx).sqrt(), all_freedom))
+}

@@ -1,0 +1,36 @@
+//! A setting in words, for sentences.
+
+use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::units::{Bytes, Rate};
+
+/// `8 streams of 1 MiB`, `1 stream with auto window and bbr`.
+pub fn setting(setting: &Setting) -> String {
+    let streams = streams(setting.streams);
+    let window = setting.window_bytes.map_or_else(
+        || format!("{streams} with auto window"),
+        |bytes| format!("{streams} of {}", Bytes(bytes)),
+    );
+    let control = setting.congestion_control.as_ref();
+    let control = control.map_or(String::new(), |name| format!(" and {name}"));
+    let pacing = setting.pacing_bps.map_or(String::new(), |bps| {
+        format!(", each paced at {}", Rate::bits_per_second(bps))
+    });
+    format!("{window}{control}{pacing}")
+}
+
+pub fn streams(count: u32) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} stream{plural}")
+}
+
+pub fn rate(bps: u64) -> Rate {
+    Rate::bits_per_second(bps)
+}
+
+pub fn percent(ratio: f64) -> String {
+    format!("{:.0} %", ratio * 100.0)
+}
+
+pub fn direction(forward: bool) -> &'static str {
+    if forward { "forward" } else { "reverse" }
+}
