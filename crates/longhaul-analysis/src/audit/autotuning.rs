@@ -1,0 +1,217 @@
+//! Is TCP allowed what long paths need of it?
+//!
+//! Source: as each rule says. Units: bytes, bit/s.
+//! Error: a feature that is on here may be refused by the far end or taken out on the way.
+//! Wrong when: programs set these for themselves.
+
+use super::Rule;
+use super::case::Case;
+use super::judgement::{Judgement, advice, good, limits, sysctl};
+use super::readings::Read;
+use longhaul_model::units::{Bytes, Rate};
+
+const MODERATE: &str = "net.ipv4.tcp_moderate_rcvbuf";
+const SCALING: &str = "net.ipv4.tcp_window_scaling";
+const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
+const SACK: &str = "net.ipv4.tcp_sack";
+const DSACK: &str = "net.ipv4.tcp_dsack";
+const RECOVERY: &str = "net.ipv4.tcp_recovery";
+const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+const NO_METRICS: &str = "net.ipv4.tcp_no_metrics_save";
+/// The widest window without the option.
+const UNSCALED_WINDOW: u64 = 65_535;
+/// Below this in flight a lost segment is repaired soon whatever is set.
+const LONG_FAT: u64 = 1 << 20;
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "receive_moderation",
+        title: "receive buffers grow by themselves",
+        source: "Linux ip-sysctl, tcp_moderate_rcvbuf (2025)",
+        needs: &[MODERATE, "net.ipv4.tcp_rmem"],
+        by_path: true,
+        applies: true,
+        judge: receive_moderation,
+    },
+    Rule {
+        name: "window_scaling",
+        title: "windows beyond 64 KiB",
+        source: "RFC 7323 (2014)",
+        needs: &[SCALING],
+        by_path: true,
+        applies: true,
+        judge: window_scaling,
+    },
+    Rule {
+        name: "timestamps",
+        title: "round trips measured on every segment",
+        source: "RFC 7323 (2014); ESnet fasterdata (2010s)",
+        needs: &[TIMESTAMPS],
+        by_path: false,
+        applies: true,
+        judge: timestamps,
+    },
+    Rule {
+        name: "selective_acknowledgement",
+        title: "several losses repaired in one round trip",
+        source: "RFC 2018 (1996); ESnet fasterdata (2010s)",
+        needs: &[SACK],
+        by_path: true,
+        applies: true,
+        judge: selective_acknowledgement,
+    },
+    Rule {
+        name: "duplicate_acknowledgement",
+        title: "needless retransmissions told and undone",
+        source: "RFC 2883 (2000)",
+        needs: &[DSACK],
+        by_path: false,
+        applies: true,
+        judge: |case| switched_on(case, DSACK, "a window halved for nothing is not restored"),
+    },
+    Rule {
+        name: "loss_by_time",
+        title: "losses found by time",
+        source: "RFC 8985, RACK (2021)",
+        needs: &[RECOVERY],
+        by_path: false,
+        applies: true,
+        judge: loss_by_time,
+    },
+    Rule {
+        name: "idle_restart",
+        title: "no new slow start after a pause",
+        source: "Linux ip-sysctl, tcp_slow_start_after_idle (2025); RFC 2861 (2000)",
+        needs: &[AFTER_IDLE],
+        by_path: true,
+        applies: true,
+        judge: idle_restart,
+    },
+    Rule {
+        name: "saved_metrics",
+        title: "earlier connections do not narrow later ones",
+        source: "ESnet fasterdata-tuning (2025)",
+        needs: &[NO_METRICS],
+        by_path: false,
+        applies: true,
+        judge: saved_metrics,
+    },
+];
+
+fn switched_on(case: &Case, name: &str, otherwise: &str) -> Read<Judgement> {
+    Ok(match case.readings.number(name)? {
+        0 => advice(format!("{name} is off: {otherwise}")).remedy(sysctl(name, "1", "On")),
+        _ => good(format!("{name} is on")),
+    })
+}
+
+fn receive_moderation(case: &Case) -> Read<Judgement> {
+    if case.readings.number(MODERATE)? != 0 {
+        return Ok(good(format!("{MODERATE} is on")));
+    }
+    let [_, usual, _] = case.readings.triple("net.ipv4.tcp_rmem")?;
+    let carried = case.carried_bps(usual / 2);
+    let text = format!(
+        "{MODERATE} is off: a receive buffer stays at {}{}; {}",
+        Bytes(usual),
+        at_most(carried),
+        case.need()
+    );
+    let remedy = sysctl(MODERATE, "1", "Let receive buffers grow as the path needs");
+    Ok(if usual / 2 < case.in_flight_bytes() {
+        limits(text).bound(carried).remedy(remedy)
+    } else {
+        advice(text).remedy(remedy)
+    })
+}
+
+fn at_most(carried: Option<u64>) -> String {
+    carried.map_or_else(String::new, |bps| {
+        format!(", at most {} a stream", Rate::bits_per_second(bps))
+    })
+}
+
+fn window_scaling(case: &Case) -> Read<Judgement> {
+    let remedy = sysctl(
+        SCALING,
+        "1",
+        "Let windows be scaled; new connections have it",
+    );
+    if case.readings.number(SCALING)? != 0 {
+        return Ok(good(format!("{SCALING} is on")));
+    }
+    let carried = case.carried_bps(UNSCALED_WINDOW);
+    let text = format!(
+        "{SCALING} is off: no window exceeds 64 KiB{}; {}",
+        at_most(carried),
+        case.need()
+    );
+    Ok(if UNSCALED_WINDOW < case.in_flight_bytes() {
+        limits(text).bound(carried).remedy(remedy)
+    } else {
+        advice(text).remedy(remedy)
+    })
+}
+
+fn timestamps(case: &Case) -> Read<Judgement> {
+    Ok(match case.readings.number(TIMESTAMPS)? {
+        0 => advice(format!(
+            "{TIMESTAMPS} is off: round trips are measured once a window, and sequence numbers \
+             that wrap, every 3.4 s at 10 Gbit/s, are not told apart"
+        ))
+        .remedy(sysctl(TIMESTAMPS, "1", "On")),
+        _ => good(format!("{TIMESTAMPS} is on")),
+    })
+}
+
+fn selective_acknowledgement(case: &Case) -> Read<Judgement> {
+    if case.readings.number(SACK)? != 0 {
+        return Ok(good(format!("{SACK} is on")));
+    }
+    let text = format!(
+        "{SACK} is off: of several segments lost in a window one is repaired each {}",
+        case.rtt()
+    );
+    Ok(advice(text).remedy(sysctl(SACK, "1", "On")))
+}
+
+fn loss_by_time(case: &Case) -> Read<Judgement> {
+    let present = case.readings.number(RECOVERY)?;
+    if present & 1 == 1 {
+        return Ok(good(format!("{RECOVERY} is {present}: by time")));
+    }
+    let text =
+        format!("{RECOVERY} is {present}: a retransmission that is lost waits for a timeout");
+    let wanted = (present | 1).to_string();
+    Ok(advice(text).remedy(sysctl(RECOVERY, wanted, "Find losses by time")))
+}
+
+fn idle_restart(case: &Case) -> Read<Judgement> {
+    let present = case.readings.number(AFTER_IDLE)?;
+    if present == 0 {
+        return Ok(good(format!("{AFTER_IDLE} is off")));
+    }
+    let what = format!("{AFTER_IDLE} is on: after a pause a stream starts from ten segments again");
+    if case.in_flight_bytes() < LONG_FAT {
+        return Ok(good(format!("{what}, which costs little here")));
+    }
+    let text = format!("{what}, which costs many round trips of {}", case.rtt());
+    Ok(advice(text).remedy(sysctl(AFTER_IDLE, "0", "Keep the window over a pause")))
+}
+
+fn saved_metrics(case: &Case) -> Read<Judgement> {
+    if case.readings.number(NO_METRICS)? != 0 {
+        return Ok(good(format!(
+            "{NO_METRICS} is on: each connection starts afresh"
+        )));
+    }
+    let text = format!(
+        "{NO_METRICS} is off: a connection that met loss leaves its low threshold to the next \
+         ones to that host"
+    );
+    Ok(advice(text).remedy(sysctl(
+        NO_METRICS,
+        "1",
+        "Let each connection find out afresh",
+    )))
+}

@@ -1,0 +1,250 @@
+//! Are the buffers' limits large enough for what the path keeps in flight?
+//!
+//! A stream carries at most window / RTT. Autotuning lets a buffer grow to the third number of
+//! tcp_rmem and tcp_wmem; a program that asks for its own is clipped at rmem_max and wmem_max, and
+//! told nothing: the trap of Daresbury, 2001.
+//!
+//! Source: as each rule says. Units: bytes, bit/s.
+//! Error: the window's share of the receive buffer is that of tcp_adv_win_scale, a half; since
+//! Linux 6.6 the kernel measures it, and it may come to nearly all.
+//! Wrong when: a host with a large MTU receives small segments; they need six to eleven times the
+//! buffer (ESnet).
+
+use super::Rule;
+use super::case::{Case, MOST_BUFFER, MOST_WINDOW, VERY_FAST_BPS};
+use super::judgement::{Judgement, advice, by_hand, good, limits, sysctl};
+use super::readings::Read;
+use longhaul_model::report::v1::host::{Grade, Remedy};
+use longhaul_model::units::{Bytes, Rate};
+
+const RMEM: &str = "net.ipv4.tcp_rmem";
+const WMEM: &str = "net.ipv4.tcp_wmem";
+const RMEM_MAX: &str = "net.core.rmem_max";
+const WMEM_MAX: &str = "net.core.wmem_max";
+const OPTMEM: &str = "net.core.optmem_max";
+const ESNET: &str = "Linux ip-sysctl (2025); ESnet fasterdata-tuning (2025)";
+const SOCKET: &str =
+    "Linux socket(7) (2024); ESnet fasterdata-tuning (2025); SLAC, Daresbury (2001)";
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "receive_autotuning",
+        title: "most that a receive buffer may grow to",
+        source: ESNET,
+        needs: &[RMEM],
+        by_path: true,
+        applies: true,
+        judge: receive_autotuning,
+    },
+    Rule {
+        name: "send_autotuning",
+        title: "most that a send buffer may grow to",
+        source: ESNET,
+        needs: &[WMEM],
+        by_path: true,
+        applies: true,
+        judge: send_autotuning,
+    },
+    Rule {
+        name: "receive_buffer_max",
+        title: "most that a program may ask as receive buffer",
+        source: SOCKET,
+        needs: &[RMEM_MAX],
+        by_path: true,
+        applies: true,
+        judge: |case| asked_buffer(case, RMEM_MAX, "receive"),
+    },
+    Rule {
+        name: "send_buffer_max",
+        title: "most that a program may ask as send buffer",
+        source: SOCKET,
+        needs: &[WMEM_MAX],
+        by_path: true,
+        applies: true,
+        judge: |case| asked_buffer(case, WMEM_MAX, "send"),
+    },
+    Rule {
+        name: "tcp_memory",
+        title: "memory of all TCP streams together",
+        source: "Linux ip-sysctl, tcp_mem (2025)",
+        needs: &["net.ipv4.tcp_mem"],
+        by_path: true,
+        // More memory for TCP is less for everything else: a person decides.
+        applies: false,
+        judge: tcp_memory,
+    },
+    Rule {
+        name: "option_memory",
+        title: "memory for notes of zero-copy writes",
+        source: "ESnet fasterdata-tuning, 100 Gbit/s (2025)",
+        needs: &[OPTMEM],
+        by_path: true,
+        applies: true,
+        judge: option_memory,
+    },
+];
+
+/// The window that a receive buffer of this size gives, by tcp_adv_win_scale.
+fn window_of(case: &Case, buffer: u64) -> u64 {
+    let scale = case.readings.text("net.ipv4.tcp_adv_win_scale").ok();
+    let window = match scale.and_then(|text| text.parse::<i32>().ok()) {
+        Some(shift @ 1..=31) => buffer - (buffer >> shift),
+        Some(shift @ -31..=0) => buffer >> -shift,
+        _ => buffer / 2,
+    };
+    window.min(MOST_WINDOW)
+}
+
+fn receive_autotuning(case: &Case) -> Read<Judgement> {
+    let sizes = case.readings.triple(RMEM)?;
+    let window = window_of(case, sizes[2]);
+    let what = format!(
+        "a receive buffer grows to {}, a window of {}",
+        Bytes(sizes[2]),
+        Bytes(window)
+    );
+    Ok(autotuned(case, RMEM, sizes, (what, window)))
+}
+
+fn send_autotuning(case: &Case) -> Read<Judgement> {
+    let sizes = case.readings.triple(WMEM)?;
+    let what = format!("a send buffer grows to {}", Bytes(sizes[2]));
+    Ok(autotuned(
+        case,
+        WMEM,
+        sizes,
+        (what, sizes[2].min(MOST_WINDOW)),
+    ))
+}
+
+fn autotuned(case: &Case, name: &str, sizes: [u64; 3], (what, window): (String, u64)) -> Judgement {
+    let judged = by_window(case, &format!("{name}: {what}"), sizes[2], window);
+    raised(case, judged, sizes[2], |wanted| {
+        let value = format!("{} {} {wanted}", sizes[0], sizes[1]);
+        sysctl(name, value, purpose(case, wanted, false))
+    })
+}
+
+fn asked_buffer(case: &Case, name: &str, which: &str) -> Read<Judgement> {
+    let most = case.readings.number(name)?;
+    let what = format!(
+        "{name}: a program that asks for its own {which} buffer gets {} at most, and is not told",
+        Bytes(most)
+    );
+    let judged = by_window(case, &what, most, most.min(MOST_WINDOW));
+    Ok(raised(case, judged, most, |wanted| {
+        sysctl(name, wanted.to_string(), purpose(case, wanted, true))
+    }))
+}
+
+/// Judged by what is in flight.
+fn by_window(case: &Case, what: &str, buffer: u64, window: u64) -> Judgement {
+    let carried = case.carried_bps(window);
+    let allowed = carried.map_or_else(String::new, |bps| {
+        format!(
+            ", so one stream carries {} at {}",
+            Rate::bits_per_second(bps),
+            case.rtt()
+        )
+    });
+    let in_flight = case.in_flight_bytes();
+    let judged = if window < in_flight {
+        limits(format!("{what}{allowed}; {}", case.need()))
+    } else if buffer < in_flight.saturating_mul(2).min(MOST_BUFFER) {
+        advice(format!(
+            "{what}{allowed}; {}, and queues and what is not yet sent come on top",
+            case.need()
+        ))
+    } else {
+        good(format!("{what}; {}", case.need()))
+    };
+    judged.bound(carried)
+}
+
+/// With what would help: a greater most, never a smaller one, or else more streams.
+fn raised(
+    case: &Case,
+    judged: Judgement,
+    present: u64,
+    remedy: impl FnOnce(u64) -> Remedy,
+) -> Judgement {
+    let wanted = case.wanted_buffer();
+    if judged.grade == Grade::Good {
+        return judged;
+    }
+    if present < wanted {
+        return judged.remedy(remedy(wanted));
+    }
+    let streams = case.in_flight_bytes().div_ceil(MOST_WINDOW).max(2);
+    judged.remedy(by_hand(format!(
+        "No setting gives one stream more; {streams} streams share the path"
+    )))
+}
+
+fn purpose(case: &Case, wanted: u64, asked: bool) -> String {
+    let set = esnet(case, asked).map_or_else(String::new, |(class, bytes)| {
+        format!("; ESnet sets {} for {class}", Bytes(bytes))
+    });
+    let memory = case.readings.number("memory.total").ok();
+    let large = memory.filter(|total| wanted > total / 4).map(|total| {
+        format!(
+            "; this host has {}, so few streams may use that",
+            Bytes(total)
+        )
+    });
+    format!(
+        "{}: twice the bandwidth-delay product, up to a power of two{set}{}",
+        Bytes(wanted),
+        large.unwrap_or_default()
+    )
+}
+
+/// ESnet's sets by the speed of the interface: what programs may ask, what autotuning may reach.
+fn esnet(case: &Case, asked: bool) -> Option<(&'static str, u64)> {
+    const MIB: u64 = 1 << 20;
+    let speed = case.readings.number("interface.speed_bps").ok()?;
+    let (class, sizes) = match speed {
+        0..=39_999_999_999 => ("10 Gbit/s", [64 * MIB, 32 * MIB]),
+        40_000_000_000..=99_999_999_999 => ("40 Gbit/s", [512 * MIB, 256 * MIB]),
+        _ => ("100 Gbit/s", [MOST_BUFFER, 1024 * MIB]),
+    };
+    Some((class, sizes[usize::from(!asked)]))
+}
+
+/// One stream needs its buffer; above the pressure mark the kernel keeps buffers from growing.
+fn tcp_memory(case: &Case) -> Read<Judgement> {
+    let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
+        return Err(String::from("net.ipv4.tcp_mem was not turned into bytes"));
+    };
+    let in_flight = case.in_flight_bytes();
+    let what = format!(
+        "net.ipv4.tcp_mem: buffers of all streams stop growing at {} and end at {}",
+        Bytes(pressure),
+        Bytes(most)
+    );
+    if pressure < in_flight {
+        let text = format!("{what}; {}", case.need());
+        return Ok(limits(text)
+            .bound(case.carried_bps(pressure))
+            .remedy(by_hand("Raise the three numbers of net.ipv4.tcp_mem (in pages) if the host has memory to spare")));
+    }
+    if pressure < in_flight.saturating_mul(4) {
+        let text = format!(
+            "{what}, which two or three such streams reach; {}",
+            case.need()
+        );
+        return Ok(advice(text).remedy(by_hand("Let it be if one stream is all")));
+    }
+    Ok(good(what))
+}
+
+fn option_memory(case: &Case) -> Read<Judgement> {
+    const WANTED: u64 = 1 << 20;
+    let present = case.readings.number(OPTMEM)?;
+    let what = format!("{OPTMEM} is {}", Bytes(present));
+    if present >= WANTED || !case.at_least(VERY_FAST_BPS) {
+        return Ok(good(what));
+    }
+    let text = format!("{what}; zero-copy writes at this rate run out of it and copy");
+    Ok(advice(text).remedy(sysctl(OPTMEM, WANTED.to_string(), "1 MiB, as ESnet sets")))
+}

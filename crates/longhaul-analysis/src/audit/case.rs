@@ -1,0 +1,81 @@
+//! What does a path ask of a host, and what does a window carry on it?
+//!
+//! Source: bandwidth-delay product as in RFC 6349 (2011). Units: bytes, bit/s, µs.
+//! Error: none beyond that of rate and round trip. Wrong when: either is not that of the path.
+
+use super::readings::Readings;
+use crate::limit::bounds::window_bound_bps;
+use longhaul_model::report::v1::host::{Observation, Path};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// Where single packets begin to cost a processor core.
+pub const FAST_BPS: u64 = 10_000_000_000;
+/// Where one core no longer carries it by itself.
+pub const VERY_FAST_BPS: u64 = 40_000_000_000;
+/// The greatest buffer that a sysctl can state: it is an int.
+pub const MOST_BUFFER: u64 = (1 << 31) - 1;
+/// The widest window that the window-scale option can express (RFC 7323).
+pub const MOST_WINDOW: u64 = 1 << 30;
+
+/// One host, judged for one path.
+pub struct Case<'a> {
+    pub readings: Readings<'a>,
+    pub observation: &'a Observation,
+    pub path: &'a Path,
+}
+
+/// The bandwidth-delay product.
+pub fn in_flight_bytes(path: &Path) -> u64 {
+    Rate::bits_per_second(path.rate_bps).bytes_in(Duration::from_micros(path.rtt_us))
+}
+
+impl<'a> Case<'a> {
+    pub fn new(readings: Readings<'a>, observation: &'a Observation, path: &'a Path) -> Self {
+        Case {
+            readings,
+            observation,
+            path,
+        }
+    }
+
+    pub fn in_flight_bytes(&self) -> u64 {
+        in_flight_bytes(self.path)
+    }
+
+    /// Twice the bandwidth-delay product, up to a power of two, as far as a sysctl goes.
+    pub fn wanted_buffer(&self) -> u64 {
+        let twice = self.in_flight_bytes().saturating_mul(2);
+        let power = twice.checked_next_power_of_two().unwrap_or(u64::MAX);
+        power.min(MOST_BUFFER)
+    }
+
+    /// The most that one stream carries with so much in flight.
+    pub fn carried_bps(&self, window: u64) -> Option<u64> {
+        window_bound_bps(window, self.path.rtt_us)
+    }
+
+    /// Whether the path is at least this fast.
+    pub fn at_least(&self, rate_bps: u64) -> bool {
+        self.path.rate_bps >= rate_bps
+    }
+
+    /// `10 Gbit/s × 100 ms needs 119.2 MiB in flight`.
+    pub fn need(&self) -> String {
+        format!(
+            "{} × {} needs {} in flight",
+            Rate::bits_per_second(self.path.rate_bps),
+            self.rtt(),
+            Bytes(self.in_flight_bytes())
+        )
+    }
+
+    pub fn rtt(&self) -> String {
+        format_duration(Duration::from_micros(self.path.rtt_us))
+    }
+
+    /// The interface's name, for a command.
+    pub fn device(&self) -> &'a str {
+        self.readings.text("interface.name").unwrap_or("DEV")
+    }
+}

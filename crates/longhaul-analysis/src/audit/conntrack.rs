@@ -1,0 +1,62 @@
+//! Does a firewall look every packet up?
+//!
+//! Source: Linux networking/nf_conntrack-sysctl (2025). Units: connections.
+//! Error: the count is of one moment. Wrong when: the table fills in bursts.
+
+use super::Rule;
+use super::case::{Case, FAST_BPS};
+use super::judgement::{Judgement, advice, by_hand, good};
+use super::readings::Read;
+
+const TRACKING: &str = "conntrack";
+const TABLE: [&str; 2] = ["conntrack.count", "conntrack.max"];
+/// From here on a busy moment fills the table.
+const NEARLY_FULL_RATIO: f64 = 0.8;
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "connection_tracking",
+        title: "packets pass without being looked up",
+        source: "Linux networking/nf_conntrack-sysctl (2025)",
+        needs: &[TRACKING],
+        by_path: true,
+        applies: false,
+        judge: connection_tracking,
+    },
+    Rule {
+        name: "connection_table",
+        title: "room in the table of connections",
+        source: "Linux networking/nf_conntrack-sysctl (2025)",
+        needs: &TABLE,
+        by_path: false,
+        applies: false,
+        judge: connection_table,
+    },
+];
+
+fn connection_tracking(case: &Case) -> Read<Judgement> {
+    if !case.readings.switch(TRACKING)? {
+        return Ok(good("connections are not tracked"));
+    }
+    if !case.at_least(FAST_BPS) {
+        return Ok(good(
+            "connections are tracked; that costs little at this rate",
+        ));
+    }
+    let text = "connections are tracked: a look-up for each packet, and packets that seem out of \
+                window may be dropped";
+    Ok(advice(text).remedy(by_hand("Exempt the transfers: `notrack` rules of nftables")))
+}
+
+fn connection_table(case: &Case) -> Read<Judgement> {
+    let (count, most) = (
+        case.readings.number(TABLE[0])?,
+        case.readings.number(TABLE[1])?,
+    );
+    let text = format!("{count} of {most} connections");
+    if (count as f64) < NEARLY_FULL_RATIO * most as f64 {
+        return Ok(good(text));
+    }
+    let text = format!("{text}: when it is full, new connections are dropped");
+    Ok(advice(text).remedy(by_hand("Raise net.netfilter.nf_conntrack_max")))
+}

@@ -1,0 +1,90 @@
+//! How a rule answers.
+//!
+//! Source: none; a form. Units: bit/s. Error: none. Wrong when: never.
+
+use super::case::Case;
+use super::readings::Read;
+use longhaul_model::report::v1::host::{Grade, Remedy};
+
+/// A rule's own part: what the readings mean for one path.
+pub type Judge = fn(&Case) -> Read<Judgement>;
+
+pub struct Judgement {
+    pub grade: Grade,
+    pub text: String,
+    pub bound_bps: Option<u64>,
+    pub remedies: Vec<Remedy>,
+}
+
+fn judgement(grade: Grade, text: impl Into<String>) -> Judgement {
+    Judgement {
+        grade,
+        text: text.into(),
+        bound_bps: None,
+        remedies: Vec::new(),
+    }
+}
+
+pub fn good(text: impl Into<String>) -> Judgement {
+    judgement(Grade::Good, text)
+}
+
+pub fn advice(text: impl Into<String>) -> Judgement {
+    judgement(Grade::Advice, text)
+}
+
+pub fn limits(text: impl Into<String>) -> Judgement {
+    judgement(Grade::Limits, text)
+}
+
+pub fn unknown(why: String) -> Judgement {
+    judgement(Grade::Unknown, why)
+}
+
+impl Judgement {
+    pub fn bound(mut self, bound_bps: Option<u64>) -> Self {
+        self.bound_bps = bound_bps;
+        self
+    }
+
+    pub fn remedy(mut self, remedy: Remedy) -> Self {
+        self.remedies.push(remedy);
+        self
+    }
+}
+
+/// A sysctl to be written.
+pub fn sysctl(name: &str, value: impl Into<String>, text: impl Into<String>) -> Remedy {
+    let value = value.into();
+    let quoted = if value.contains(' ') {
+        format!("\"{value}\"")
+    } else {
+        value.clone()
+    };
+    Remedy {
+        name: Some(name.to_owned()),
+        value: Some(value),
+        command: Some(format!("sysctl -w {name}={quoted}")),
+        text: text.into(),
+    }
+}
+
+/// A command for people.
+pub fn command(command: impl Into<String>, text: impl Into<String>) -> Remedy {
+    Remedy {
+        name: None,
+        value: None,
+        command: Some(command.into()),
+        text: text.into(),
+    }
+}
+
+/// What no command does.
+pub fn by_hand(text: impl Into<String>) -> Remedy {
+    Remedy {
+        name: None,
+        value: None,
+        command: None,
+        text: text.into(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Do the cores that move the packets run fast, and share the work?
+//!
+//! Source: as each rule says. Units: cores, queues, a share from 0 to 1.
+//! Error: counts of interrupts are since boot; what happens during a run, the run itself measures.
+//! Wrong when: another program (irqbalance, tuned) changes these as load comes.
+
+use super::Rule;
+use super::case::{Case, FAST_BPS, VERY_FAST_BPS};
+use super::judgement::{Judgement, advice, by_hand, command, good};
+use super::readings::Read;
+use longhaul_model::report::v1::host::Remedy;
+
+const GOVERNOR: &str = "cpu.governor";
+const IRQS: &str = "interface.irq.count";
+const IRQ_CORES: &str = "interface.irq.cores";
+const BUSIEST: &str = "interface.irq.busiest_ratio";
+const ONLINE: &str = "cpu.online";
+const QUEUES: [&str; 2] = [
+    "interface.channels.combined",
+    "interface.channels.combined_max",
+];
+const SMT: &str = "cpu.smt";
+const NODE: &str = "interface.numa_node";
+const IOMMU: &str = "iommu";
+/// One core with this share of the interrupts does the others' work as well.
+const CROWDED_RATIO: f64 = 0.8;
+/// More queues than this help no single host.
+const QUEUES_ENOUGH: u64 = 16;
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "governor",
+        title: "cores keep their frequency",
+        source: "ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)",
+        needs: &[GOVERNOR],
+        by_path: true,
+        applies: true,
+        judge: governor,
+    },
+    Rule {
+        name: "receive_queues",
+        title: "queues of the interface",
+        source: "Linux networking/scaling (2025)",
+        needs: &QUEUES,
+        by_path: true,
+        // The link goes down for it.
+        applies: false,
+        judge: receive_queues,
+    },
+    Rule {
+        name: "interrupt_spread",
+        title: "cores that serve the interface",
+        source: "Linux networking/scaling (2025)",
+        needs: &[IRQS, IRQ_CORES, ONLINE],
+        by_path: true,
+        applies: false,
+        judge: interrupt_spread,
+    },
+    Rule {
+        name: "sibling_threads",
+        title: "two threads on one core",
+        source: "Linux networking/scaling (2025): no benefit for interrupts",
+        needs: &[SMT],
+        by_path: true,
+        applies: false,
+        judge: sibling_threads,
+    },
+    Rule {
+        name: "memory_node",
+        title: "the interface's side of the machine",
+        source: "Linux networking/scaling (2025)",
+        needs: &[NODE],
+        by_path: true,
+        applies: false,
+        judge: memory_node,
+    },
+    Rule {
+        name: "iommu",
+        title: "addresses translated for the interface",
+        source: "Linux kernel-parameters, iommu.strict (2025)",
+        needs: &[IOMMU],
+        by_path: true,
+        applies: false,
+        judge: iommu,
+    },
+];
+
+fn governor(case: &Case) -> Read<Judgement> {
+    let present = case.readings.text(GOVERNOR)?;
+    if present == "performance" || !case.at_least(FAST_BPS) {
+        return Ok(good(present));
+    }
+    let text = format!("{present}: a core that sleeps or slows between bursts starts late");
+    let offered = case.readings.text("cpu.governors").unwrap_or_default();
+    let fast = offered.split_whitespace().any(|word| word == "performance");
+    let remedy = if fast {
+        Remedy {
+            name: Some(GOVERNOR.to_owned()),
+            value: Some(String::from("performance")),
+            command: Some(String::from("cpupower frequency-set -g performance")),
+            text: String::from("Full frequency at all times; costs power"),
+        }
+    } else {
+        by_hand("The kernel offers no `performance` here; look in the firmware's settings")
+    };
+    Ok(advice(text).remedy(remedy))
+}
+
+fn receive_queues(case: &Case) -> Read<Judgement> {
+    let (present, most) = (
+        case.readings.number(QUEUES[0])?,
+        case.readings.number(QUEUES[1])?,
+    );
+    let cores = case.readings.number(ONLINE).unwrap_or(QUEUES_ENOUGH);
+    let wanted = most.min(cores).min(QUEUES_ENOUGH);
+    let what = format!("{present} of {most} queues");
+    if present >= wanted || !case.at_least(FAST_BPS) {
+        return Ok(good(what));
+    }
+    let text = format!("{what}, with {cores} cores: streams share a core that need not");
+    let remedy = command(
+        format!("ethtool -L {} combined {wanted}", case.device()),
+        "The link goes down for a moment",
+    );
+    Ok(advice(text).remedy(remedy))
+}
+
+fn interrupt_spread(case: &Case) -> Read<Judgement> {
+    let irqs = case.readings.number(IRQS)?;
+    let cores = case.readings.number(IRQ_CORES)?;
+    let online = case.readings.number(ONLINE)?;
+    let what = format!("{irqs} interrupts may go to {cores} of {online} cores");
+    if irqs < 2 || online < 2 || !case.at_least(FAST_BPS) {
+        return Ok(good(what));
+    }
+    let busiest = match case.readings.text(BUSIEST) {
+        Ok(_) => Some(case.readings.decimal(BUSIEST)?),
+        Err(_) => None,
+    };
+    let crowded = busiest.is_some_and(|share| share > CROWDED_RATIO);
+    if cores > 1 && !crowded {
+        return Ok(good(what));
+    }
+    let served = busiest.map_or_else(String::new, |share| {
+        format!(
+            "; one core has served {:.0} % of them",
+            share.min(1.0) * 100.0
+        )
+    });
+    let remedy = by_hand("Spread them: /proc/irq/*/smp_affinity_list, or the vendor's script");
+    Ok(advice(format!("{what}{served}")).remedy(remedy))
+}
+
+fn sibling_threads(case: &Case) -> Read<Judgement> {
+    let smt = case.readings.text(SMT)?;
+    if smt != "on" || !case.at_least(VERY_FAST_BPS) {
+        return Ok(good(smt));
+    }
+    let text = "on: two stream threads, or a thread and an interrupt, may share one core";
+    let remedy = by_hand("Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`");
+    Ok(advice(text).remedy(remedy))
+}
+
+fn memory_node(case: &Case) -> Read<Judgement> {
+    let node = case.readings.text(NODE)?;
+    // The kernel says -1 where there are no sides.
+    if matches!(node, "0" | "-1") || !case.at_least(FAST_BPS) {
+        return Ok(good(format!("{} is at node {node}", case.device())));
+    }
+    case.readings.number(NODE)?;
+    let text = format!(
+        "{} is at node {node}: programs elsewhere move every byte across the machine",
+        case.device()
+    );
+    let remedy = command(
+        format!("cat /sys/devices/system/node/node{node}/cpulist"),
+        "Run on those cores: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
+    );
+    Ok(advice(text).remedy(remedy))
+}
+
+fn iommu(case: &Case) -> Read<Judgement> {
+    let kinds = case.readings.text(IOMMU)?;
+    let strict = kinds
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .any(|kind| kind == "DMA");
+    if !strict || !case.at_least(FAST_BPS) {
+        return Ok(good(kinds));
+    }
+    let text = format!("{kinds}: every buffer is mapped and unmapped one by one");
+    let remedy = by_hand("Boot with iommu=pt, or iommu.strict=0; both protect less");
+    Ok(advice(text).remedy(remedy))
+}

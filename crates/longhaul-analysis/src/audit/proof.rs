@@ -1,0 +1,181 @@
+//! Did the changes help, by runs before and after that take turns?
+//!
+//! The logarithms of the goodputs are compared: difference of the means, with Student's interval
+//! from the pooled scatter (as for two samples of one variance). A direction is helped when the
+//! lower end of the interval is a gain of 3 %, or when what limited it was a buffer or a window and
+//! no longer is, at no loss of goodput.
+//!
+//! Source: Welch's predecessor, Student's two-sample test (1908); order A B B A against drift.
+//! Units: bit/s, ratios. Error: with two runs of each kind the interval is 4.3 standard errors wide.
+//! Wrong when: the path itself changes between the runs by more than they scatter.
+
+use crate::stats::interval::student_t_975;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::host::{Effect, Proof, Trial};
+use longhaul_model::units::Rate;
+
+/// A gain of less is nothing that anybody would notice.
+const LEAST_GAIN_RATIO: f64 = 1.03;
+/// Runs of each kind below which their scatter is unknown.
+const LEAST_RUNS: usize = 2;
+
+/// In which direction a setting of this host shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bearing {
+    /// When this host sends.
+    Forward,
+    /// When this host receives.
+    Reverse,
+    Both,
+}
+
+impl Bearing {
+    /// Whether runs in this direction say something about the setting.
+    pub fn covers(self, forward: bool) -> bool {
+        match self {
+            Bearing::Forward => forward,
+            Bearing::Reverse => !forward,
+            Bearing::Both => true,
+        }
+    }
+}
+
+/// Where a change of this setting can be seen.
+pub fn bearing(name: &str) -> Bearing {
+    match name {
+        "net.core.rmem_max"
+        | "net.ipv4.tcp_rmem"
+        | "net.ipv4.tcp_moderate_rcvbuf"
+        | "net.core.netdev_max_backlog"
+        | "net.core.netdev_budget"
+        | "interface.ring.rx" => Bearing::Reverse,
+        "net.core.wmem_max"
+        | "net.core.optmem_max"
+        | "net.core.default_qdisc"
+        | "net.ipv4.tcp_wmem"
+        | "net.ipv4.tcp_congestion_control"
+        | "net.ipv4.tcp_slow_start_after_idle"
+        | "net.ipv4.tcp_no_metrics_save"
+        | "net.ipv4.tcp_mtu_probing"
+        | "net.ipv4.tcp_recovery"
+        | "interface.txqueuelen"
+        | "interface.ring.tx" => Bearing::Forward,
+        _ => Bearing::Both,
+    }
+}
+
+/// Whether what was measured speaks for the changes.
+pub fn helped(effect: &Effect) -> bool {
+    let gain = ratio(effect);
+    let beyond_noise = effect
+        .gain_interval_ratio
+        .is_some_and(|[low, _]| low >= LEAST_GAIN_RATIO);
+    let by_host = |limiter| matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer);
+    let freed = by_host(effect.limited_by_before) && !by_host(effect.limited_by_after);
+    beyond_noise || (freed && gain >= 1.0)
+}
+
+fn ratio(effect: &Effect) -> f64 {
+    effect.after_bps as f64 / (effect.before_bps.max(1)) as f64
+}
+
+/// What the trials show; `None` where there are none.
+pub fn prove(trials: &[Trial]) -> Option<Proof> {
+    if trials.is_empty() {
+        return None;
+    }
+    let directions: Vec<Effect> = [true, false]
+        .into_iter()
+        .filter_map(|forward| effect(trials, forward))
+        .collect();
+    let kept = directions.iter().any(helped);
+    let mut said: Vec<String> = directions.iter().map(in_words).collect();
+    if directions.is_empty() {
+        said.push(String::from("no direction was measured before and after"));
+    }
+    let failed = trials.iter().filter(|trial| trial.error.is_some()).count();
+    if failed > 0 {
+        said.push(format!("{failed} of {} runs failed", trials.len()));
+    }
+    Some(Proof {
+        directions,
+        kept,
+        text: said.join("; "),
+    })
+}
+
+fn effect(trials: &[Trial], forward: bool) -> Option<Effect> {
+    let of = |changed: bool| -> Vec<&Trial> {
+        let matching = |t: &&Trial| t.forward == forward && t.changed == changed;
+        let measured = |t: &&Trial| t.goodput_bps.is_some_and(|bps| bps > 0);
+        trials.iter().filter(matching).filter(measured).collect()
+    };
+    let (before, after) = (of(false), of(true));
+    let (low, high) = (logarithms(&before), logarithms(&after));
+    let (mean_before, mean_after) = (mean(&low)?, mean(&high)?);
+    Some(Effect {
+        forward,
+        before_bps: mean_before.exp().round() as u64,
+        after_bps: mean_after.exp().round() as u64,
+        gain_interval_ratio: interval(&low, &high),
+        limited_by_before: limiter(&before),
+        limited_by_after: limiter(&after),
+    })
+}
+
+fn logarithms(trials: &[&Trial]) -> Vec<f64> {
+    let rates = trials.iter().filter_map(|trial| trial.goodput_bps);
+    rates.map(|bps| (bps as f64).ln()).collect()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// 95 % interval of after / before.
+fn interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
+    if before.len() < LEAST_RUNS || after.len() < LEAST_RUNS {
+        return None;
+    }
+    let (low, high) = (mean(before)?, mean(after)?);
+    let spread = |values: &[f64], mean: f64| values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+    let freedom = (before.len() + after.len() - 2) as f64;
+    let variance = (spread(before, low) + spread(after, high)) / freedom;
+    let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
+    let half = student_t_975(freedom) * error;
+    let bounds = [(high - low - half).exp(), (high - low + half).exp()];
+    bounds.iter().all(|b| b.is_finite()).then_some(bounds)
+}
+
+/// The one named most often; at a tie the first that was seen.
+fn limiter(trials: &[&Trial]) -> Limiter {
+    let named: Vec<Limiter> = trials.iter().filter_map(|t| t.limited_by).collect();
+    let count = |limiter: Limiter| named.iter().filter(|l| **l == limiter).count();
+    let most = named.iter().map(|l| count(*l)).max().unwrap_or(0);
+    let first = named.iter().find(|l| count(**l) == most);
+    first.copied().unwrap_or(Limiter::Unknown)
+}
+
+fn in_words(effect: &Effect) -> String {
+    let who = if effect.forward {
+        "sending"
+    } else {
+        "receiving"
+    };
+    let interval = effect
+        .gain_interval_ratio
+        .map_or_else(String::new, |[low, high]| {
+            format!(" ({low:.2} to {high:.2})")
+        });
+    format!(
+        "{who} went from {} to {}, × {:.2}{interval}: {}",
+        Rate::bits_per_second(effect.before_bps),
+        Rate::bits_per_second(effect.after_bps),
+        ratio(effect),
+        if helped(effect) {
+            "the changes helped"
+        } else {
+            "the changes did not help"
+        }
+    )
+}

@@ -1,0 +1,36 @@
+//! Which path is a host judged for when nobody names one?
+//!
+//! Source: ours; 100 ms is the round trip of ESnet's usual sets (fasterdata, 10 Gbit/s to 100 ms).
+//! Units: bit/s, µs. Error: it is nobody's path, and a caveat says so.
+//! Wrong when: the interface states a speed that it does not have, as virtual ones do.
+
+use super::readings::Readings;
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::host::Path;
+use longhaul_model::units::Rate;
+
+const RTT_US: u64 = 100_000;
+const RATE_BPS: u64 = 10_000_000_000;
+
+/// The interface's own speed, or 10 Gbit/s, over 100 ms.
+pub fn path(readings: Readings) -> Path {
+    let speed = readings.number("interface.speed_bps").ok();
+    let rate_bps = speed.filter(|bps| *bps > 0).unwrap_or(RATE_BPS);
+    Path {
+        name: format!("reference, {} × 100 ms", Rate::bits_per_second(rate_bps)),
+        rtt_us: RTT_US,
+        rate_bps,
+        origin: String::from("reference"),
+    }
+}
+
+pub fn caveat(path: &Path) -> Caveat {
+    Caveat::new(
+        "reference_path",
+        format!(
+            "no path is known, so the host is judged for {} × 100 ms; name yours with --rtt and \
+             --rate, or measure it",
+            Rate::bits_per_second(path.rate_bps)
+        ),
+    )
+}
