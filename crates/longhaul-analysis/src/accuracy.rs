@@ -7,7 +7,11 @@
 
 mod policed;
 pub(crate) mod rng;
+mod scans;
 mod series;
+mod tuning;
+
+pub use tuning::{Tuning, tuning, tuning_rivals};
 
 use crate::limit::scene::Scene;
 use crate::limit::shaper;
@@ -68,6 +72,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
         &mut Rng::new(seed ^ 7),
         LossCase::random,
     ));
+    rows.extend(scans::rows(seed ^ 8));
     rows
 }
 
@@ -178,6 +183,7 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_promise() {
         for row in shared().iter().filter(|r| r.coverage_ratio.is_some()) {
+            eprintln!("{row:?}");
             let coverage = row.coverage_ratio.unwrap();
             assert!((0.90..=0.995).contains(&coverage), "{row:?}");
             assert!(row.median_error_ratio < 0.02, "{row:?}");
@@ -216,6 +222,28 @@ mod tests {
             false_ones.answered * 100 <= false_ones.cases * 2,
             "{false_ones:?}"
         );
+    }
+
+    #[test]
+    fn scans_recommend_what_does_nearly_as_well_as_the_best() {
+        let row = find("scan, regret of the recommended");
+        assert_eq!(row.answered, row.cases, "{row:?}");
+        assert!(
+            row.median_error_ratio < 0.05 && row.p90_error_ratio < 0.12,
+            "{row:?}"
+        );
+    }
+
+    #[test]
+    fn scans_are_cut_where_the_path_changed_and_only_there() {
+        let false_cuts = find("scan, steady path cut (5-10 % noise)");
+        assert!(
+            false_cuts.answered * 100 <= false_cuts.cases * 5,
+            "{false_cuts:?}"
+        );
+        let found = find("scan, step of 30 % (5-10 % noise)");
+        assert!(found.answered * 100 >= found.cases * 80, "{found:?}");
+        assert!(found.median_error_ratio < 0.1, "{found:?}");
     }
 
     #[test]

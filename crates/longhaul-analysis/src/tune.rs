@@ -8,10 +8,13 @@
 //! [`polish`] (when nothing higher is in sight), [`tally`], [`windows`], [`allowed`].
 
 pub mod allowed;
+pub mod curve;
 pub mod moves;
 pub mod polish;
 pub mod search;
 pub mod tally;
+#[cfg(test)]
+mod tests;
 pub mod trial;
 pub mod windows;
 

@@ -5,7 +5,7 @@
 //! gives nothing, more streams are tried once before the search settles.
 //! Wrong when: two limits hold at once, and only both together would give way.
 
-use super::allowed::{Allowed, MOST_STREAMS};
+use super::allowed::{Allowed, MOST_STREAMS, MOST_WINDOW};
 use super::tally::{Tally, gain};
 use super::windows::{Windows, in_flight_bytes};
 use super::{Trial, words};
@@ -94,7 +94,7 @@ fn wider_window(view: &View, from: &Tally) -> Option<Move> {
         (MARGIN * f).clamp(LEAST_FACTOR, MOST_FACTOR)
     });
     let wanted = (present as f64 * factor) as u64;
-    let wanted = wanted.max(LEAST_WINDOW).next_power_of_two();
+    let wanted = wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two();
     let explicit = view
         .allowed
         .explicit_window(wanted, view.windows.explicit_bytes);
@@ -224,11 +224,24 @@ fn reach(view: &View, from: &Tally) -> Option<(f64, u32)> {
         Limiter::CpuSender | Limiter::CpuReceiver => {
             let latest = from.latest();
             let weaker = latest.sender.cores.into_iter().chain(latest.receiver.cores);
-            (2.0, weaker.min().unwrap_or(MOST_STREAMS).max(present))
+            let weaker = weaker.min().unwrap_or(MOST_STREAMS);
+            // Said once of as many streams as there are cores, it may be wrong.
+            let doubled = if said_before(view, from) {
+                present
+            } else {
+                2 * present
+            };
+            (2.0, weaker.max(doubled))
         }
         Limiter::PathCapacity => (sharing(view, from)?, MOST_SHARING),
         _ => (MOST_LOSS_FACTOR, MOST_SHARING),
     })
+}
+
+/// Another probe names the same limiter, too.
+fn said_before(view: &View, from: &Tally) -> bool {
+    let limiter = from.limiter();
+    view.trials.iter().filter(|t| t.limiter == limiter).count() > 1
 }
 
 /// On a full path: four, then as far as the last step still paid; `None` when it only filled queues.
@@ -252,7 +265,7 @@ fn sharing(view: &View, from: &Tally) -> Option<f64> {
     let each = (1.0 + more).max(1.0).powf(1.0 / steps.max(1.0));
     Some(match each {
         _ if !full_before => 4.0,
-        much if much >= 1.3 => 8.0,
+        much if much >= 1.3 => 12.0,
         some if some >= 1.1 => 4.0,
         _ => 2.0,
     })

@@ -59,7 +59,8 @@ fn doubted(view: &View, choice: &Tally) -> Option<Move> {
     } else {
         choice
     };
-    (again.trials.len() < MOST_SAMPLES).then(|| Move {
+    let times = view.trials.iter().filter(|t| t.setting == *again.setting);
+    (times.count() < MOST_SAMPLES).then(|| Move {
         setting: again.setting.clone(),
         why: format!(
             "{} and {} are too close to tell ({} and {}); measure again",

@@ -4,7 +4,7 @@
 //! 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
 //! Wrong when: the path changes between two probes; then the difference is the path's.
 
-use super::Trial;
+use super::{Trial, curve};
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
@@ -24,6 +24,8 @@ pub struct Tally<'t> {
     pub setting: &'t Setting,
     /// Those that gave a result, in the order of time; never empty.
     pub trials: Vec<&'t Trial>,
+    /// Best estimate: by the curve through its like where there is one, else the median.
+    pub expected_bps: f64,
 }
 
 impl Tally<'_> {
@@ -77,8 +79,17 @@ pub fn tallies(trials: &[Trial]) -> Vec<Tally<'_>> {
             None => all.push(Tally {
                 setting: &trial.setting,
                 trials: vec![trial],
+                expected_bps: 0.0,
             }),
         }
+    }
+    let expected = all.iter().map(|t| {
+        let curve = curve::smoothed_bps(&all, t);
+        curve.unwrap_or_else(|| t.goodput_bps())
+    });
+    let expected: Vec<f64> = expected.collect();
+    for (tally, bps) in all.iter_mut().zip(expected) {
+        tally.expected_bps = bps;
     }
     all
 }
@@ -96,19 +107,19 @@ pub fn size(setting: &Setting) -> impl Ord + use<> {
 pub fn best<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
     tallies
         .iter()
-        .max_by(|a, b| a.goodput_bps().total_cmp(&b.goodput_bps()))
+        .max_by(|a, b| a.expected_bps.total_cmp(&b.expected_bps))
 }
 
 /// The smallest setting that is as good as the best.
 pub fn chosen<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
-    let enough = best(tallies)?.goodput_bps() * AS_GOOD_RATIO;
-    let good = tallies.iter().filter(|t| t.goodput_bps() >= enough);
+    let enough = best(tallies)?.expected_bps * AS_GOOD_RATIO;
+    let good = tallies.iter().filter(|t| t.expected_bps >= enough);
     good.min_by_key(|t| size(t.setting))
 }
 
 /// How much more `other` gives than `this`, and the standard error of that; both as ratios.
 pub fn gain(this: &Tally, other: &Tally) -> (f64, f64) {
-    let ratio = other.goodput_bps() / this.goodput_bps().max(1.0);
+    let ratio = other.expected_bps / this.expected_bps.max(1.0);
     let error = this.error_ratio().hypot(other.error_ratio()) * ratio;
     (ratio - 1.0, error)
 }

@@ -1,0 +1,73 @@
+//! How does goodput rise with the streams on a full path? One curve through all probes of it.
+//!
+//! `n` streams get `S · n / (n + k)`: beside `k` other flows by their number, and alone with `k` = ⅓
+//! by Altman's utilisation `1 - 1/(1 + 3n)`. Its inverse is a line in `1/n`, fitted by least squares,
+//! each probe weighted by its sureness. A probe so borrows from its neighbours, and the noise of one
+//! decides nothing.
+//!
+//! Source: Altman, Barman, Tuffin, Vojnovic 2006. Units: bit/s. Error: that of the fit; where a probe
+//! lies more than three standard errors off, there is no curve.
+//! Wrong when: the streams are held by something else than the path; such probes are left out.
+
+use super::tally::Tally;
+use longhaul_model::report::v1::analysis::Limiter;
+
+/// A probe farther off, in standard errors, refutes the curve.
+const MOST_ERRORS: f64 = 3.0;
+
+/// `1 / goodput = inverse + slope / streams`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    inverse: f64,
+    slope: f64,
+}
+
+impl Line {
+    fn at(&self, streams: u32) -> f64 {
+        1.0 / (self.inverse + self.slope / f64::from(streams.max(1)))
+    }
+}
+
+/// What the tally's setting gives by the curve through all that differ from it in streams alone;
+/// `None` where the path did not hold them.
+pub fn smoothed_bps(tallies: &[Tally], of: &Tally) -> Option<f64> {
+    let full = |t: &&Tally| t.limiter() == Limiter::PathCapacity && differs_in_streams(t, of);
+    let points: Vec<&Tally> = tallies.iter().filter(full).collect();
+    if points.len() < 3 || of.limiter() != Limiter::PathCapacity {
+        return None;
+    }
+    let line = fit(&points)?;
+    let holds = points.iter().all(|t| {
+        let off = line.at(t.setting.streams) / t.goodput_bps() - 1.0;
+        off.abs() <= MOST_ERRORS * t.error_ratio()
+    });
+    holds.then(|| line.at(of.setting.streams))
+}
+
+fn differs_in_streams(this: &Tally, other: &Tally) -> bool {
+    let (a, b) = (this.setting, other.setting);
+    (a.window_bytes, &a.congestion_control, a.pacing_bps)
+        == (b.window_bytes, &b.congestion_control, b.pacing_bps)
+}
+
+fn fit(points: &[&Tally]) -> Option<Line> {
+    // Weight, 1/n and 1/goodput of each.
+    let rows = points.iter().map(|t| {
+        let bps = t.goodput_bps().max(1.0);
+        let weight = (bps / t.error_ratio()).powi(2);
+        (weight, 1.0 / f64::from(t.setting.streams), 1.0 / bps)
+    });
+    let rows: Vec<(f64, f64, f64)> = rows.collect();
+    let sum = |of: &dyn Fn(&(f64, f64, f64)) -> f64| rows.iter().map(of).sum::<f64>();
+    let weights = sum(&|r| r.0);
+    let (x, y) = (sum(&|r| r.0 * r.1) / weights, sum(&|r| r.0 * r.2) / weights);
+    let spread = sum(&|r| r.0 * (r.1 - x).powi(2));
+    let together = sum(&|r| r.0 * (r.1 - x) * (r.2 - y));
+    if !(spread > 0.0) {
+        return None;
+    }
+    // More streams never get less of a path, but for the noise.
+    let slope = (together / spread).max(0.0);
+    let inverse = y - slope * x;
+    (inverse > 0.0).then_some(Line { inverse, slope })
+}
