@@ -30,6 +30,8 @@ pub const VERSION: u8 = 4;
 pub const HOST: u8 = 5;
 /// The archive (only of commands that are about the archive).
 pub const ARCHIVE: u8 = 6;
+/// The user ended it (128 and the number of SIGINT, as shells have it).
+pub const INTERRUPTED: u8 = 130;
 /// A defect of longhaul.
 pub const BUG: u8 = 70;
 

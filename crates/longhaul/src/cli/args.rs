@@ -14,7 +14,7 @@ pub use predict::PredictArgs;
 pub use report::{ReportArgs, ReportCommand};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
-pub use tune::TuneArgs;
+pub use tune::{ScanFilesArgs, TuneArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

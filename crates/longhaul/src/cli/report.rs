@@ -1,9 +1,10 @@
 //! `longhaul report`: what was measured before.
 
-use super::args::{ArchiveArgs, ReportCommand};
-use super::output;
-use crate::fail::{ARCHIVE, Fail};
+use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
+use super::{output, tune};
+use crate::fail::{ARCHIVE, Fail, USAGE};
 use crate::render;
+use longhaul_model::report::v1::AnyReport;
 use longhaul_store::{Archive, Entry};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -15,7 +16,12 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
             json,
             archive,
         } => list(limit, json, &archive),
-        ReportCommand::Show { id, json, archive } => show(&id, json, &archive),
+        ReportCommand::Show {
+            id,
+            json,
+            files,
+            archive,
+        } => show(&id, json, &files, &archive),
     }
 }
 
@@ -36,14 +42,30 @@ fn list(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail>
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
+fn show(
+    id: &str,
+    as_json: bool,
+    files: &ScanFilesArgs,
+    args: &ArchiveArgs,
+) -> Result<ExitCode, Fail> {
     let path = output::archive_path(args)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
         Fail::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
             "`longhaul test HOST` makes one; `--archive FILE` names another",
         ))
     })?;
-    output::report(&archive.find(id)?, render::any, as_json)?;
+    let report = archive.find(id)?;
+    output::report(&report, render::any, as_json)?;
+    match &report {
+        AnyReport::Scan(scan) => tune::files::write(files, scan)?,
+        _ if tune::files::any(files) => {
+            return Err(Fail::new(
+                USAGE,
+                "only a scan can be written as CSV or drawn, and this run is none",
+            ));
+        }
+        _ => {}
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use super::{ends, streams, verdict};
 use longhaul_model::report::v1::analysis::Analysis;
 use longhaul_model::report::v1::observation::{Buffer, Observation, Stream};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
-use longhaul_model::report::v1::{Finding, Party, Throughput};
+use longhaul_model::report::v1::{Caveat, Finding, Party, Run, Throughput};
 use longhaul_model::units::Bytes;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const SAME_CAVEATS_MAX: usize = 2;
 /// The report, from who measured what to the caveats.
 pub fn report(report: &Throughput) -> String {
     let mut page = Page::default();
-    title(&mut page, report);
+    title(&mut page, &report.run);
     page.labelled("asked", &asked(&report.plan));
     let findings = verdict::findings_of(&report.findings, false);
     direction(
@@ -32,7 +32,7 @@ pub fn report(report: &Throughput) -> String {
         let findings = verdict::findings_of(&report.findings, true);
         direction(&mut page, report, (observation, analysis), &findings);
     }
-    caveats(&mut page, report);
+    caveats(&mut page, &report.caveats);
     page.blank();
     page.line(&paint(
         FAINT,
@@ -41,13 +41,10 @@ pub fn report(report: &Throughput) -> String {
     page.finish()
 }
 
-fn title(page: &mut Page, report: &Throughput) {
-    let who = format!(
-        "{} -> {}",
-        party(&report.run.initiator),
-        party(&report.run.responder)
-    );
-    let when = report.run.started_at.replace('T', " ").replace('Z', " UTC");
+/// Who measured to whom, and when.
+pub fn title(page: &mut Page, run: &Run) {
+    let who = format!("{} -> {}", party(&run.initiator), party(&run.responder));
+    let when = run.started_at.replace('T', " ").replace('Z', " UTC");
     let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
     let who = paint(STRONG, &who);
     if gap >= 2 {
@@ -182,12 +179,13 @@ fn buffer_text(planned_bytes: Option<u64>, all: &[Buffer]) -> Option<String> {
     })
 }
 
-fn caveats(page: &mut Page, report: &Throughput) {
-    if !report.caveats.is_empty() {
+/// The caveats; many of one kind are cut short.
+pub fn caveats(page: &mut Page, caveats: &[Caveat]) {
+    if !caveats.is_empty() {
         page.blank();
     }
     let mut told: BTreeMap<&str, usize> = BTreeMap::new();
-    for caveat in &report.caveats {
+    for caveat in caveats {
         let count = told.entry(&caveat.code).or_default();
         *count += 1;
         if *count <= SAME_CAVEATS_MAX {

@@ -125,7 +125,7 @@ pub fn findings_of(findings: &[Finding], reverse: bool) -> Vec<&Finding> {
 }
 
 /// One finding: what, why it is believed, what to do.
-fn explain(page: &mut Page, finding: &Finding) {
+pub fn explain(page: &mut Page, finding: &Finding) {
     let summary = finding.summary.trim_start_matches(OTHER_DIRECTION);
     page.hanging("  ", &format!("{}: {summary}", finding.cause));
     for support in &finding.supports {

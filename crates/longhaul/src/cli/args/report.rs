@@ -1,6 +1,6 @@
 //! Options of `longhaul report`.
 
-use super::ArchiveArgs;
+use super::{ArchiveArgs, ScanFilesArgs};
 use crate::cli::parse;
 use clap::{Args, Subcommand};
 
@@ -31,6 +31,8 @@ pub enum ReportCommand {
         /// As JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
+        #[command(flatten)]
+        files: Box<ScanFilesArgs>,
         #[command(flatten)]
         archive: ArchiveArgs,
     },

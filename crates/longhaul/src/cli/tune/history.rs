@@ -1,0 +1,154 @@
+//! What the archive knows of this path: a scan that was cut off, and the result of an earlier one.
+
+use crate::cli::args::TuneArgs;
+use crate::cli::{filing, output};
+use crate::fail::Fail;
+use jiff::{SignedDuration, Timestamp};
+use longhaul_model::report::v1::scan::{Plan, Setting};
+use longhaul_model::report::v1::{Caveat, Scan, Throughput};
+use longhaul_store::{Archive, Begun};
+use std::time::Duration;
+
+/// A scan that was cut off longer ago is begun anew: the path may be another by now.
+const TAKEN_UP_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+/// A result that is older is not remembered.
+const REMEMBERED_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Earlier scans that are looked through.
+const SCANS_MOST: u32 = 50;
+/// Idle RTTs that differ by more, and by more than this share, are of different paths: a name such
+/// as `far` may stand for another host than last time.
+const SAME_RTT_WITHIN: Duration = Duration::from_millis(3);
+const SAME_RTT_SHARE: f64 = 0.2;
+
+/// Where this scan stands at its begin.
+pub struct History {
+    pub begun: Begun,
+    pub began: Timestamp,
+    /// Probes that are done, by their place.
+    pub parts: Vec<Throughput>,
+}
+
+/// Takes up the scan that the same command left unfinished, or notes a new one. An archive that
+/// fails costs that, and is told as a caveat.
+pub fn begin(args: &TuneArgs, plan: &Plan, idle_rtt: Duration) -> (History, Vec<Caveat>) {
+    let now = Timestamp::now();
+    let fresh = History {
+        begun: Begun {
+            id: filing::run_id(now),
+            started_at: filing::rfc3339(now),
+        },
+        began: now,
+        parts: Vec::new(),
+    };
+    if args.no_save {
+        return (fresh, Vec::new());
+    }
+    match resume_or_note(args, plan, idle_rtt, &fresh.begun) {
+        Ok(Some(history)) => (history, Vec::new()),
+        Ok(None) => (fresh, Vec::new()),
+        Err(fail) => {
+            let text = format!("neither probes nor result are kept: {}", fail.message);
+            (fresh, vec![Caveat::new("not_archived", text)])
+        }
+    }
+}
+
+fn resume_or_note(
+    args: &TuneArgs,
+    plan: &Plan,
+    idle_rtt: Duration,
+    fresh: &Begun,
+) -> Result<Option<History>, Fail> {
+    let mut archive = Archive::open(&output::archive_path(&args.archive)?)?;
+    let target = format!("{} port {}", args.host, args.port);
+    let since = filing::rfc3339(Timestamp::now() - TAKEN_UP_WITHIN);
+    let unfinished = match args.fresh {
+        true => None,
+        false => archive.unfinished(&target, plan, &since)?,
+    };
+    if let Some(begun) = unfinished {
+        let parts = archive.parts(&begun.id)?;
+        let began = begun.started_at.parse::<Timestamp>();
+        let here = parts.iter().all(|part| of_this_path(part, idle_rtt));
+        if let (Ok(began), false, true) = (began, parts.is_empty(), here) {
+            return Ok(Some(History {
+                begun,
+                began,
+                parts,
+            }));
+        }
+    }
+    archive.begin(fresh, &target, plan)?;
+    Ok(None)
+}
+
+fn of_this_path(part: &Throughput, idle_rtt: Duration) -> bool {
+    let then = part.observation.idle_rtt_us.map(Duration::from_micros);
+    then.is_none_or(|then| same_rtt(then, idle_rtt))
+}
+
+fn same_rtt(one: Duration, other: Duration) -> bool {
+    let apart = one.abs_diff(other);
+    apart <= SAME_RTT_WITHIN || apart <= one.max(other).mul_f64(SAME_RTT_SHARE)
+}
+
+/// What the latest scan of this path recommends in this direction, where that may be tried.
+pub fn remembered(
+    args: &TuneArgs,
+    plan: &Plan,
+    forward: bool,
+    idle_rtt: Duration,
+) -> Option<Setting> {
+    if args.forget || plan.present.is_some() {
+        return None;
+    }
+    let path = output::archive_path(&args.archive).ok()?;
+    // No archive, or one that fails, remembers nothing.
+    let scans = Archive::open_existing(&path)
+        .ok()??
+        .scans(&args.host, SCANS_MOST)
+        .ok()?;
+    let since = filing::rfc3339(Timestamp::now() - REMEMBERED_FOR);
+    let fits = |scan: &&Scan| scan.run.started_at >= since && scan_of_this_path(scan, idle_rtt);
+    let recommended = |scan: &Scan| {
+        let mut directions = scan.analysis.directions.iter();
+        let direction = directions.find(|d| d.forward == forward)?;
+        Some(direction.recommended.as_ref()?.setting.clone())
+    };
+    let setting = scans.iter().filter(fits).find_map(recommended)?;
+    may_be_tried(plan, &setting).then_some(setting)
+}
+
+fn scan_of_this_path(scan: &Scan, idle_rtt: Duration) -> bool {
+    let cells = scan.observation.cells.iter();
+    let least = cells.filter_map(|cell| cell.idle_rtt_us).min();
+    least.is_none_or(|us| same_rtt(Duration::from_micros(us), idle_rtt))
+}
+
+fn may_be_tried(plan: &Plan, setting: &Setting) -> bool {
+    fn within<T: PartialEq>(list: &[T], value: &T) -> bool {
+        list.is_empty() || list.contains(value)
+    }
+    within(&plan.windows_bytes, &setting.window_bytes)
+        && within(&plan.streams, &setting.streams)
+        && within(&plan.congestion_controls, &setting.congestion_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_may_stand_for_two_paths() {
+        let ms = Duration::from_millis;
+        for (one, other, same) in [
+            (29, 160, false),
+            (160, 172, true),
+            (0, 2, true),
+            (29, 29, true),
+            (172, 436, false),
+        ] {
+            assert_eq!(same_rtt(ms(one), ms(other)), same, "{one} {other}");
+        }
+    }
+}

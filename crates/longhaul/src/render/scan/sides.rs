@@ -1,0 +1,95 @@
+//! Both directions beside each other, and the stretches in which the path was one and the same.
+
+use super::words;
+use crate::render::figures::{ABSENT, duration, or_absent, rate};
+use crate::render::page::Page;
+use crate::render::style::{FAINT, STRONG, paint};
+use longhaul_model::report::v1::scan::{Asymmetry, Bin, Regime};
+
+/// Settings that are shown one by one.
+const ROWS_MOST: usize = 24;
+/// Columns of the longest bar of the histogram.
+const BAR: u32 = 40;
+
+/// The asymmetry of each setting, its histogram and its cause.
+pub fn asymmetry(page: &mut Page, asymmetry: &Asymmetry) {
+    page.heading("ASYMMETRY: (forward - reverse) / (forward + reverse)");
+    page.labelled("median", &format!("{:+.3}", asymmetry.median_ratio));
+    if let Some(cause) = &asymmetry.cause {
+        page.labelled("cause", cause);
+    }
+    page.line(&paint(
+        STRONG,
+        format!(
+            "{:<22}{:>15}{:>16}{:>8}  limited by",
+            "streams x window", "forward", "reverse", ""
+        ),
+    ));
+    for cell in asymmetry.cells.iter().take(ROWS_MOST) {
+        let limits = match (cell.forward_limited_by, cell.reverse_limited_by) {
+            (one, other) if one == other => words::limit(one).to_owned(),
+            (one, other) => format!("{}/{}", words::limit(one), words::limit(other)),
+        };
+        let row = format!(
+            "{:<22}{:>15}{:>16}{:>+8.3}  ",
+            words::short(&cell.setting),
+            rate(cell.forward_bps),
+            rate(cell.reverse_bps),
+            cell.asymmetry_ratio
+        );
+        page.hanging(&row, &limits);
+    }
+    if asymmetry.cells.len() > ROWS_MOST {
+        let more = asymmetry.cells.len() - ROWS_MOST;
+        page.line(&paint(
+            FAINT,
+            format!("{more} more settings; --json has every one"),
+        ));
+    }
+    histogram(page, &asymmetry.histogram);
+}
+
+fn histogram(page: &mut Page, bins: &[Bin]) {
+    let most = bins.iter().map(|bin| bin.cells).max().unwrap_or(0);
+    if most == 0 {
+        return;
+    }
+    page.blank();
+    page.line(&paint(STRONG, format!("{:<18}{:>6}", "asymmetry", "cells")));
+    // Empty bins outside of all the others say nothing.
+    let taken = |bin: &Bin| bin.cells > 0;
+    let first = bins.iter().position(taken).unwrap_or(0);
+    let last = bins.iter().rposition(taken).unwrap_or(0);
+    for bin in &bins[first..=last] {
+        let range = format!("{:+.1} to {:+.1}", bin.from_ratio, bin.to_ratio);
+        let bar =
+            "#".repeat((u64::from(bin.cells) * u64::from(BAR)).div_ceil(u64::from(most)) as usize);
+        page.line(&format!("{range:<18}{:>6}  {bar}", bin.cells));
+    }
+}
+
+/// The stretches between changes of the path, where it changed at all.
+pub fn regimes(page: &mut Page, regimes: &[Regime]) {
+    if regimes.len() < 2 {
+        return;
+    }
+    page.blank();
+    page.heading("THE PATH CHANGED during the scan; nothing is averaged over a change");
+    for (number, regime) in regimes.iter().enumerate() {
+        page.line(&format!(
+            "{:>3}  probes {} to {}, {} to {}: sentinel {}, idle RTT {}",
+            number + 1,
+            regime.first_cell + 1,
+            regime.last_cell + 1,
+            words::span(regime.from_us),
+            words::span(regime.to_us),
+            or_absent(regime.sentinel_bps, rate),
+            regime
+                .idle_rtt_us
+                .map_or_else(|| ABSENT.to_owned(), duration),
+        ));
+        if let Some(change) = &regime.change {
+            page.hanging("     ", change);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Settings, spans and limits in the words of the scan's pages.
+
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::units::{Bytes, Rate};
+
+/// `auto`, `64 KiB`.
+pub fn window(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "auto".to_owned(), |bytes| Bytes(bytes).to_string())
+}
+
+/// For a table: `8 x 1 MiB bbr`, streams times window.
+pub fn short(setting: &Setting) -> String {
+    let mut text = format!("{} x {}", setting.streams, window(setting.window_bytes));
+    if let Some(control) = &setting.congestion_control {
+        text += &format!(" {control}");
+    }
+    if let Some(bps) = setting.pacing_bps {
+        text += &format!(" at {}", Rate::bits_per_second(bps));
+    }
+    text
+}
+
+/// For a sentence: `8 streams, window 1 MiB, bbr`.
+pub fn long(setting: &Setting) -> String {
+    let mut parts = vec![super::super::figures::count_of(
+        u64::from(setting.streams),
+        "stream",
+    )];
+    parts.push(match setting.window_bytes {
+        Some(bytes) => format!("window {}", Bytes(bytes)),
+        None => "window left to the kernel".to_owned(),
+    });
+    parts.extend(setting.congestion_control.clone());
+    if let Some(bps) = setting.pacing_bps {
+        parts.push(format!("each paced at {}", Rate::bits_per_second(bps)));
+    }
+    parts.join(", ")
+}
+
+/// A size as options take it, exactly: `64M`, `1500`.
+fn option_size(bytes: u64) -> String {
+    for (letter, shift) in [("G", 30), ("M", 20), ("K", 10)] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{letter}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// The run that uses this setting, to paste.
+pub fn command(host: &str, setting: &Setting, forward: bool) -> String {
+    let mut text = format!("longhaul test {host}");
+    if !forward {
+        text += " -R";
+    }
+    if setting.streams != 1 {
+        text += &format!(" -P {}", setting.streams);
+    }
+    if let Some(bytes) = setting.window_bytes {
+        text += &format!(" -w {}", option_size(bytes));
+    }
+    if let Some(control) = &setting.congestion_control {
+        text += &format!(" -C {control}");
+    }
+    if let Some(bps) = setting.pacing_bps {
+        text += &format!(" --pacing {bps}");
+    }
+    text
+}
+
+/// A span as people say it: `9.8 s`, `5 min`, `2 h 10 min`.
+pub fn span(us: u64) -> String {
+    let seconds = us.saturating_add(500_000) / 1_000_000;
+    let two = |great: u64, name: &str, small: u64, small_name: &str| match small {
+        0 => format!("{great} {name}"),
+        small => format!("{great} {name} {small} {small_name}"),
+    };
+    match seconds {
+        0..10 => format!("{:.1} s", us as f64 / 1e6),
+        10..120 => format!("{seconds} s"),
+        120..3600 => two(seconds / 60, "min", seconds % 60, "s"),
+        _ => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+    }
+}
+
+/// The limit in two words at most, for a column.
+pub const fn limit(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::ReceiveWindow => "receive window",
+        Limiter::SendBuffer => "send buffer",
+        Limiter::Application => "application",
+        Limiter::CpuSender => "sender's CPU",
+        Limiter::CpuReceiver => "receiver's CPU",
+        Limiter::Loss => "loss",
+        Limiter::PathCapacity => "path capacity",
+        Limiter::Shaper => "shaper",
+        Limiter::Policer => "policer",
+        Limiter::Pacing => "pacing",
+        Limiter::Ramp => "its ramp",
+        Limiter::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_becomes_a_command_that_asks_for_exactly_it() {
+        let setting = Setting {
+            window_bytes: Some(512 << 10),
+            streams: 30,
+            congestion_control: Some("bbr".to_owned()),
+            pacing_bps: Some(95_000_000),
+        };
+        assert_eq!(
+            command("far", &setting, false),
+            "longhaul test far -R -P 30 -w 512K -C bbr --pacing 95000000"
+        );
+        assert_eq!(
+            command("far", &Setting::default(), true),
+            "longhaul test far"
+        );
+        for (bytes, text) in [
+            (1 << 30, "1G"),
+            (3 << 20, "3M"),
+            (65_537, "65537"),
+            (0, "0"),
+        ] {
+            assert_eq!(option_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        for (seconds, text) in [
+            (0.25, "0.2 s"),
+            (9.4, "9.4 s"),
+            (75.0, "75 s"),
+            (300.0, "5 min"),
+            (3599.9, "1 h"),
+            (7800.0, "2 h 10 min"),
+        ] {
+            assert_eq!(span((seconds * 1e6) as u64), text, "{seconds}");
+        }
+    }
+}
