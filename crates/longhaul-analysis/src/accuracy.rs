@@ -183,7 +183,6 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_promise() {
         for row in shared().iter().filter(|r| r.coverage_ratio.is_some()) {
-            eprintln!("{row:?}");
             let coverage = row.coverage_ratio.unwrap();
             assert!((0.90..=0.995).contains(&coverage), "{row:?}");
             assert!(row.median_error_ratio < 0.02, "{row:?}");
@@ -215,7 +214,7 @@ mod tests {
     #[test]
     fn policers_are_told_from_random_loss() {
         let found = find("policer rate");
-        assert!(found.answered * 100 >= found.cases * 80, "{found:?}");
+        assert!(found.answered * 100 >= found.cases * 90, "{found:?}");
         assert!(found.median_error_ratio < 0.15, "{found:?}");
         let false_ones = find("policer, random loss instead");
         assert!(
@@ -238,11 +237,11 @@ mod tests {
     fn scans_are_cut_where_the_path_changed_and_only_there() {
         let false_cuts = find("scan, steady path cut (5-10 % noise)");
         assert!(
-            false_cuts.answered * 100 <= false_cuts.cases * 5,
+            false_cuts.answered * 100 <= false_cuts.cases * 2,
             "{false_cuts:?}"
         );
         let found = find("scan, step of 30 % (5-10 % noise)");
-        assert!(found.answered * 100 >= found.cases * 80, "{found:?}");
+        assert!(found.answered * 100 >= found.cases * 90, "{found:?}");
         assert!(found.median_error_ratio < 0.1, "{found:?}");
     }
 

@@ -5,7 +5,7 @@
 //! where the clearer one lies, and each part is looked at again.
 //!
 //! Source: as named in the two files. Units: bit/s, microseconds. Error: on steady noise of 5 to 10 %
-//! fewer than 5 of 100 scans are cut, a step of 30 % is found in more than 80 (`accuracy`).
+//! fewer than 2 of 100 scans are cut, a step of 30 % is found in more than 90 (`accuracy`).
 //! Wrong when: the path changes to and fro between two sentinels; or the sentinel is bound by its
 //! window and so does not feel the path's capacity.
 
