@@ -15,10 +15,11 @@ mod path;
 mod rivals;
 
 use super::rng::Rng;
+use crate::scan::conclude;
 use crate::stats::quantile::{quantile, sorted};
-use crate::tune::{Search, Spent, Start, Step};
+use crate::tune::{Search, Spent, Start, Step, Trial};
 use longhaul_model::report::v1::plan;
-use longhaul_model::report::v1::scan::{self, Budget, Plan, Setting};
+use longhaul_model::report::v1::scan::{self, Budget, Cell, Observation, Plan, Setting};
 use path::Path;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ const STREAMS: [u32; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48];
 /// What the search may use.
 const MOST_PROBES: u32 = 10;
 const FEW_PROBES: u32 = 8;
+const PROBE_US: u64 = 10_000_000;
 
 /// How one strategy did on all paths.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +98,42 @@ fn guided(path: &Path, noise: &mut Rng) -> (Setting, u32) {
         search.record(path.probe(noise, &probe.setting));
         probes += 1;
     }
-    (search.choice().cloned().unwrap_or_default(), probes)
+    (recommended(search.trials()).unwrap_or_default(), probes)
+}
+
+/// What the user is told in the end.
+fn recommended(trials: &[Trial]) -> Option<Setting> {
+    let cells = trials.iter().zip(0u32..).map(|(trial, index)| Cell {
+        index,
+        setting: trial.setting.clone(),
+        forward: true,
+        sentinel: false,
+        why: None,
+        run_id: None,
+        at_us: u64::from(index) * PROBE_US,
+        duration_us: PROBE_US,
+        error: None,
+        receiver_bytes: Some(trial.receiver_bytes),
+        goodput_bps: trial.goodput_bps,
+        goodput_interval_bps: trial.interval_bps,
+        limited_by: Some(trial.limiter),
+        confidence_ratio: Some(trial.confidence_ratio),
+        next_limit: trial.next_limit.clone(),
+        idle_rtt_us: trial.idle_rtt.map(|t| t.as_micros() as u64),
+        loaded_rtt_us: trial.loaded_rtt.map(|t| t.as_micros() as u64),
+        data_segments_sent: None,
+        retransmitted_segments: None,
+        mss_bytes: trial.mss_bytes,
+        granted_send_bytes: trial.granted_send_bytes,
+        granted_receive_bytes: trial.granted_receive_bytes,
+        congestion_control: trial.congestion_control.clone(),
+    });
+    let observation = Observation {
+        cells: cells.collect(),
+    };
+    let conclusion = conclude(&free_plan(), &observation, &[], "settled");
+    let direction = conclusion.analysis.directions.into_iter().next()?;
+    Some(direction.recommended?.setting)
 }
 
 /// Nothing is forbidden; only the number of probes is limited.

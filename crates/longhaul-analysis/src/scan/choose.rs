@@ -10,7 +10,9 @@
 
 use super::cells::{Group, groups};
 use super::noise::{Noise, interval_bps, noise};
-use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Plan, Setting};
+use crate::tune::curve::{Measured, expected_bps};
+use crate::tune::tally::{LEAST_ERROR_RATIO, QUANTILE, USUAL_ERROR_RATIO};
+use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Plan, Search, Setting};
 use std::cmp::Ordering;
 
 /// A setting this near to the best is as good.
@@ -23,8 +25,10 @@ pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
     let best = groups
         .iter()
         .reduce(|a, b| if better(b, a) { b } else { a });
-    let adequate = |g: &&Group| best.is_some_and(|b| g.median_bps() >= NEAR_RATIO * b.median_bps());
-    let recommended = groups.iter().filter(adequate).min_by(|a, b| smaller(a, b));
+    let rates = rates_bps(plan, &groups, scatter);
+    let enough = NEAR_RATIO * rates.iter().copied().fold(0.0, f64::max);
+    let adequate = groups.iter().zip(&rates).filter(|(_, bps)| **bps >= enough);
+    let recommended = adequate.map(|(g, _)| g).min_by(|a, b| smaller(a, b));
     let of = |setting: &Setting| groups.iter().find(|g| g.setting == setting);
     Conclusion {
         forward,
@@ -34,6 +38,26 @@ pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
         present: plan.present.as_ref().and_then(of).map(|g| told(g, scatter)),
         ..Conclusion::default()
     }
+}
+
+/// What each group is judged by: its median; of the few probes of a guided search, the curve through
+/// those that filled the path, so that the luck of one probe decides nothing.
+fn rates_bps(plan: &Plan, groups: &[Group], scatter: Option<Noise>) -> Vec<f64> {
+    if plan.search == Search::Grid {
+        return groups.iter().map(Group::median_bps).collect();
+    }
+    let measured = groups.iter().map(|g| {
+        let half = interval_bps(g, scatter).map(|[low, high]| high.saturating_sub(low) as f64 / 2.0);
+        Measured {
+            setting: g.setting,
+            goodput_bps: g.median_bps(),
+            error_ratio: half.map_or(USUAL_ERROR_RATIO, |h| {
+                (h / QUANTILE / g.median_bps()).max(LEAST_ERROR_RATIO)
+            }),
+            limiter: g.limiter(),
+        }
+    });
+    expected_bps(&measured.collect::<Vec<_>>())
 }
 
 fn told(group: &Group, scatter: Option<Noise>) -> Choice {

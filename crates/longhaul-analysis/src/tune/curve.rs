@@ -9,11 +9,23 @@
 //! lies more than three standard errors off, there is no curve.
 //! Wrong when: the streams are held by something else than the path; such probes are left out.
 
-use super::tally::Tally;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::scan::Setting;
 
 /// A probe farther off, in standard errors, refutes the curve.
 const MOST_ERRORS: f64 = 3.0;
+/// Through two points goes every curve.
+const LEAST_POINTS: usize = 3;
+
+/// What one setting gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured<'s> {
+    pub setting: &'s Setting,
+    pub goodput_bps: f64,
+    /// Standard error, as a ratio.
+    pub error_ratio: f64,
+    pub limiter: Limiter,
+}
 
 /// `1 / goodput = inverse + slope / streams`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,33 +40,40 @@ impl Line {
     }
 }
 
-/// What the tally's setting gives by the curve through all that differ from it in streams alone;
-/// `None` where the path did not hold them.
-pub fn smoothed_bps(tallies: &[Tally], of: &Tally) -> Option<f64> {
-    let full = |t: &&Tally| t.limiter() == Limiter::PathCapacity && differs_in_streams(t, of);
-    let points: Vec<&Tally> = tallies.iter().filter(full).collect();
-    if points.len() < 3 || of.limiter() != Limiter::PathCapacity {
+/// For each setting, what it gives by the curve through all that differ from it in streams alone; as
+/// measured where the path did not hold it, or where there is no curve.
+pub fn expected_bps(all: &[Measured]) -> Vec<f64> {
+    all.iter()
+        .map(|of| smoothed_bps(all, of).unwrap_or(of.goodput_bps))
+        .collect()
+}
+
+fn smoothed_bps(all: &[Measured], of: &Measured) -> Option<f64> {
+    let full = |m: &&Measured| {
+        m.limiter == Limiter::PathCapacity && differs_in_streams(m.setting, of.setting)
+    };
+    let points: Vec<&Measured> = all.iter().filter(full).collect();
+    if points.len() < LEAST_POINTS || of.limiter != Limiter::PathCapacity {
         return None;
     }
     let line = fit(&points)?;
-    let holds = points.iter().all(|t| {
-        let off = line.at(t.setting.streams) / t.goodput_bps() - 1.0;
-        off.abs() <= MOST_ERRORS * t.error_ratio()
+    let holds = points.iter().all(|m| {
+        let off = line.at(m.setting.streams) / m.goodput_bps - 1.0;
+        off.abs() <= MOST_ERRORS * m.error_ratio
     });
     holds.then(|| line.at(of.setting.streams))
 }
 
-fn differs_in_streams(this: &Tally, other: &Tally) -> bool {
-    let (a, b) = (this.setting, other.setting);
+fn differs_in_streams(a: &Setting, b: &Setting) -> bool {
     (a.window_bytes, &a.congestion_control, a.pacing_bps)
         == (b.window_bytes, &b.congestion_control, b.pacing_bps)
 }
 
-fn fit(points: &[&Tally]) -> Option<Line> {
+fn fit(points: &[&Measured]) -> Option<Line> {
     // Weight, 1/n and 1/goodput of each.
     let rows = points.iter().map(|t| {
-        let bps = t.goodput_bps().max(1.0);
-        let weight = (bps / t.error_ratio()).powi(2);
+        let bps = t.goodput_bps.max(1.0);
+        let weight = (bps / t.error_ratio).powi(2);
         (weight, 1.0 / f64::from(t.setting.streams), 1.0 / bps)
     });
     let rows: Vec<(f64, f64, f64)> = rows.collect();

@@ -4,7 +4,8 @@
 //! 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
 //! Wrong when: the path changes between two probes; then the difference is the path's.
 
-use super::{Trial, curve};
+use super::Trial;
+use super::curve::{Measured, expected_bps};
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
@@ -12,11 +13,11 @@ use longhaul_model::report::v1::scan::Setting;
 /// A setting is as good as the best when it reaches this share of it.
 pub const AS_GOOD_RATIO: f64 = 0.97;
 /// Normal quantile of a 95 % interval.
-const QUANTILE: f64 = 1.96;
+pub const QUANTILE: f64 = 1.96;
 /// No probe is taken to be surer than this: the path is never the same twice.
-const LEAST_ERROR_RATIO: f64 = 0.01;
+pub const LEAST_ERROR_RATIO: f64 = 0.01;
 /// Of a probe without an interval.
-const USUAL_ERROR_RATIO: f64 = 0.05;
+pub const USUAL_ERROR_RATIO: f64 = 0.05;
 
 /// All probes of one setting.
 #[derive(Debug, Clone)]
@@ -28,7 +29,16 @@ pub struct Tally<'t> {
     pub expected_bps: f64,
 }
 
-impl Tally<'_> {
+impl<'t> Tally<'t> {
+    fn measured(&self) -> Measured<'t> {
+        Measured {
+            setting: self.setting,
+            goodput_bps: self.goodput_bps(),
+            error_ratio: self.error_ratio(),
+            limiter: self.limiter(),
+        }
+    }
+
     /// Median over the probes.
     pub fn goodput_bps(&self) -> f64 {
         let rates = self.trials.iter().filter_map(|t| t.goodput_bps);
@@ -83,11 +93,8 @@ pub fn tallies(trials: &[Trial]) -> Vec<Tally<'_>> {
             }),
         }
     }
-    let expected = all.iter().map(|t| {
-        let curve = curve::smoothed_bps(&all, t);
-        curve.unwrap_or_else(|| t.goodput_bps())
-    });
-    let expected: Vec<f64> = expected.collect();
+    let measured: Vec<Measured> = all.iter().map(Tally::measured).collect();
+    let expected = expected_bps(&measured);
     for (tally, bps) in all.iter_mut().zip(expected) {
         tally.expected_bps = bps;
     }
