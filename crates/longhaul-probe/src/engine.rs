@@ -37,6 +37,7 @@ mod worker;
 mod tests;
 
 pub use datagram::reconcile;
+pub(crate) use end::host_facts;
 pub use error::EngineError;
 pub use payload::payload_byte;
 pub use run::EndRun;

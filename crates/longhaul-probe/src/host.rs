@@ -49,15 +49,16 @@
 //!
 //! # Effective values
 //!
-//! A loopback connection is made and asked. `asked` and `got` are plain.
+//! A loopback connection is made and asked. `asked` and `got` are plain. Where it cannot be made
+//! (loopback is down), `unread` says why under `effective`.
 //!
 //! | what | asked | got |
 //! | --- | --- | --- |
 //! | `send_buffer` | bytes | granted: half of what Linux stores |
 //! | `receive_buffer` | bytes | the same |
 //! | `window_scale` | bytes of window wanted | most that the negotiated scale can express |
-//! | `receive_window` | bytes | most that was advertised with that receive buffer while nobody read |
-//! | `congestion_control` | a name; one entry for each available | the name in force, or the reason |
+//! | `receive_window` | bytes | most that was advertised with that receive buffer while all was read at once, no further than asked; no entry when it still grew after half a second |
+//! | `congestion_control` | a name; one entry for each available | the name in force, or the reason; root may take all, others those of `net.ipv4.tcp_allowed_congestion_control` |
 //! | `pacing` | bit/s | bit/s that the kernel keeps as ceiling, or the reason |
 //!
 //! # What can be written
@@ -65,13 +66,24 @@
 //! Sysctls `net.core.*` and `net.ipv4.tcp_*`, `interface.mtu`, `interface.txqueuelen`,
 //! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`: [`writable`] says whether.
 
+mod change;
+mod device;
 mod error;
+mod journal;
+mod live;
+mod machine;
+mod notes;
+mod path;
+mod setting;
 
+pub use change::{apply, revert};
 pub use error::HostError;
+pub use setting::writable;
 
-use longhaul_model::report::v1::host::{Change, Observation};
+use live::Pair;
+use longhaul_model::report::v1::host::Observation;
+use notes::{Notes, reason};
 use std::net::IpAddr;
-use std::path::Path;
 
 /// Settings that are read when the kernel has them.
 pub const SYSCTLS: [&str; 35] = [
@@ -123,44 +135,26 @@ pub fn observe(interface: Option<&str>, towards: Option<IpAddr>) -> Observation 
 
 /// As [`observe`], and tries buffers of this many bytes on the live socket.
 pub fn observe_for(
-    _interface: Option<&str>,
-    _towards: Option<IpAddr>,
-    _wanted_buffer_bytes: u64,
+    interface: Option<&str>,
+    towards: Option<IpAddr>,
+    wanted_buffer_bytes: u64,
 ) -> Observation {
-    Observation::default()
-}
-
-/// Whether [`apply`] can write what is read under this name.
-pub fn writable(name: &str) -> bool {
-    let sysctl = name.starts_with("net.core.") || name.starts_with("net.ipv4.tcp_");
-    sysctl
-        || matches!(
-            name,
-            "interface.mtu"
-                | "interface.txqueuelen"
-                | "interface.ring.rx"
-                | "interface.ring.tx"
-                | "cpu.governor"
-        )
-}
-
-/// Writes `changes` (name, value) in order, for `interface` where a name begins so.
-///
-/// The journal is on disk before anything is written, and keeps for each name the value that
-/// stood before the first change. What cannot be written is told in its [`Change::error`], and
-/// the others go on. What stands already is not written and not journalled.
-pub fn apply(
-    _changes: &[(String, String)],
-    _interface: Option<&str>,
-    journal: &Path,
-    _now_rfc3339: &str,
-) -> Result<Vec<Change>, HostError> {
-    Err(HostError::nothing_to_revert(journal))
-}
-
-/// Puts back what the journal holds, newest first, bit for bit, and reads it back. The journal is
-/// removed when everything is back; otherwise what is missing stays in it, and says why in its
-/// [`Change::error`].
-pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
-    Err(HostError::nothing_to_revert(journal))
+    let mut notes = Notes::default();
+    let interface = path::read(&mut notes, interface, towards);
+    if let Some(name) = interface.as_deref() {
+        device::read(&mut notes, name);
+    }
+    machine::read(&mut notes);
+    let pair = Pair::connect(|_| Ok(()));
+    machine::tracking(&mut notes, pair.is_ok());
+    let mut effective = Vec::new();
+    match pair {
+        Ok(pair) => effective = live::try_out(&pair, wanted_buffer_bytes),
+        Err(error) => notes.missing("effective", reason(&error)),
+    }
+    Observation {
+        host: crate::engine::host_facts(interface.as_deref()),
+        effective,
+        ..notes.into_observation()
+    }
 }

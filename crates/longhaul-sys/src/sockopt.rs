@@ -96,6 +96,14 @@ pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
     )
 }
 
+/// The ceiling that the kernel keeps for this socket; `None`: no ceiling.
+pub fn pacing_ceiling(socket: impl AsFd) -> io::Result<Option<Rate>> {
+    let bytes_per_second: u64 = get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;
+    let unlimited =
+        matches!(bytes_per_second, 0 | u64::MAX) || bytes_per_second == u64::from(u32::MAX);
+    Ok((!unlimited).then(|| Rate::bits_per_second(bytes_per_second.saturating_mul(8))))
+}
+
 /// Largest segment this end will send and announce; acts on the announcement before connect only.
 pub fn set_mss(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(socket).set_tcp_mss(bytes)
@@ -191,6 +199,15 @@ mod tests {
         set_receive_buffer(&stream, 100_000).expect("receive buffer");
         assert_eq!(stored_send_buffer(&stream).expect("read back"), 200_000);
         assert_eq!(stored_receive_buffer(&stream).expect("read back"), 200_000);
+    }
+
+    #[test]
+    fn a_pacing_ceiling_reads_back_as_it_was_set() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        assert_eq!(pacing_ceiling(&listener).expect("none yet"), None);
+        let ceiling = Rate::bits_per_second(100_000_000_000);
+        set_pacing_ceiling(&listener, ceiling).expect("a ceiling");
+        assert_eq!(pacing_ceiling(&listener).expect("read back"), Some(ceiling));
     }
 
     #[test]

@@ -78,7 +78,8 @@ pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -
     }
 }
 
-fn host_facts(interface_name: Option<&str>) -> Host {
+/// What this host says of itself once, with the interface of that name.
+pub(crate) fn host_facts(interface_name: Option<&str>) -> Host {
     let sysctl: BTreeMap<String, String> = SETTINGS
         .iter()
         .filter_map(|&name| Some((name.to_owned(), sysctl::read(name)?)))

@@ -64,7 +64,7 @@ impl HostError {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     "run as root, or choose a folder that you may write to"
                 }
-                io::ErrorKind::StorageFull => "make room on that disk; nothing was changed",
+                io::ErrorKind::StorageFull => "make room on that disk, then run again",
                 _ => return None,
             },
             HostError::Busy { .. } => "wait for it to end, then run again",

@@ -40,6 +40,13 @@ pub fn write(name: &str, value: &str) -> io::Result<()> {
     }
 }
 
+/// Whether anybody may write the setting here; inside a network namespace the machine-wide ones
+/// are sealed even for root. `None` where there is no such setting.
+pub fn is_writable(name: &str) -> Option<bool> {
+    let file = std::fs::metadata(file(name).ok()?).ok()?;
+    Some(!file.permissions().readonly())
+}
+
 /// Below `/proc/sys`, and nowhere else. A slash stands for a dot inside a part (`eth0/100`).
 fn file(name: &str) -> io::Result<PathBuf> {
     let swap = |c| match c {
@@ -120,6 +127,9 @@ mod tests {
         let exact = read_exactly("net.ipv4.tcp_rmem").expect("tcp_rmem");
         assert_eq!(exact.split('\t').count(), 3, "{exact:?}");
         assert!(!exact.ends_with('\n'));
+        let sealed = "net.ipv4.tcp_available_congestion_control";
+        assert_eq!(is_writable(sealed), Some(false));
+        assert_eq!(is_writable("net.ipv4.no_such_setting"), None);
     }
 
     #[test]

@@ -1,0 +1,187 @@
+//! What was written, on disk before it is written, so that it can be put back after any crash.
+//!
+//! The file is replaced in one step and synced; whoever works with it holds a lock on its folder.
+
+use super::error::HostError;
+use longhaul_model::report::v1::host::{Change, Journal};
+use longhaul_sys::{host, netns};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const SCHEMA: &str = "longhaul.host-journal/1";
+const BYTES_MAX: u64 = 1 << 20;
+const LOCK_DEADLINE: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// A journal file, held against others.
+pub(super) struct Held<'a> {
+    path: &'a Path,
+    /// Locked until it is dropped.
+    folder: File,
+}
+
+/// The folder that the journal stands in; of a bare name the one that we stand in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl<'a> Held<'a> {
+    /// Waits for others, at most for a deadline. Makes the folder.
+    pub fn take(path: &'a Path) -> Result<Held<'a>, HostError> {
+        let folder = folder_of(path);
+        let failed = |what| move |source| trouble(what, folder, source);
+        fs::create_dir_all(folder).map_err(failed("make the folder"))?;
+        let held = File::open(folder).map_err(failed("open the folder"))?;
+        let deadline = Instant::now() + LOCK_DEADLINE;
+        loop {
+            match held.try_lock() {
+                Ok(()) => return Ok(Held { path, folder: held }),
+                Err(TryLockError::Error(source)) => {
+                    return Err(trouble("lock the folder", folder, source));
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
+                    return Err(HostError::Busy {
+                        path: folder.to_owned(),
+                        waited_s: LOCK_DEADLINE.as_secs(),
+                    });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            }
+        }
+    }
+
+    /// The journal as it stands; `None` where there is none.
+    pub fn load(&self) -> Result<Option<Journal>, HostError> {
+        let unreadable = |why: String| HostError::Unreadable {
+            path: self.path.to_owned(),
+            why,
+        };
+        let mut text = String::new();
+        match File::open(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(trouble("open the journal", self.path, error)),
+            Ok(file) => file
+                .take(BYTES_MAX + 1)
+                .read_to_string(&mut text)
+                .map_err(|error| unreadable(error.to_string()))?,
+        };
+        if text.len() as u64 > BYTES_MAX {
+            return Err(unreadable(format!("longer than {BYTES_MAX} bytes")));
+        }
+        let journal: Journal =
+            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+        if journal.schema != SCHEMA {
+            let why = format!("its schema is {:?}, not {SCHEMA:?}", journal.schema);
+            return Err(unreadable(why));
+        }
+        Ok(Some(journal))
+    }
+
+    /// Replaces the journal in one step; on disk when this returns. Without changes there is none.
+    pub fn store(&self, journal: &Journal) -> Result<(), HostError> {
+        if journal.changes.is_empty() {
+            return self.remove();
+        }
+        let unfinished = self.unfinished();
+        self.write(journal, &unfinished).map_err(|source| {
+            // Nothing refers to it; what could not be written can mostly still be removed.
+            let _ = fs::remove_file(&unfinished);
+            trouble("write the journal", self.path, source)
+        })
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".new");
+        PathBuf::from(name)
+    }
+
+    fn write(&self, journal: &Journal, unfinished: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(journal)?;
+        match fs::remove_file(unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Made anew, so that it is not somebody else's file under this name.
+        let mut file = File::create_new(unfinished)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(unfinished, self.path)?;
+        self.folder.sync_all()
+    }
+
+    fn remove(&self) -> Result<(), HostError> {
+        match fs::remove_file(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(trouble("remove the journal", self.path, source)),
+            Ok(()) => self
+                .folder
+                .sync_all()
+                .map_err(|source| trouble("remove the journal", self.path, source)),
+        }
+    }
+}
+
+fn trouble(what: &'static str, path: &Path, source: io::Error) -> HostError {
+    HostError::Journal {
+        what,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// An empty journal of this boot and network namespace.
+pub(super) fn begin(now_rfc3339: &str) -> Journal {
+    Journal {
+        schema: SCHEMA.to_owned(),
+        boot_id: host::boot_id(),
+        net_namespace: own_namespace(),
+        applied_at: now_rfc3339.to_owned(),
+        changes: Vec::new(),
+    }
+}
+
+fn own_namespace() -> Option<String> {
+    netns::net_cookie().ok().map(|cookie| cookie.to_string())
+}
+
+/// Whether the journal is of an earlier boot; what is not known is taken for this one.
+pub(super) fn is_of_another_boot(journal: &Journal) -> bool {
+    match (&journal.boot_id, host::boot_id()) {
+        (Some(theirs), Some(ours)) => *theirs != ours,
+        _ => false,
+    }
+}
+
+/// Settings of a network namespace are put back in it, and in no other.
+pub(super) fn check_namespace(journal: &Journal, path: &Path) -> Result<(), HostError> {
+    match (&journal.net_namespace, own_namespace()) {
+        (Some(theirs), Some(ours)) if *theirs != ours => Err(HostError::OtherNamespace {
+            path: path.to_owned(),
+            theirs: theirs.clone(),
+            ours,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Adds `change`, which is about to be made. What stood before the first change is kept.
+pub(super) fn merge(journal: &mut Journal, change: &Change) {
+    let known = journal
+        .changes
+        .iter_mut()
+        .find(|known| known.name == change.name && known.interface == change.interface);
+    match known {
+        Some(known) => {
+            known.wanted.clone_from(&change.wanted);
+            known.after = None;
+            known.error = None;
+        }
+        None => journal.changes.push(change.clone()),
+    }
+}

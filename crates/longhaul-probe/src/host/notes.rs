@@ -1,0 +1,98 @@
+//! What was read and what was not, by name.
+
+use longhaul_model::report::v1::host::Observation;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
+
+/// Grows while a host is read.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub readings: BTreeMap<String, String>,
+    pub unread: BTreeMap<String, String>,
+}
+
+impl Notes {
+    pub fn put(&mut self, name: &str, value: impl Display) {
+        self.readings.insert(name.to_owned(), value.to_string());
+    }
+
+    pub fn switch(&mut self, name: &str, on: bool) {
+        self.put(name, if on { "on" } else { "off" });
+    }
+
+    /// Only what is there; its absence means nothing.
+    pub fn optional(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    /// What should be there; `why` not is told.
+    pub fn expected(&mut self, name: &str, value: Option<impl Display>, why: &str) {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self.missing(name, why),
+        }
+    }
+
+    pub fn missing(&mut self, name: &str, why: impl Into<String>) {
+        self.unread.insert(name.to_owned(), why.into());
+    }
+
+    /// Takes a value apart, or tells for each of the names why it could not be had.
+    pub fn take<T>(
+        &mut self,
+        names: &[&str],
+        value: io::Result<T>,
+        note: impl FnOnce(&mut Notes, T),
+    ) {
+        match value {
+            Ok(value) => note(self, value),
+            Err(error) => {
+                let why = reason(&error);
+                for name in names {
+                    self.missing(name, why.clone());
+                }
+            }
+        }
+    }
+
+    pub fn into_observation(self) -> Observation {
+        Observation {
+            readings: self.readings,
+            unread: self.unread,
+            ..Observation::default()
+        }
+    }
+}
+
+/// The system's words for an error, without its number.
+pub(super) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    if error.kind() == io::ErrorKind::Unsupported {
+        return format!("the driver does not tell ({words})");
+    }
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_told_under_each_of_its_names() {
+        let mut notes = Notes::default();
+        notes.take(
+            &["a.rx", "a.tx"],
+            Err(io::Error::from_raw_os_error(95)),
+            |_, ()| (),
+        );
+        notes.take(&["b"], Ok(7), |notes, value| notes.put("b", value));
+        assert_eq!(notes.readings.get("b").map(String::as_str), Some("7"));
+        assert_eq!(notes.unread.len(), 2);
+        let expect = "the driver does not tell (Operation not supported)";
+        assert_eq!(notes.unread["a.tx"], expect);
+    }
+}

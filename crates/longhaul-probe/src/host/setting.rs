@@ -1,0 +1,217 @@
+//! The settings that longhaul writes: each is read and written as text, in one call.
+
+use super::error::HostError;
+use super::machine::governors_text;
+use super::notes::reason;
+use longhaul_sys::host::{cpu, ethtool, interface, sysctl};
+use std::io;
+
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// Whether [`super::apply`] can write what is read under this name.
+pub fn writable(name: &str) -> bool {
+    kind(name).is_some()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sysctl,
+    Mtu,
+    Queue,
+    RxRing,
+    TxRing,
+    Governor,
+}
+
+fn kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "interface.mtu" => Kind::Mtu,
+        "interface.txqueuelen" => Kind::Queue,
+        "interface.ring.rx" => Kind::RxRing,
+        "interface.ring.tx" => Kind::TxRing,
+        "cpu.governor" => Kind::Governor,
+        _ => {
+            let rest = name
+                .strip_prefix("net.core.")
+                .or_else(|| name.strip_prefix("net.ipv4.tcp_"))?;
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+            (!rest.is_empty() && rest.bytes().all(plain)).then_some(Kind::Sysctl)?
+        }
+    })
+}
+
+/// One setting, of this host or of one of its interfaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    kind: Kind,
+    pub name: String,
+    /// Only where the setting is an interface's.
+    pub interface: Option<String>,
+}
+
+impl Setting {
+    /// # Errors
+    /// When the name is none that is written, or lacks its interface.
+    pub fn find(name: &str, interface: Option<&str>) -> Result<Setting, HostError> {
+        let kind = kind(name).ok_or_else(|| HostError::NotWritable {
+            name: name.to_owned(),
+        })?;
+        let needs_interface = !matches!(kind, Kind::Sysctl | Kind::Governor);
+        let interface = interface.filter(|_| needs_interface).map(str::to_owned);
+        if needs_interface && interface.is_none() {
+            return Err(HostError::NoInterface {
+                name: name.to_owned(),
+            });
+        }
+        Ok(Setting {
+            kind,
+            name: name.to_owned(),
+            interface,
+        })
+    }
+
+    fn interface(&self) -> &str {
+        self.interface.as_deref().unwrap_or_default()
+    }
+
+    /// The value now, exactly.
+    pub fn read(&self) -> io::Result<String> {
+        let name = self.interface();
+        match self.kind {
+            Kind::Sysctl => sysctl::read_exactly(&self.name),
+            Kind::Mtu => interface::mtu_bytes(name)
+                .map(|mtu| mtu.to_string())
+                .ok_or_else(|| io::ErrorKind::NotFound.into()),
+            Kind::Queue => interface::queue_packets(name).map(|packets| packets.to_string()),
+            Kind::RxRing => ethtool::rings(name).map(|rings| rings.rx.to_string()),
+            Kind::TxRing => ethtool::rings(name).map(|rings| rings.tx.to_string()),
+            Kind::Governor => cpu::governors().map(|all| governors_text(&all)),
+        }
+    }
+
+    /// Writes a value.
+    pub fn write(&self, value: &str) -> io::Result<()> {
+        if value.len() > VALUE_BYTES_MAX || value.contains(['\n', '\0']) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let name = self.interface();
+        let number = || {
+            value
+                .trim()
+                .parse()
+                .map_err(|_| io::ErrorKind::InvalidInput)
+        };
+        match self.kind {
+            Kind::Sysctl => sysctl::write(&self.name, value),
+            Kind::Mtu => interface::set_mtu(name, number()?),
+            Kind::Queue => interface::set_queue_packets(name, number()?),
+            Kind::RxRing => ethtool::set_rings(name, Some(number()?), None),
+            Kind::TxRing => ethtool::set_rings(name, None, Some(number()?)),
+            Kind::Governor => write_governors(value),
+        }
+    }
+
+    /// Why it could not be read or written, for people.
+    pub fn why_not(&self, error: &io::Error) -> String {
+        let words = reason(error);
+        let what = match error.kind() {
+            io::ErrorKind::PermissionDenied if self.is_sealed() => {
+                "read-only here; if at all, only the machine's first network namespace can set it"
+            }
+            io::ErrorKind::PermissionDenied => "only root may set it",
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "settings are mounted read-only, as in most containers; set it on the machine itself"
+            }
+            io::ErrorKind::NotFound if self.kind == Kind::Sysctl => {
+                "this kernel has no such setting or value, or only the machine's first network \
+                 namespace has it"
+            }
+            io::ErrorKind::InvalidInput => "this value is not one that it takes",
+            _ => return words,
+        };
+        format!("{what} ({words})")
+    }
+
+    /// A file that nobody may write, not even root.
+    fn is_sealed(&self) -> bool {
+        self.kind == Kind::Sysctl && sysctl::is_writable(&self.name) == Some(false)
+    }
+}
+
+/// One word for all cores, or one for each in their order.
+fn write_governors(value: &str) -> io::Result<()> {
+    let cores: Vec<u32> = cpu::governors()?
+        .into_iter()
+        .map(|(core, _)| core)
+        .collect();
+    let words: Vec<&str> = value.split_ascii_whitespace().collect();
+    let of_core: Vec<&str> = match words.as_slice() {
+        [one] => vec![one; cores.len()],
+        many if many.len() == cores.len() => many.to_vec(),
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    cores
+        .into_iter()
+        .zip(of_core)
+        .try_for_each(|(core, governor)| cpu::set_governor(core, governor))
+}
+
+/// Whether two values are the same to the kernel, which takes blanks and gives tabs.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    one.split_ascii_whitespace()
+        .eq(other.split_ascii_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_settings_of_the_list_are_written() {
+        for name in [
+            "net.core.rmem_max",
+            "net.ipv4.tcp_rmem",
+            "interface.mtu",
+            "interface.ring.tx",
+            "cpu.governor",
+        ] {
+            assert!(writable(name), "{name}");
+        }
+        for name in [
+            "",
+            "net.core.",
+            "net.core.../../kernel/core_pattern",
+            "net.core.a/b",
+            "net.ipv4.ip_forward",
+            "net.ipv4.conf.all.rp_filter",
+            "kernel.core_pattern",
+            "interface.driver",
+            "interface.ring.rx_max",
+        ] {
+            assert!(!writable(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_setting_of_an_interface_needs_one_and_others_have_none() {
+        let without = Setting::find("interface.mtu", None).expect_err("no interface");
+        assert!(matches!(without, HostError::NoInterface { .. }));
+        let host = Setting::find("cpu.governor", Some("eth0")).expect("a setting");
+        assert_eq!(host.interface, None);
+    }
+
+    #[test]
+    fn a_value_of_two_lines_is_not_written() {
+        let setting = Setting::find("net.ipv4.tcp_rmem", None).expect("a setting");
+        for value in ["1 2 3\n4", "1\0", &"1".repeat(VALUE_BYTES_MAX + 1)] {
+            let error = setting.write(value).expect_err("refused");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn blanks_and_tabs_are_the_same_to_the_kernel() {
+        assert!(same("4096\t131072\t6291456", " 4096 131072  6291456"));
+        assert!(!same("4096 131072", "4096 131072 1"));
+    }
+}
