@@ -116,6 +116,8 @@ impl<'a> Held<'a> {
     }
 
     fn remove(&self) -> Result<(), HostError> {
+        // What a killed writer may have left; without the journal it means nothing.
+        let _ = fs::remove_file(self.unfinished());
         match fs::remove_file(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(trouble("remove the journal", self.path, source)),
