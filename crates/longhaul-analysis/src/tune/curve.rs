@@ -82,11 +82,8 @@ fn fit(points: &[&Measured]) -> Option<Line> {
     let (x, y) = (sum(&|r| r.0 * r.1) / weights, sum(&|r| r.0 * r.2) / weights);
     let spread = sum(&|r| r.0 * (r.1 - x).powi(2));
     let together = sum(&|r| r.0 * (r.1 - x) * (r.2 - y));
-    if !(spread > 0.0) {
-        return None;
-    }
     // More streams never get less of a path, but for the noise.
-    let slope = (together / spread).max(0.0);
+    let slope = (spread > 0.0).then(|| (together / spread).max(0.0))?;
     let inverse = y - slope * x;
     (inverse > 0.0).then_some(Line { inverse, slope })
 }

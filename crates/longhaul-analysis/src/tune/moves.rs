@@ -266,7 +266,7 @@ fn sharing(view: &View, from: &Tally) -> Option<f64> {
     Some(match each {
         _ if !full_before => 4.0,
         much if much >= 1.3 => 12.0,
-        some if some >= 1.1 => 4.0,
+        some if some >= 1.05 => 4.0,
         _ => 2.0,
     })
 }
