@@ -6,6 +6,7 @@
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
 mod policed;
+mod prediction;
 pub(crate) mod rng;
 mod scans;
 mod series;
@@ -73,6 +74,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
         LossCase::random,
     ));
     rows.extend(scans::rows(seed ^ 8));
+    rows.extend(prediction::rows());
     rows
 }
 

@@ -1,1 +1,185 @@
 //! What do theory and a round model say of windows and streams on a path?
+//!
+//! - [`closed`]: closed forms, and the bounds that hold whatever the streams do
+//! - [`round`]: streams of one kind over one drop-tail queue, a step for each round trip;
+//!   [`flow`], [`cubic`] and [`bbr`] are what one stream does
+//! - [`compare`]: what it means where a measured scan lies beside it
+//! - [`derive`]: the path and the hosts, as far as a scan shows them
+//!
+//! Source: the parts name theirs. Units: bit/s of payload, bytes, microseconds.
+//! Error: against ns-3 and the lab, see docs/methods/prediction.md.
+//! Wrong when: others share the path, the link is no drop-tail queue, or a limit was not told.
+
+pub mod bbr;
+pub mod closed;
+pub mod compare;
+pub mod cubic;
+pub mod derive;
+pub mod flow;
+pub mod round;
+
+pub use derive::{Underived, plan_from_scan};
+
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::predict::{Analysis, Cell, Observation, Plan};
+use longhaul_model::report::v1::scan::Setting;
+use round::{Course, Path};
+
+/// The most cells of one prediction.
+pub const MOST_CELLS: usize = 4096;
+/// The most streams of a cell.
+pub const MOST_STREAMS: u32 = 1024;
+/// The congestion controls that are modelled.
+pub const MODELLED: [&str; 3] = ["reno", "cubic", "bbr"];
+/// Round trips that are modelled, in microseconds.
+pub const RTT_US: std::ops::RangeInclusive<u64> = 10..=60_000_000;
+/// Transfers that are modelled, in microseconds.
+pub const TIME_US: std::ops::RangeInclusive<u64> = 1_000..=86_400_000_000;
+/// Rates that are modelled, in bit/s.
+pub const CAPACITY_BPS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000_000;
+/// A loss above this carries no transfer.
+pub const MOST_LOSS: f64 = 0.5;
+/// A goodput this near to a bound is held by it.
+const AT_BOUND_RATIO: f64 = 0.97;
+
+/// A plan that cannot be predicted: which value, and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impossible(pub String);
+
+impl std::fmt::Display for Impossible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+/// Whether the plan can be predicted.
+pub fn check(plan: &Plan) -> Result<(), Impossible> {
+    let within = |name: &str, value: u64, range: std::ops::RangeInclusive<u64>| {
+        if range.contains(&value) {
+            return Ok(());
+        }
+        let (least, most) = range.into_inner();
+        Err(Impossible(format!(
+            "{name} {value} is outside what is modelled ({least} to {most})"
+        )))
+    };
+    within("capacity_bps", plan.path.capacity_bps, CAPACITY_BPS)?;
+    within("rtt_us", plan.path.rtt_us, RTT_US)?;
+    within("mss_bytes", plan.path.mss_bytes.into(), 1..=65_535)?;
+    within("header_bytes", plan.path.header_bytes.into(), 0..=1_000)?;
+    within("time_us", plan.time_us, TIME_US)?;
+    let cells = [
+        plan.windows_bytes.len(),
+        plan.streams.len(),
+        plan.congestion_controls.len(),
+        plan.loss_ratios.len(),
+        plan.buffers_bytes.len(),
+    ];
+    let cells = cells.iter().fold(1usize, |all, n| all.saturating_mul(*n));
+    within("cells", cells as u64, 1..=MOST_CELLS as u64)?;
+    for streams in &plan.streams {
+        within("streams", (*streams).into(), 1..=MOST_STREAMS.into())?;
+    }
+    for window in plan.windows_bytes.iter().flatten() {
+        within("windows_bytes", *window, 1..=u64::MAX)?;
+    }
+    if let Some(name) = unmodelled(plan) {
+        let known = MODELLED.join(", ");
+        return Err(Impossible(format!("{name} is not modelled ({known} are)")));
+    }
+    match plan
+        .loss_ratios
+        .iter()
+        .find(|p| !(0.0..=MOST_LOSS).contains(*p))
+    {
+        Some(p) => Err(Impossible(format!(
+            "loss_ratio {p} is outside 0 to {MOST_LOSS}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn unmodelled(plan: &Plan) -> Option<&String> {
+    let mut asked = plan.congestion_controls.iter();
+    asked.find(|name| !MODELLED.contains(&name.as_str()))
+}
+
+/// All cells, tables one after the other: queue, loss, congestion control, window, streams. A plan
+/// that [`check`] refuses has no cells.
+pub fn predict(plan: &Plan, observation: &Observation) -> Analysis {
+    let mut analysis = Analysis {
+        version: crate::VERSION,
+        ..Analysis::default()
+    };
+    if check(plan).is_err() {
+        return analysis;
+    }
+    for &buffer_bytes in &plan.buffers_bytes {
+        for &loss_ratio in &plan.loss_ratios {
+            for setting in settings(plan) {
+                analysis
+                    .cells
+                    .push(cell(plan, setting, loss_ratio, buffer_bytes));
+            }
+        }
+    }
+    compare::lay_beside(&mut analysis, plan, observation);
+    analysis
+}
+
+fn settings(plan: &Plan) -> Vec<Setting> {
+    let mut all = Vec::new();
+    for congestion_control in &plan.congestion_controls {
+        for &window_bytes in &plan.windows_bytes {
+            all.extend(plan.streams.iter().map(|&streams| Setting {
+                window_bytes,
+                streams,
+                congestion_control: Some(congestion_control.clone()),
+                pacing_bps: None,
+            }));
+        }
+    }
+    all
+}
+
+fn cell(plan: &Plan, setting: Setting, loss_ratio: f64, buffer_bytes: u64) -> Cell {
+    let bounds = closed::bounds(plan, &setting, loss_ratio);
+    let formulas = closed::formulas(plan, &setting, loss_ratio, buffer_bytes);
+    let course = round::course(&Path::of(plan, loss_ratio, buffer_bytes), plan, &setting);
+    let least = bounds.first().map_or(u64::MAX, |b| b.rate_bps);
+    let limited_by = limited_by(&course, &bounds);
+    Cell {
+        setting,
+        loss_ratio,
+        buffer_bytes,
+        goodput_bps: (course.goodput_bps as u64).min(least),
+        limited_by,
+        queue_bytes: course.queue_bytes as u64,
+        made_loss_ratio: course.made_loss_ratio,
+        bounds,
+        formulas,
+        measured_bps: None,
+        disagreement_ratio: None,
+        meaning: None,
+    }
+}
+
+/// The bound that is reached; otherwise what keeps the streams below all of them.
+fn limited_by(course: &Course, bounds: &[longhaul_model::report::v1::analysis::Bound]) -> Limiter {
+    let reached = |b: &&longhaul_model::report::v1::analysis::Bound| {
+        b.limiter != Limiter::Loss && course.goodput_bps >= AT_BOUND_RATIO * b.rate_bps as f64
+    };
+    if let Some(bound) = bounds.iter().find(reached) {
+        return bound.limiter;
+    }
+    if course.climbing {
+        return Limiter::Ramp;
+    }
+    if course.made_losses >= course.other_losses {
+        // The streams empty the queue that they overflow: nothing else holds them.
+        return Limiter::PathCapacity;
+    }
+    Limiter::Loss
+}

@@ -37,12 +37,20 @@ const LEAST_BUSY: f64 = 0.05;
 
 /// What one stream can carry at this loss (segments lost over sent); `None` without loss.
 pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    if !(mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0) {
-        return None;
-    }
-    let mathis = MATHIS * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt());
-    let cubic = CUBIC * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25));
-    Some(mathis.max(cubic))
+    let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
+    Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
+}
+
+/// Reno at this loss, as Mathis has it; `None` without loss.
+pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| MATHIS * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
+}
+
+/// CUBIC's own response to this loss, as RFC 9438 has it; `None` without loss.
+pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| CUBIC * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
 }
 
 /// The rate at which `window_bytes` per `rtt_us` flow.

@@ -76,20 +76,25 @@ pub struct Cell {
     pub setting: Setting,
     pub loss_ratio: f64,
     pub buffer_bytes: u64,
-    /// Closed forms, least first; the first one is the bound.
+    /// What the goodput cannot be above, least first; the first one is the bound.
     pub bounds: Vec<Bound>,
+    /// Closed forms of the mean, with the name of the formula in their words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub formulas: Vec<Bound>,
     /// Goodput by the round model, steady part.
     pub goodput_bps: u64,
     pub limited_by: Limiter,
-    /// Share of the capacity that the streams leave unused, queue occupancy, loss they make.
+    /// Mean queue at the narrow link, steady part.
     pub queue_bytes: u64,
+    /// Share of the segments that the full queue dropped, steady part.
     pub made_loss_ratio: f64,
+    /// Median over the measurements of this setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bps: Option<u64>,
     /// (measured - predicted) / predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disagreement_ratio: Option<f64>,
-    /// What the disagreement means.
+    /// What the disagreement means; absent where there is none to speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
 }
@@ -98,7 +103,9 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     pub cells: u32,
-    /// Spearman's.
-    pub rank_correlation: f64,
+    /// Spearman's; absent with fewer than three cells, or where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank_correlation: Option<f64>,
+    /// Of |measured - predicted| / measured.
     pub median_error_ratio: f64,
 }

@@ -1,0 +1,108 @@
+//! The round model and the closed bounds against a packet simulator's cells.
+//!
+//! The cells are frozen in `fixtures/ns3`, with the script that made them.
+//! Units: ratios of the simulator's goodput. Wrong when: the simulator differs from a kernel; the
+//! lab's scans tell.
+
+use super::Row;
+use crate::predict::predict;
+use crate::stats::quantile::{quantile, sorted};
+use longhaul_model::report::v1::predict::{Cell, Hosts, Observation, Path, Plan};
+
+const CELLS: &str = include_str!("../../../../fixtures/ns3/cells.tsv");
+/// IPv4 and TCP with timestamps, and what the simulator's link adds.
+const HEADER_BYTES: u32 = 54;
+const MSS_BYTES: u32 = 1448;
+
+/// One cell of the simulator, with what is predicted for it.
+struct Reference {
+    name: &'static str,
+    goodput_bps: f64,
+    predicted: Cell,
+}
+
+/// The errors of the round model, and those of the least bound alone.
+pub fn rows() -> [Row; 2] {
+    let references = references();
+    let row = |method, of: fn(&Cell) -> f64| {
+        let errors = references
+            .iter()
+            .map(|r| (of(&r.predicted) / r.goodput_bps - 1.0).abs());
+        let errors = sorted(errors);
+        Row {
+            method,
+            cases: references.len(),
+            answered: errors.len(),
+            median_error_ratio: quantile(&errors, 0.5).unwrap_or(0.0),
+            p90_error_ratio: quantile(&errors, 0.9).unwrap_or(0.0),
+            coverage_ratio: None,
+        }
+    };
+    [
+        row("prediction, round model against ns-3", |c| {
+            c.goodput_bps as f64
+        }),
+        row("prediction, least bound against ns-3", |c| {
+            c.bounds.first().map_or(0.0, |b| b.rate_bps as f64)
+        }),
+    ]
+}
+
+fn references() -> Vec<Reference> {
+    let lines = CELLS.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(reference).collect()
+}
+
+fn reference(line: &'static str) -> Option<Reference> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let whole = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    let plan = Plan {
+        path: Path {
+            capacity_bps: whole(2)?,
+            rtt_us: whole(3)?,
+            mss_bytes: MSS_BYTES,
+            header_bytes: HEADER_BYTES,
+            origin: String::from("ns-3"),
+        },
+        hosts: Hosts::default(),
+        windows_bytes: vec![Some(whole(4)?)],
+        streams: vec![u32::try_from(whole(5)?).ok()?],
+        congestion_controls: vec![(*fields.get(1)?).to_owned()],
+        loss_ratios: vec![fields.get(6)?.parse().ok()?],
+        buffers_bytes: vec![whole(7)?],
+        time_us: whole(8)?,
+        scan_id: None,
+    };
+    Some(Reference {
+        name: fields[0],
+        goodput_bps: whole(10)? as f64,
+        predicted: predict(&plan, &Observation::default()).cells.pop()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_round_model_meets_the_simulator() {
+        let lines = CELLS.lines().filter(|line| !line.starts_with('#')).count();
+        let references = references();
+        assert_eq!(references.len(), lines, "every line is read");
+        for r in &references {
+            let ratio = r.predicted.goodput_bps as f64 / r.goodput_bps;
+            println!("{:36} {:5.2} {:?}", r.name, ratio, r.predicted.limited_by);
+        }
+        for r in &references {
+            let ratio = r.predicted.goodput_bps as f64 / r.goodput_bps;
+            assert!((0.7..=1.35).contains(&ratio), "{}: {ratio:.2}", r.name);
+        }
+        let [round, bound] = rows();
+        assert!(round.median_error_ratio <= 0.08, "{round:?}");
+        assert!(round.p90_error_ratio <= 0.3, "{round:?}");
+        assert!(
+            bound.median_error_ratio >= round.median_error_ratio,
+            "{bound:?}"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! What does it mean that a measured cell lies above or below its prediction?
+//!
+//! Each limiter's formula is solved for what the model was not told.
+//!
+//! Source: the formulas of [`super::closed`]; Spearman 1904 for the agreement of the ranks.
+//! Units: ratios of the prediction. Error: within [`AGREES_RATIO`] nothing is said, as the model is
+//! no better than that. Wrong when: the path changed during the scan.
+
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::predict::{Agreement, Analysis, Cell, Measured, Observation, Plan};
+use longhaul_model::units::{Bytes, Rate};
+
+/// What is nearer is agreement.
+pub const AGREES_RATIO: f64 = 0.15;
+/// Ranks say nothing of fewer cells.
+const LEAST_RANKED: usize = 3;
+
+/// Fills in what was measured, what that means, and the agreement of all.
+pub fn lay_beside(analysis: &mut Analysis, plan: &Plan, observation: &Observation) {
+    let mut pairs = Vec::new();
+    for cell in &mut analysis.cells {
+        let same: Vec<&Measured> = observation
+            .measured
+            .iter()
+            .filter(|m| m.setting == cell.setting)
+            .collect();
+        let Some(bps) = median(same.iter().map(|m| m.goodput_bps as f64)) else {
+            continue;
+        };
+        let nearest = same
+            .iter()
+            .min_by(|a, b| apart(a, bps).total_cmp(&apart(b, bps)));
+        cell.measured_bps = Some(bps as u64);
+        let ratio = (bps - cell.goodput_bps as f64) / cell.goodput_bps as f64;
+        cell.disagreement_ratio = ratio.is_finite().then_some(ratio);
+        cell.meaning = nearest.and_then(|m| meaning(plan, cell, m.limited_by));
+        pairs.push((bps, cell.goodput_bps as f64));
+    }
+    analysis.agreement = agreement(&pairs);
+}
+
+fn apart(measured: &Measured, bps: f64) -> f64 {
+    (measured.goodput_bps as f64 - bps).abs()
+}
+
+/// Of (measured, predicted) pairs; `None` without any.
+pub fn agreement(pairs: &[(f64, f64)]) -> Option<Agreement> {
+    let errors = pairs
+        .iter()
+        .map(|(measured, predicted)| (measured - predicted).abs() / measured);
+    Some(Agreement {
+        cells: pairs.len() as u32,
+        rank_correlation: rank_correlation(pairs),
+        median_error_ratio: median(errors)?,
+    })
+}
+
+/// Spearman's: the correlation of the ranks, ties sharing the mean of theirs.
+pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < LEAST_RANKED {
+        return None;
+    }
+    let first = ranks(pairs.iter().map(|p| p.0));
+    let second = ranks(pairs.iter().map(|p| p.1));
+    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| {
+        a.iter()
+            .zip(b)
+            .map(|(x, y)| (x - mean) * (y - mean))
+            .sum::<f64>()
+    };
+    let spread = product(&first, &first) * product(&second, &second);
+    let ratio = product(&first, &second) / spread.sqrt();
+    ratio.is_finite().then_some(ratio)
+}
+
+fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let values: Vec<f64> = values.collect();
+    let mut order: Vec<f64> = values.clone();
+    order.sort_by(f64::total_cmp);
+    let rank = |value: &f64| {
+        let below = order.partition_point(|v| v.total_cmp(value).is_lt());
+        let through = order.partition_point(|v| v.total_cmp(value).is_le());
+        (below + through + 1) as f64 / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
+fn meaning(plan: &Plan, cell: &Cell, measured: Limiter) -> Option<String> {
+    let ratio = cell.disagreement_ratio?;
+    if ratio.abs() <= AGREES_RATIO {
+        return None;
+    }
+    let bps = cell.measured_bps?;
+    let said = if ratio < 0.0 {
+        below(plan, cell, bps, measured)
+    } else {
+        above(plan, cell, bps)
+    };
+    Some(said)
+}
+
+/// The window that carries this in a round trip, one stream's.
+fn window_for(plan: &Plan, cell: &Cell, bps: u64) -> Bytes {
+    let all = bps as f64 / 8.0 * plan.path.rtt_us as f64 / 1e6;
+    Bytes((all / f64::from(cell.setting.streams)) as u64)
+}
+
+/// The loss at which Mathis gives this to each stream, in percent.
+fn loss_for(plan: &Plan, cell: &Cell, bps: u64) -> String {
+    let each = bps as f64 / f64::from(cell.setting.streams);
+    let segments = each * plan.path.rtt_us as f64 / 1e6 / (8.0 * f64::from(plan.path.mss_bytes));
+    let ratio = (1.22 / segments.max(1.22)).powi(2);
+    format!("{:.2e}", ratio)
+}
+
+fn below(plan: &Plan, cell: &Cell, bps: u64, measured: Limiter) -> String {
+    let rate = Rate::bits_per_second(bps);
+    match measured {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
+            "a clip: the streams had {} each, less than the model was told",
+            window_for(plan, cell, bps)
+        ),
+        Limiter::Loss => format!(
+            "loss that the model was not told: about {} of the segments would explain it",
+            loss_for(plan, cell, bps)
+        ),
+        Limiter::PathCapacity => format!(
+            "the path was full at {rate}: its capacity is less than told, others share it, or its \
+             queue is shorter than told"
+        ),
+        Limiter::CpuSender | Limiter::CpuReceiver => {
+            let place = if measured == Limiter::CpuSender {
+                "sender"
+            } else {
+                "receiver"
+            };
+            format!("the {place}'s processor holds at {rate}; the model was told of none, or more")
+        }
+        Limiter::Shaper | Limiter::Policer => {
+            format!("a token bucket ({measured}) holds at {rate}; the model knows none")
+        }
+        Limiter::Application | Limiter::Pacing => {
+            format!("the program or its pacing held at {rate}, not the path")
+        }
+        Limiter::Ramp => String::from("the run ended before it was steady; measure longer"),
+        Limiter::Unknown => format!("what held it at {rate} was not found"),
+    }
+}
+
+fn above(plan: &Plan, cell: &Cell, bps: u64) -> String {
+    match cell.limited_by {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
+            "the windows were larger than told ({} each would carry it), or the round trip shorter",
+            window_for(plan, cell, bps)
+        ),
+        Limiter::Loss => format!(
+            "the loss was less than told: {} would allow it",
+            loss_for(plan, cell, bps)
+        ),
+        Limiter::PathCapacity => {
+            String::from("the capacity or the queue of the path is larger than told")
+        }
+        Limiter::Ramp => String::from("the windows grew faster than the model's"),
+        _ => String::from("the hosts do more than the model was told"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_agree_whatever_the_scale_and_ties_share_theirs() {
+        let rising: Vec<(f64, f64)> = (1..9).map(|i| (f64::from(i), f64::from(i * i))).collect();
+        assert!((rank_correlation(&rising).unwrap() - 1.0).abs() < 1e-12);
+        let falling: Vec<(f64, f64)> = rising.iter().map(|(a, b)| (*a, -b)).collect();
+        assert!((rank_correlation(&falling).unwrap() + 1.0).abs() < 1e-12);
+        // Worked by hand: ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
+        let tied = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (3.0, 4.0)];
+        assert!((rank_correlation(&tied).unwrap() - 0.948_683).abs() < 1e-6);
+        assert_eq!(rank_correlation(&[(1.0, 1.0); 5]), None, "all alike");
+        assert_eq!(rank_correlation(&rising[..2]), None, "too few");
+    }
+
+    #[test]
+    fn the_median_error_is_of_what_was_measured() {
+        let found = agreement(&[(100.0, 90.0), (100.0, 80.0), (200.0, 200.0)]).unwrap();
+        assert!((found.median_error_ratio - 0.1).abs() < 1e-12);
+        assert!(agreement(&[]).is_none());
+    }
+}

@@ -1,0 +1,128 @@
+//! CUBIC's window, as Linux grows and cuts it.
+//!
+//! Beside RFC 9438: a first climb of at least 5 % in each round trip until the first loss, at most
+//! half in each, and a crawl of one segment in a hundred round trips above the curve. Slow start ends
+//! early (HyStart): when acknowledgements come for half of a round trip on end, or when the round
+//! trip has grown.
+//!
+//! Source: RFC 9438; Linux, net/ipv4/tcp_cubic.c; Ha, Rhee 2011 for HyStart. Units: segments,
+//! seconds. Error: see docs/methods/prediction.md. Wrong when: a kernel was built to other constants.
+
+/// Growth of the curve, segments/s³.
+const GROWTH: f64 = 0.4;
+/// What a loss leaves.
+const LEFT_RATIO: f64 = 0.7;
+/// Growth of a Reno stream that cuts to the same share, segments in a round trip.
+const FRIENDLY: f64 = 3.0 * (1.0 - LEFT_RATIO) / (1.0 + LEFT_RATIO);
+/// A window that lost before it came back to its last peak gives way to others.
+const FAST_RATIO: f64 = (1.0 + LEFT_RATIO) / 2.0;
+/// Growth in each round trip before any loss, and the most after.
+const FIRST_GROWTH: f64 = 1.05;
+const MOST_GROWTH: f64 = 1.5;
+/// Growth in each round trip above the curve, segments.
+const CRAWL: f64 = 0.01;
+/// HyStart: smallest window, longest spacing of acknowledgements in a train, growth of the round trip.
+const HYSTART_LEAST: f64 = 16.0;
+const TRAIN_SPACING_S: f64 = 0.002;
+const DELAY_S: (f64, f64) = (0.004, 0.016);
+
+#[derive(Debug, Clone, Default)]
+pub struct Cubic {
+    /// Window before the last loss; 0: none yet.
+    peak: f64,
+    epoch: Option<Epoch>,
+}
+
+#[derive(Debug, Clone)]
+struct Epoch {
+    began_s: f64,
+    /// Time from the beginning to the origin of the curve.
+    to_origin_s: f64,
+    origin: f64,
+    friendly: f64,
+}
+
+impl Cubic {
+    /// The window after a loss.
+    pub fn cut(&mut self, window: f64) -> f64 {
+        self.peak = if window < self.peak {
+            window * FAST_RATIO
+        } else {
+            window
+        };
+        self.epoch = None;
+        (window * LEFT_RATIO).max(2.0)
+    }
+
+    /// The window after `rounds` round trips of `round_s` without loss.
+    pub fn grown(&mut self, window: f64, now_s: f64, round_s: f64, rounds: f64) -> f64 {
+        let peak = self.peak;
+        let epoch = self.epoch.get_or_insert_with(|| Epoch {
+            began_s: now_s,
+            to_origin_s: ((peak - window).max(0.0) / GROWTH).cbrt(),
+            origin: peak.max(window),
+            friendly: window,
+        });
+        epoch.friendly += FRIENDLY * rounds;
+        let at_s = now_s + round_s * rounds - epoch.began_s - epoch.to_origin_s;
+        let curve = epoch.origin + GROWTH * at_s.powi(3);
+        let mut next = if curve > window {
+            curve.min(window * MOST_GROWTH.powf(rounds))
+        } else {
+            window + CRAWL * rounds
+        };
+        if peak == 0.0 {
+            next = next.max(window * FIRST_GROWTH.powf(rounds));
+        }
+        next.max(epoch.friendly)
+    }
+}
+
+/// What HyStart sees of the path: seconds, segments, and how many streams share it.
+#[derive(Debug, Clone, Copy)]
+pub struct Train {
+    pub rtt_s: f64,
+    pub queue_s: f64,
+    /// Of all streams' segments, at the narrow link.
+    pub length_s: f64,
+    pub segment_s: f64,
+    pub streams: f64,
+}
+
+/// Whether slow start ends here.
+pub fn hystart(window: f64, train: Train) -> bool {
+    let delay_s = (train.rtt_s / 8.0).clamp(DELAY_S.0, DELAY_S.1);
+    // One acknowledgement answers two segments, and those of the streams alternate.
+    let spacing_s = 2.0 * train.segment_s * train.streams;
+    let long = train.length_s > train.rtt_s / 2.0 && spacing_s <= TRAIN_SPACING_S;
+    window >= HYSTART_LEAST && (train.queue_s > delay_s || long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_comes_back_to_its_peak_after_k_seconds() {
+        let mut cubic = Cubic::default();
+        let mut window = cubic.cut(1000.0);
+        assert!((window - 700.0).abs() < 1e-9);
+        let k = (300.0f64 / 0.4).cbrt();
+        let mut now = 0.0;
+        while now < k {
+            window = cubic.grown(window, now, 0.1, 1.0);
+            now += 0.1;
+        }
+        assert!((window / 1000.0 - 1.0).abs() < 0.01, "{window}");
+    }
+
+    #[test]
+    fn on_short_paths_it_grows_as_reno_does() {
+        let mut cubic = Cubic::default();
+        let mut window = cubic.cut(100.0);
+        for round in 0..50 {
+            window = cubic.grown(window, f64::from(round) * 1e-4, 1e-4, 1.0);
+        }
+        assert!((window - (70.0 + 50.0 * FRIENDLY)).abs() < 0.1, "{window}");
+    }
+}

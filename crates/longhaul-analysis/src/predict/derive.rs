@@ -1,0 +1,219 @@
+//! The path and the hosts, as far as a scan shows them.
+//!
+//! RTT: the least idle one. Capacity: the top of the cells that filled the path, or the best of all
+//! (then it is at least that). Queue: what the full cells added to the round trip. Loss: segments sent
+//! again in cells that did not fill the path. Windows: as granted; the kernel's own as seen.
+//!
+//! Source: the definitions of report v1. Units: bit/s of IP for the capacity, bytes, microseconds.
+//! Error: the capacity's is that of the goodput; a mean round trip shows less than the whole queue.
+//! Wrong when: no cell filled the path: then the capacity is only a lower bound, and `origin` says so.
+
+use crate::stats::quantile::{median, quantile, sorted};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::Stop;
+use longhaul_model::report::v1::predict::{Hosts, Measured, Observation, Path, Plan};
+use longhaul_model::report::v1::scan::{Cell, Setting};
+use longhaul_model::report::v1::{Scan, Throughput};
+use std::collections::BTreeSet;
+
+/// IPv4 and TCP with timestamps.
+pub const HEADER_BYTES: u32 = 52;
+/// Without a reading: Ethernet's.
+pub const MSS_BYTES: u32 = 1448;
+/// Fewer losses than this are chance.
+const LEAST_LOST: u64 = 5;
+/// A cell below this share of the capacity does not fill the path.
+const UNFILLED_RATIO: f64 = 0.8;
+/// A round trip above the idle one by more than this share has a queue in it.
+const QUEUED_RATIO: f64 = 1.1;
+/// Of the cells that filled the path, this one tells the capacity.
+const TOP_QUANTILE: f64 = 0.9;
+
+/// Why no plan follows from a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Underived {
+    NoCells,
+    NoRoundTrip,
+}
+
+impl std::fmt::Display for Underived {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Underived::NoCells => "no cell of the scan has a goodput in this direction",
+            Underived::NoRoundTrip => "no cell of the scan has an idle round-trip time",
+        })
+    }
+}
+
+impl std::error::Error for Underived {}
+
+/// What to predict, so that it lies beside the cells of one direction; `runs` are reports of its
+/// probes, as far as they are at hand.
+pub fn plan_from_scan(
+    scan: &Scan,
+    runs: &[Throughput],
+    forward: bool,
+) -> Result<(Plan, Observation), Underived> {
+    let cells: Vec<&Cell> = scan
+        .observation
+        .cells
+        .iter()
+        .filter(|c| c.forward == forward && c.goodput_bps.is_some_and(|bps| bps > 0))
+        .collect();
+    if cells.is_empty() {
+        return Err(Underived::NoCells);
+    }
+    let rtt_us = cells.iter().filter_map(|c| c.idle_rtt_us).min();
+    let rtt_us = rtt_us.filter(|us| *us > 0).ok_or(Underived::NoRoundTrip)?;
+    let path = path(scan, &cells, rtt_us);
+    let measured: Vec<Measured> = cells.iter().map(|c| measured(c)).collect();
+    let plan = Plan {
+        windows_bytes: distinct(measured.iter().map(|m| m.setting.window_bytes)),
+        streams: distinct(measured.iter().map(|m| m.setting.streams)),
+        congestion_controls: distinct(
+            measured
+                .iter()
+                .filter_map(|m| m.setting.congestion_control.clone()),
+        ),
+        loss_ratios: vec![loss(&cells, &path)],
+        buffers_bytes: vec![queue_bytes(&cells, &path)],
+        hosts: hosts(&cells, runs, forward),
+        time_us: match scan.plan.probe.stop {
+            Stop::TimeUs(us) => us,
+            Stop::Bytes(_) | Stop::Blocks(_) => 10_000_000,
+        },
+        scan_id: Some(scan.run.id.clone()),
+        path,
+    };
+    Ok((plan, Observation { measured }))
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.collect::<BTreeSet<T>>().into_iter().collect()
+}
+
+/// The setting with the congestion control that the kernel used in it.
+fn measured(cell: &Cell) -> Measured {
+    let used = cell.congestion_control.clone();
+    Measured {
+        setting: Setting {
+            congestion_control: used.or_else(|| cell.setting.congestion_control.clone()),
+            ..cell.setting.clone()
+        },
+        goodput_bps: cell.goodput_bps.unwrap_or(0),
+        limited_by: cell.limited_by.unwrap_or(Limiter::Unknown),
+    }
+}
+
+fn full(cell: &Cell) -> bool {
+    cell.limited_by == Some(Limiter::PathCapacity)
+}
+
+fn path(scan: &Scan, cells: &[&Cell], rtt_us: u64) -> Path {
+    let goodput = |c: &&Cell| c.goodput_bps.map(|bps| bps as f64);
+    let mss = median(cells.iter().filter_map(|c| c.mss_bytes.map(|n| n as f64)));
+    let mss_bytes = mss.map_or(MSS_BYTES, |n| n as u32).max(1);
+    let filled = sorted(cells.iter().filter(|c| full(c)).filter_map(goodput));
+    let best = cells.iter().filter_map(goodput).fold(0.0, f64::max);
+    let (payload_bps, how) = match quantile(&filled, TOP_QUANTILE) {
+        Some(bps) => (bps, "where the path was full"),
+        None => (best, "at least: no cell filled the path"),
+    };
+    let whole = f64::from(mss_bytes + HEADER_BYTES) / f64::from(mss_bytes);
+    Path {
+        capacity_bps: (payload_bps * whole) as u64,
+        rtt_us,
+        mss_bytes,
+        header_bytes: HEADER_BYTES,
+        origin: format!("{}: capacity {how}", scan.run.id),
+    }
+}
+
+/// Segments sent again over segments sent, in cells that kept the queue empty.
+fn loss(cells: &[&Cell], path: &Path) -> f64 {
+    let quiet = |c: &&&Cell| {
+        let payload = f64::from(path.mss_bytes);
+        let link_bps =
+            path.capacity_bps as f64 * payload / (payload + f64::from(path.header_bytes));
+        let unfilled = c
+            .goodput_bps
+            .is_some_and(|bps| (bps as f64) < UNFILLED_RATIO * link_bps);
+        !full(c) && unfilled && !c.loaded_rtt_us.is_some_and(|us| queued(us, path.rtt_us))
+    };
+    let sum = |of: fn(&Cell) -> Option<u64>| {
+        let found = cells.iter().filter(quiet).filter_map(|c| of(c));
+        found.fold(0u64, u64::saturating_add)
+    };
+    let lost = sum(|c| c.retransmitted_segments);
+    let sent = sum(|c| c.data_segments_sent);
+    if lost < LEAST_LOST || sent == 0 {
+        return 0.0;
+    }
+    (lost as f64 / sent as f64).min(super::MOST_LOSS)
+}
+
+fn queued(loaded_us: u64, idle_us: u64) -> bool {
+    loaded_us as f64 > QUEUED_RATIO * idle_us as f64
+}
+
+/// The most that full cells add to the round trip; where none dropped anything, the queue is longer,
+/// and where none was full, it is as long as the path.
+fn queue_bytes(cells: &[&Cell], path: &Path) -> u64 {
+    let pipe = path.capacity_bps as f64 * path.rtt_us as f64 / 8e6;
+    let filled: Vec<&&Cell> = cells.iter().filter(|c| full(c)).collect();
+    let added = filled
+        .iter()
+        .filter_map(|c| Some(c.loaded_rtt_us?.saturating_sub(path.rtt_us)))
+        .max();
+    let Some(added_us) = added.filter(|us| *us > 0) else {
+        return pipe as u64;
+    };
+    let seen = path.capacity_bps as f64 * added_us as f64 / 8e6;
+    let dropped = filled
+        .iter()
+        .any(|c| c.retransmitted_segments.unwrap_or(0) >= LEAST_LOST);
+    if dropped {
+        seen as u64
+    } else {
+        (2.0 * seen).max(pipe) as u64
+    }
+}
+
+fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool) -> Hosts {
+    let clipped = cells.iter().filter_map(|c| {
+        let asked = c.setting.window_bytes?;
+        let granted = [c.granted_send_bytes, c.granted_receive_bytes];
+        granted.into_iter().flatten().filter(|g| *g < asked).min()
+    });
+    let processor = cells
+        .iter()
+        .filter(|c| {
+            matches!(
+                c.limited_by,
+                Some(Limiter::CpuSender | Limiter::CpuReceiver)
+            )
+        })
+        .filter_map(|c| c.goodput_bps)
+        .max();
+    Hosts {
+        auto_window_bytes: auto_window(cells, runs, forward),
+        granted_most_bytes: clipped.max(),
+        processor_bps: processor,
+    }
+}
+
+/// Half of tcp_rmem's most and all of tcp_wmem's, whichever is less.
+fn auto_window(cells: &[&Cell], runs: &[Throughput], forward: bool) -> Option<u64> {
+    let ids: BTreeSet<&str> = cells.iter().filter_map(|c| c.run_id.as_deref()).collect();
+    let mine = |run: &&Throughput| {
+        use longhaul_model::report::v1::plan::Direction;
+        ids.contains(run.run.id.as_str()) && (run.plan.direction == Direction::Forward) == forward
+    };
+    let of = |run: &Throughput| {
+        let ends = &run.observation.ends;
+        let receive = ends.receiver.host.tcp_rmem_bytes.map(|r| r[2] / 2);
+        let send = ends.sender.host.tcp_wmem_bytes.map(|w| w[2]);
+        receive.into_iter().chain(send).min()
+    };
+    runs.iter().filter(mine).filter_map(of).min()
+}

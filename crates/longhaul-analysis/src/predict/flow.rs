@@ -1,0 +1,188 @@
+//! One stream of the round model: its window, what a loss does to it, and when one strikes.
+//!
+//! Source: RFC 5681 and RFC 9438; Linux, tcp_input.c (a window grows only while it is used; in slow
+//! start to twice what is outstanding). Units: segments, seconds. Error: see docs/methods/prediction.md.
+//! Wrong when: the losses of one round trip need more than one to mend.
+
+use super::bbr::{self, Bbr};
+use super::closed::TIMEOUT_S;
+use super::cubic::{Cubic, Train, hystart};
+use crate::accuracy::rng::Rng;
+
+/// The first window (RFC 6928).
+const FIRST_WINDOW: f64 = 10.0;
+/// Fewer segments give too few acknowledgements to show a loss: the stream waits for a time-out.
+const LEAST_TO_RECOVER: f64 = 4.0;
+/// A window is unused in slow start above this share of what is outstanding.
+const UNUSED_RATIO: f64 = 2.0;
+
+#[derive(Debug, Clone)]
+enum Law {
+    Reno,
+    Cubic(Cubic),
+    Bbr(Bbr),
+}
+
+/// Stands for `weight` streams that do the same.
+pub struct Flow {
+    pub weight: f64,
+    /// Congestion window of one stream.
+    window: f64,
+    /// The most that the hosts let be outstanding.
+    pub most: f64,
+    threshold: f64,
+    law: Law,
+    /// A round without growth, after a loss.
+    mending: bool,
+    silent_until_s: f64,
+    rng: Rng,
+    /// Segments until one is lost at random.
+    until_loss: f64,
+    /// What the window grew by in the last step.
+    grown: f64,
+}
+
+/// What a stream sees of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    pub now_s: f64,
+    pub round_s: f64,
+    pub rounds: f64,
+    pub delivered_per_s: f64,
+    pub train: Train,
+}
+
+impl Flow {
+    pub fn new(congestion_control: &str, number: usize, weight: f64, most: f64, seed: u64) -> Flow {
+        let law = match congestion_control {
+            "bbr" => Law::Bbr(Bbr::new(number)),
+            "reno" => Law::Reno,
+            _ => Law::Cubic(Cubic::default()),
+        };
+        Flow {
+            weight,
+            window: FIRST_WINDOW.min(most),
+            most,
+            threshold: f64::INFINITY,
+            law,
+            mending: false,
+            silent_until_s: 0.0,
+            rng: Rng::new(seed ^ (number as u64) << 32),
+            until_loss: f64::INFINITY,
+            grown: 0.0,
+        }
+    }
+
+    /// Draws where the first loss lies.
+    pub fn expect_loss(&mut self, ratio: f64) {
+        if ratio > 0.0 {
+            let chance = self.rng.between(0.0, 1.0);
+            self.until_loss = -(1.0 - chance).max(1e-12).ln() / ratio;
+        }
+    }
+
+    /// Of one stream.
+    pub fn outstanding(&self, now_s: f64) -> f64 {
+        if now_s < self.silent_until_s {
+            return 0.0;
+        }
+        self.window.min(self.most)
+    }
+
+    /// What the window grows by in a round trip, as seen in the last one.
+    pub fn growth(&self) -> f64 {
+        self.grown
+    }
+
+    /// Unpaced, a slow start sends twice as fast as it is acknowledged: half of it waits.
+    pub fn burst(&self, now_s: f64) -> f64 {
+        let climbs = self.window < self.threshold.min(self.most);
+        match self.law {
+            Law::Bbr(_) => 0.0,
+            _ if climbs => self.outstanding(now_s) / 2.0,
+            _ => 0.0,
+        }
+    }
+
+    pub fn climbs(&self) -> bool {
+        !matches!(self.law, Law::Bbr(_)) && self.window < self.threshold.min(self.most)
+    }
+
+    /// Whether a random loss falls into the next `segments`.
+    pub fn struck(&mut self, segments: f64, ratio: f64) -> bool {
+        self.until_loss -= segments;
+        let struck = self.until_loss <= 0.0;
+        if struck {
+            self.expect_loss(ratio);
+        }
+        struck
+    }
+
+    /// Whether this stream is among those that a full queue takes `lost` segments from.
+    pub fn hit(&mut self, lost: f64) -> bool {
+        self.rng.between(0.0, 1.0) < 1.0 - (-lost).exp()
+    }
+
+    /// The end of a round: `lost` tells whether any of its segments was.
+    pub fn turn(&mut self, lost: bool, seen: Seen) {
+        let before = self.window;
+        if let Law::Bbr(bbr) = &mut self.law {
+            let round = bbr::Round {
+                now_s: seen.now_s,
+                rtt_s: seen.train.rtt_s,
+                round_s: seen.round_s,
+                rounds: seen.rounds,
+                delivered_per_s: seen.delivered_per_s,
+            };
+            self.window = bbr.next(self.window.min(self.most), round);
+        } else if seen.now_s < self.silent_until_s {
+            return;
+        } else if lost && !self.mending {
+            self.cut(seen);
+        } else if self.mending {
+            self.mending = false;
+        } else {
+            self.grow(seen);
+        }
+        self.grown = ((self.window.min(self.most) - before) / seen.rounds.max(1.0)).max(0.0);
+    }
+
+    fn cut(&mut self, seen: Seen) {
+        self.threshold = match &mut self.law {
+            Law::Cubic(cubic) => cubic.cut(self.window),
+            _ => (self.window / 2.0).max(2.0),
+        };
+        if self.window < LEAST_TO_RECOVER {
+            self.silent_until_s = seen.now_s + TIMEOUT_S + seen.round_s;
+            self.window = 1.0;
+            return;
+        }
+        self.window = self.threshold;
+        self.mending = seen.rounds <= 1.0;
+    }
+
+    fn grow(&mut self, seen: Seen) {
+        if self.window < self.threshold {
+            let most = (UNUSED_RATIO * self.most).min(self.threshold);
+            let cubic = matches!(self.law, Law::Cubic(_));
+            if cubic && hystart(self.window, seen.train) {
+                // The train is told from half of a round trip on; what came so far has been added.
+                let part = seen.train.rtt_s / 2.0 / seen.train.length_s.max(seen.train.rtt_s / 2.0);
+                self.window = (self.window * (1.0 + part)).min(most);
+                self.threshold = self.window;
+                return;
+            }
+            self.window = (self.window * 2f64.powf(seen.rounds)).min(most);
+            return;
+        }
+        // A window that is not used does not grow.
+        if self.window >= self.most {
+            return;
+        }
+        let next = match &mut self.law {
+            Law::Cubic(cubic) => cubic.grown(self.window, seen.now_s, seen.round_s, seen.rounds),
+            _ => self.window + seen.rounds,
+        };
+        self.window = next.min(self.most + 1.0);
+    }
+}

@@ -1,0 +1,309 @@
+//! Streams of one kind over one drop-tail queue, a step for each round trip.
+//!
+//! In each round trip the windows are outstanding; what exceeds the path lies in the queue, what
+//! exceeds the queue is dropped. Drops take streams by chance, by what each has outstanding: some
+//! lose, others do not. Random losses strike each stream after a drawn number of segments. Many
+//! streams are represented by sixteen, short round trips are taken several at a time, and few streams
+//! are played several times over; chance is drawn from a fixed seed.
+//!
+//! The steady part is found by the rule that finds it in a measurement (`throughput::ramp`).
+//!
+//! Source: the round view of Mathis 1997 and Padhye 1998, with a queue; Altman 2006 for drops that
+//! take some streams. Units: segments and seconds inside, bit/s and bytes outside.
+//! Error: see docs/methods/prediction.md. Wrong when: streams of other kinds share the queue.
+
+use super::closed::{link_bps, window_bytes};
+use super::cubic::Train;
+use super::flow::{Flow, Seen};
+use crate::throughput::goodput::goodput;
+use crate::throughput::ramp;
+use crate::throughput::timeline::Arrivals;
+use longhaul_model::report::v1::predict::Plan;
+use longhaul_model::report::v1::scan::Setting;
+
+/// Steps of one play, streams that stand for all, plays, and streams × steps over all plays.
+const MOST_STEPS: f64 = 12_000.0;
+const MOST_FLOWS: u32 = 16;
+const MOST_PLAYS: usize = 6;
+const MOST_WORK: f64 = 200_000.0;
+/// Spacing of the rates from which the steady part is found; longer on long paths.
+const BIN_S: f64 = 0.1;
+const SEED: u64 = 0x6c6f_6e67_6861_756c;
+
+/// The path in the units of the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Path {
+    per_s: f64,
+    /// What flows at most: the link's, or the processor's.
+    service_per_s: f64,
+    rtt_s: f64,
+    queue: f64,
+    loss_ratio: f64,
+    time_s: f64,
+    mss_bytes: f64,
+    segment_bytes: f64,
+}
+
+/// What one setting does on it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Course {
+    pub goodput_bps: f64,
+    pub queue_bytes: f64,
+    pub made_loss_ratio: f64,
+    /// Losses that struck, of the queue's making and others.
+    pub made_losses: f64,
+    pub other_losses: f64,
+    /// It still grew when the time was over.
+    pub climbing: bool,
+}
+
+impl Path {
+    pub fn of(plan: &Plan, loss_ratio: f64, buffer_bytes: u64) -> Path {
+        let mss_bytes = f64::from(plan.path.mss_bytes);
+        let segment_bytes = mss_bytes + f64::from(plan.path.header_bytes);
+        let per_s = link_bps(plan) / (8.0 * mss_bytes);
+        let processor = plan
+            .hosts
+            .processor_bps
+            .map(|bps| bps as f64 / (8.0 * mss_bytes));
+        Path {
+            per_s,
+            service_per_s: per_s.min(processor.unwrap_or(f64::INFINITY)),
+            rtt_s: plan.path.rtt_us as f64 / 1e6,
+            queue: buffer_bytes as f64 / segment_bytes,
+            loss_ratio,
+            time_s: plan.time_us as f64 / 1e6,
+            mss_bytes,
+            segment_bytes,
+        }
+    }
+}
+
+/// The mean over some plays.
+pub fn course(path: &Path, plan: &Plan, setting: &Setting) -> Course {
+    let flows = setting.streams.clamp(1, MOST_FLOWS);
+    let steps = (path.time_s / path.rtt_s).clamp(1.0, MOST_STEPS);
+    let plays = (MOST_WORK / (steps * f64::from(flows))) as usize;
+    let plays = plays.clamp(1, MOST_PLAYS);
+    let all: Vec<Course> = (0..plays)
+        .map(|number| Play::new(path, plan, setting, number).run())
+        .collect();
+    let mean = |of: fn(&Course) -> f64| all.iter().map(of).sum::<f64>() / plays as f64;
+    Course {
+        goodput_bps: mean(|c| c.goodput_bps),
+        queue_bytes: mean(|c| c.queue_bytes),
+        made_loss_ratio: mean(|c| c.made_loss_ratio),
+        made_losses: mean(|c| c.made_losses),
+        other_losses: mean(|c| c.other_losses),
+        climbing: 2 * all.iter().filter(|c| c.climbing).count() > plays,
+    }
+}
+
+/// What was seen in one interval: segments, and seconds × segments of the queue.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bin {
+    taken: f64,
+    dropped: f64,
+    queued: f64,
+    made: f64,
+    other: f64,
+}
+
+struct Play<'a> {
+    path: &'a Path,
+    flows: Vec<Flow>,
+    paced: bool,
+    bins: Vec<Bin>,
+    bin_s: f64,
+    now_s: f64,
+}
+
+/// The queue and the round trip that the streams' windows make.
+struct Load {
+    outstanding: f64,
+    queue: f64,
+    excess: f64,
+    round_s: f64,
+    per_s: f64,
+}
+
+impl<'a> Play<'a> {
+    fn new(path: &'a Path, plan: &Plan, setting: &Setting, number: usize) -> Self {
+        let streams = setting.streams.max(1);
+        let count = streams.min(MOST_FLOWS);
+        let kind = setting.congestion_control.as_deref().unwrap_or("cubic");
+        let most = window_bytes(plan, setting).map_or(f64::INFINITY, |bytes| {
+            (bytes as f64 / path.mss_bytes).max(1.0)
+        });
+        // Beyond this everything is full whatever is added.
+        let most = most.min(4.0 * (path.per_s * path.rtt_s + path.queue) + 100.0);
+        let weight = f64::from(streams) / f64::from(count);
+        let seed = SEED.wrapping_mul(number as u64 + 1);
+        let mut flows: Vec<Flow> = (0..count as usize)
+            .map(|i| Flow::new(kind, i, weight, most, seed))
+            .collect();
+        flows
+            .iter_mut()
+            .for_each(|f| f.expect_loss(path.loss_ratio));
+        let bin_s = BIN_S.max(path.rtt_s).min(path.time_s);
+        let bins = (path.time_s / bin_s).floor().max(1.0);
+        // Days in bins of a tenth of a second are more than anyone needs.
+        let (bins, bin_s) = if bins > MOST_STEPS {
+            (MOST_STEPS, path.time_s / MOST_STEPS)
+        } else {
+            (bins, bin_s)
+        };
+        Play {
+            path,
+            flows,
+            paced: kind == "bbr",
+            bins: vec![Bin::default(); bins as usize],
+            bin_s,
+            now_s: 0.0,
+        }
+    }
+
+    fn run(mut self) -> Course {
+        let least_s = self.path.time_s / MOST_STEPS;
+        while self.now_s < self.path.time_s {
+            let load = self.load();
+            let step_s = load.round_s.max(least_s);
+            self.step(&load, step_s);
+            self.now_s += step_s;
+        }
+        self.course()
+    }
+
+    fn load(&self) -> Load {
+        let path = self.path;
+        let sum =
+            |of: &dyn Fn(&Flow) -> f64| self.flows.iter().map(|f| f.weight * of(f)).sum::<f64>();
+        let mut outstanding = sum(&|f| f.outstanding(self.now_s));
+        if path.service_per_s < path.per_s {
+            // A host that cannot keep up holds the streams back before the path does.
+            outstanding = outstanding.min(path.service_per_s * path.rtt_s);
+        }
+        let over = (outstanding - path.per_s * path.rtt_s).max(0.0);
+        let queue = over.min(path.queue);
+        Load {
+            outstanding,
+            queue,
+            excess: over - queue,
+            round_s: path.rtt_s + queue / path.per_s,
+            per_s: (outstanding / path.rtt_s).min(path.service_per_s),
+        }
+    }
+
+    fn step(&mut self, load: &Load, step_s: f64) {
+        let rounds = step_s / load.round_s;
+        let drops = self.drops(load);
+        let all: f64 = self
+            .flows
+            .iter()
+            .map(|f| f.weight * f.outstanding(self.now_s))
+            .sum();
+        let train = Train {
+            rtt_s: self.path.rtt_s,
+            queue_s: load.queue / self.path.per_s,
+            length_s: load.outstanding / self.path.per_s,
+            segment_s: 1.0 / self.path.per_s,
+            streams: self.flows.iter().map(|f| f.weight).sum(),
+        };
+        let (now_s, loss_ratio) = (self.now_s, self.path.loss_ratio);
+        let (mut made, mut other) = (0.0, 0.0);
+        for flow in &mut self.flows {
+            let share = flow.outstanding(now_s) / all.max(1.0);
+            let per_s = load.per_s * share;
+            let hit = drops > 0.0 && flow.hit(drops * share);
+            let struck = flow.struck(per_s * step_s, loss_ratio);
+            made += f64::from(u8::from(hit));
+            other += f64::from(u8::from(struck));
+            flow.turn(
+                hit || struck,
+                Seen {
+                    now_s: now_s + step_s,
+                    round_s: load.round_s,
+                    rounds,
+                    delivered_per_s: per_s,
+                    train,
+                },
+            );
+        }
+        let taken = load.per_s * step_s * (1.0 - loss_ratio);
+        self.count(
+            step_s,
+            taken,
+            Bin {
+                taken,
+                dropped: drops,
+                queued: load.queue * step_s,
+                made,
+                other,
+            },
+        );
+    }
+
+    /// Segments that the queue drops before the streams hear of it: this round's, and as many as they
+    /// grow by in the next.
+    fn drops(&self, load: &Load) -> f64 {
+        let growth: f64 = self.flows.iter().map(|f| f.weight * f.growth()).sum();
+        if load.excess > 0.0 {
+            return if self.paced {
+                load.excess
+            } else {
+                load.excess.min(growth) + growth
+            };
+        }
+        let bursts = self.flows.iter().map(|f| (f.weight, f.burst(self.now_s)));
+        let (all, most) = bursts.fold((0.0, 0.0), |(all, most): (f64, f64), (weight, burst)| {
+            (all + weight * burst, most.max(burst))
+        });
+        let overlap = (load.outstanding / (self.path.per_s * self.path.rtt_s)).min(1.0);
+        let peak = load.queue + most.max(all * overlap);
+        (peak - self.path.queue).max(0.0)
+    }
+
+    /// Spreads a step over the intervals that it covers.
+    fn count(&mut self, step_s: f64, _taken: f64, sum: Bin) {
+        let (from, to) = (self.now_s, self.now_s + step_s);
+        let last = self.bins.len() - 1;
+        let first = ((from / self.bin_s) as usize).min(last);
+        for index in first..=((to / self.bin_s) as usize).min(last) {
+            let (low, high) = (index as f64 * self.bin_s, (index + 1) as f64 * self.bin_s);
+            let part = (to.min(high) - from.max(low)).max(0.0) / step_s;
+            let bin = &mut self.bins[index];
+            bin.taken += part * sum.taken;
+            bin.dropped += part * sum.dropped;
+            bin.queued += part * sum.queued;
+            bin.made += part * sum.made;
+            bin.other += part * sum.other;
+        }
+    }
+
+    fn course(&self) -> Course {
+        let bits = 8.0 * self.path.mss_bytes;
+        let rates: Vec<f64> = self
+            .bins
+            .iter()
+            .map(|b| b.taken * bits / self.bin_s)
+            .collect();
+        let bin_us = ((self.bin_s * 1e6) as u64).max(1);
+        let arrivals = Arrivals::from_rates(&rates, bin_us);
+        let steady = ramp::steady(&arrivals, None);
+        let from = steady.map_or(3 * self.bins.len() / 4, |span| {
+            (span.from_us / bin_us) as usize
+        });
+        let part = &self.bins[from.min(self.bins.len() - 1)..];
+        let sum = |of: fn(&Bin) -> f64| part.iter().map(of).sum::<f64>();
+        let (taken, dropped) = (sum(|b| b.taken), sum(|b| b.dropped));
+        Course {
+            goodput_bps: goodput(&arrivals, steady).bps.unwrap_or(0) as f64,
+            queue_bytes: sum(|b| b.queued) / (part.len() as f64 * self.bin_s)
+                * self.path.segment_bytes,
+            made_loss_ratio: dropped / (taken + dropped).max(1.0),
+            made_losses: sum(|b| b.made),
+            other_losses: sum(|b| b.other),
+            climbing: steady.is_none() && ramp::still_climbing(&arrivals),
+        }
+    }
+}
