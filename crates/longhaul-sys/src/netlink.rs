@@ -154,6 +154,18 @@ impl Netlink {
         self.request(message)
     }
 
+    /// Sets how many packets may wait in front of a device. (The ioctl for it wants privilege on
+    /// the whole machine.)
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_ADMIN`.
+    pub fn set_queue_packets(&self, index: u32, packets: u32) -> io::Result<()> {
+        let header = link_header(index, 0, 0);
+        let mut message = Message::new(libc::RTM_NEWLINK, 0, &header);
+        message.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
+        self.request(message)
+    }
+
     /// Makes a pair: one end here, the peer in the network namespace `peer_namespace`.
     pub fn add_veth(&self, pair: &VethPair<'_>, peer_namespace: impl AsFd) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWLINK, NLM_F_CREATE, &link_header(0, 0, 0));

@@ -4,6 +4,7 @@ use super::error::HostError;
 use super::machine::governors_text;
 use super::notes::reason;
 use longhaul_sys::host::{cpu, ethtool, interface, sysctl};
+use longhaul_sys::netlink::{self, Netlink};
 use std::io;
 
 const VALUE_BYTES_MAX: usize = 1024;
@@ -104,7 +105,7 @@ impl Setting {
         match self.kind {
             Kind::Sysctl => sysctl::write(&self.name, value),
             Kind::Mtu => interface::set_mtu(name, number()?),
-            Kind::Queue => interface::set_queue_packets(name, number()?),
+            Kind::Queue => Netlink::open()?.set_queue_packets(netlink::index_of(name)?, number()?),
             Kind::RxRing => ethtool::set_rings(name, Some(number()?), None),
             Kind::TxRing => ethtool::set_rings(name, None, Some(number()?)),
             Kind::Governor => write_governors(value),

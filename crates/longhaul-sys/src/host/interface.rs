@@ -132,19 +132,6 @@ pub fn queue_packets(name: &str) -> io::Result<u32> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
 }
 
-/// Sets how many packets may wait in front of the device.
-///
-/// # Errors
-/// `PermissionDenied` without `CAP_NET_ADMIN`.
-pub fn set_queue_packets(name: &str, packets: u32) -> io::Result<()> {
-    let value = i32::try_from(packets).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The union's int stands in one place, whatever it is called.
-    call(name, libc::SIOCSIFTXQLEN, |request| {
-        request.ifr_ifru.ifru_mtu = value;
-    })
-    .map(|_| ())
-}
-
 /// Whether the device is up and has a carrier.
 pub fn has_carrier(name: &str) -> io::Result<bool> {
     let request = call(name, libc::SIOCGIFFLAGS, |_| ())?;
@@ -246,7 +233,7 @@ mod tests {
             assert_eq!(mtu_bytes(name), None);
             assert_eq!(speed(name), None);
             assert!(queue_packets(name).is_err() && has_carrier(name).is_err());
-            assert!(set_mtu(name, 1500).is_err() && set_queue_packets(name, 1).is_err());
+            assert!(set_mtu(name, 1500).is_err());
         }
     }
 
