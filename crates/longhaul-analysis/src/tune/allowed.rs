@@ -42,6 +42,11 @@ impl Allowed {
         self.controls.is_empty() || self.controls.iter().any(|c| c.as_deref() == name)
     }
 
+    /// The congestion controls that the plan names.
+    pub fn named_controls(&self) -> impl Iterator<Item = &str> {
+        self.controls.iter().flatten().map(String::as_str)
+    }
+
     fn count(&self, streams: u32) -> bool {
         (1..=MOST_STREAMS).contains(&streams)
             && (self.streams.is_empty() || self.streams.contains(&streams))

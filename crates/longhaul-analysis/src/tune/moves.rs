@@ -188,9 +188,12 @@ fn more_streams(view: &View, from: &Tally) -> Option<Move> {
     };
     let present = setting.streams;
     let (factor, most) = reach(view, from)?;
+    let most =
+        failed_streams(view, present).map_or(most, |failed| middle(present, failed).min(most));
     let tried = view.trials.iter().any(|t| {
         let enough = (f64::from(present) * TRIED_RATIO).min(f64::from(most));
-        t.setting.streams > present
+        t.goodput_bps.is_some()
+            && t.setting.streams > present
             && f64::from(t.setting.streams) >= enough
             && view.is_kin(&setting, &t.setting)
     });
@@ -204,6 +207,18 @@ fn more_streams(view: &View, from: &Tally) -> Option<Move> {
         setting: Setting { streams, ..setting },
     })
     .filter(|m| view.is_new(&m.setting))
+}
+
+/// The least number over `present` that gave no result: an end that refuses so many.
+fn failed_streams(view: &View, present: u32) -> Option<u32> {
+    let failed = view.trials.iter().filter(|t| t.goodput_bps.is_none());
+    let streams = failed.map(|t| t.setting.streams);
+    streams.filter(|n| *n > present).min()
+}
+
+/// The geometric middle.
+pub fn middle(low: u32, high: u32) -> u32 {
+    (f64::from(low) * f64::from(high)).sqrt().round() as u32
 }
 
 /// By which factor, and up to how many streams.
@@ -264,7 +279,7 @@ fn sharing(view: &View, from: &Tally) -> Option<f64> {
     let steps = (f64::from(from.setting.streams) / f64::from(lower.setting.streams)).log2();
     let each = (1.0 + more).max(1.0).powf(1.0 / steps.max(1.0));
     Some(match each {
-        _ if !full_before => 4.0,
+        _ if !full_before => LEAST_FACTOR,
         much if much >= 1.3 => 12.0,
         some if some >= 1.05 => 4.0,
         _ => 2.0,

@@ -3,7 +3,7 @@
 //! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles where 5 % more is unlikely
 //! (one standard error). Wrong when: the noise of the path is larger than its probes' intervals say.
 
-use super::moves::{Move, View, counted, rate};
+use super::moves::{Move, View, counted, middle, rate};
 use super::tally::{Tally, best, chosen, gain};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
@@ -25,6 +25,7 @@ pub fn polish(view: &View) -> Option<Move> {
     }
     let choice = chosen(&view.tallies)?;
     between_above(view, choice)
+        .or_else(|| asked_control(view, choice))
         .or_else(|| doubted(view, choice))
         .or_else(|| fewer(view, choice))
 }
@@ -40,7 +41,31 @@ fn between_above(view: &View, choice: &Tally) -> Option<Move> {
     if above.setting.streams <= JUMPED * present || gain(choice, above).0 < -0.15 {
         return None;
     }
-    middle(view, choice.setting, present, above.setting.streams, None)
+    between(view, choice.setting, present, above.setting.streams, None)
+}
+
+/// A congestion control that the plan names and no probe has used yet.
+fn asked_control(view: &View, choice: &Tally) -> Option<Move> {
+    let used = |name: &str| {
+        view.trials.iter().any(|t| {
+            t.setting.congestion_control.as_deref() == Some(name)
+                || t.congestion_control.as_deref() == Some(name)
+        })
+    };
+    let mut named = view.allowed.named_controls().filter(|name| !used(name));
+    let setting = Setting {
+        congestion_control: Some(named.next()?.to_owned()),
+        ..choice.setting.clone()
+    };
+    view.is_new(&setting).then(|| Move {
+        why: format!(
+            "{} may be tried, too: {} gave {} without it",
+            setting.congestion_control.as_deref().unwrap_or("it"),
+            counted(setting.streams),
+            rate(choice.goodput_bps())
+        ),
+        setting,
+    })
 }
 
 /// Another setting may well be better, or the choice was lucky: measure the less known again.
@@ -89,12 +114,12 @@ fn fewer(view: &View, choice: &Tally) -> Option<Move> {
     let top = best(&view.tallies)?.goodput_bps();
     let needed = (below.limiter() != Limiter::PathCapacity && each > 0.0)
         .then(|| (1.05 * top / each).ceil() as u32);
-    middle(view, choice.setting, low, present, needed)
+    between(view, choice.setting, low, present, needed)
 }
 
 /// The geometric middle, or what is needed, where that lies between.
-fn middle(view: &View, like: &Setting, low: u32, high: u32, needed: Option<u32>) -> Option<Move> {
-    let centre = (f64::from(low) * f64::from(high)).sqrt().round() as u32;
+fn between(view: &View, like: &Setting, low: u32, high: u32, needed: Option<u32>) -> Option<Move> {
+    let centre = middle(low, high);
     let wanted = needed
         .filter(|n| (low + 1..high).contains(n))
         .unwrap_or(centre);

@@ -180,8 +180,11 @@ impl Search {
             trial.limiter,
             Limiter::PathCapacity | Limiter::Pacing | Limiter::Policer | Limiter::Shaper
         );
+        let high = trial.interval_bps.map_or(now, |i| i[1]) as f64;
         let as_then = self.expected_bps.map(|then| {
-            trial.interval_bps.map_or(now, |i| i[1]) as f64 >= HOLDS_RATIO * then as f64
+            // Much more than then, and not for the path: the rest may be had as well.
+            let same = now as f64 <= then as f64 / HOLDS_RATIO || fine;
+            same && high >= HOLDS_RATIO * then as f64
         });
         only_opened && best && as_then.unwrap_or(fine)
     }
