@@ -128,7 +128,8 @@ fn settle(book: &mut Journal, done: &[Change], earlier: &[Change]) {
 
 /// Puts back what the journal holds, newest first, bit for bit, and reads it back. The journal is
 /// removed when everything is back; otherwise what is missing stays in it, and says why in its
-/// [`Change::error`]. Settings of an earlier boot are told as gone.
+/// [`Change::error`]. Settings of an earlier boot, or of an interface that is no more, are told as
+/// gone.
 pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
     if !journal.exists() {
         return Err(HostError::nothing_to_revert(journal));
@@ -144,17 +145,41 @@ pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
         }
     } else {
         journal::check_namespace(&book, journal)?;
-        changes.iter_mut().for_each(put_back);
-        let left = changes.iter().rev().filter(|change| !change.reverted);
-        book.changes = left.cloned().collect();
+        for change in &mut changes {
+            if put_back(change) == Outcome::Missing {
+                // The oldest first again, as it was.
+                book.changes.insert(0, change.clone());
+            }
+        }
     }
     held.store(&book)?;
     Ok(changes)
 }
 
-fn put_back(change: &mut Change) {
-    change.error = restore(&change.name, change.interface.as_deref(), &change.before).err();
+/// What became of a setting that was to be put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Back,
+    /// There is nothing any more that could be put back.
+    Gone,
+    /// To be tried again.
+    Missing,
+}
+
+fn put_back(change: &mut Change) -> Outcome {
+    let interface = change.interface.as_deref();
+    let is_gone = Setting::find(&change.name, interface).is_ok_and(|setting| setting.is_gone());
+    if is_gone {
+        change.error = Some("its interface is no more, and the setting with it".to_owned());
+        return Outcome::Gone;
+    }
+    change.error = restore(&change.name, interface, &change.before).err();
     change.reverted = change.error.is_none();
+    if change.reverted {
+        Outcome::Back
+    } else {
+        Outcome::Missing
+    }
 }
 
 /// Writes `before` if it does not stand, and makes sure that it then does.

@@ -112,6 +112,12 @@ impl Setting {
         }
     }
 
+    /// Its interface is there no more, and the setting went with it.
+    pub fn is_gone(&self) -> bool {
+        let missing = |name: &String| netlink::index_of(name).is_err();
+        self.interface.as_ref().is_some_and(missing)
+    }
+
     /// Why it could not be read or written, for people.
     pub fn why_not(&self, error: &io::Error) -> String {
         let words = reason(error);

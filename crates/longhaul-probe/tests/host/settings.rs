@@ -27,6 +27,10 @@ pub const TESTS: &[Test] = &[
     ("another_namespace_is_left_alone", other_namespace),
     ("settings_of_an_earlier_boot_are_told_as_gone", earlier_boot),
     (
+        "settings_of_an_interface_that_is_no_more_are_told_as_gone",
+        gone_interface,
+    ),
+    (
         "a_journal_cannot_make_revert_write_what_is_not_on_the_list",
         smuggled,
     ),
@@ -204,6 +208,29 @@ fn earlier_boot() {
     std::fs::write(&journal, applied).expect("the journal of this boot");
     revert(&journal).expect("reverted");
     assert_eq!(exactly(RMEM), before);
+}
+
+fn gone_interface() {
+    let journal = journal("gone-interface");
+    let before = (interface::mtu_bytes(VETH), exactly(RMEM));
+    let asked = [("interface.mtu", "2000"), (RMEM, "4096 65536 1048576")];
+    change(&journal, &asked).expect("applied");
+    let applied = std::fs::read(&journal).expect("the journal");
+    edit(&journal, |value| {
+        value["changes"][0]["interface"] = "no-such".into();
+    });
+    let told = revert(&journal).expect("told");
+    assert!(told[0].reverted && !told[1].reverted, "{told:?}");
+    assert!(
+        told[1]
+            .error
+            .as_deref()
+            .is_some_and(|why| why.contains("no more"))
+    );
+    assert!(!journal.exists());
+    std::fs::write(&journal, applied).expect("the journal as it was");
+    revert(&journal).expect("reverted");
+    assert_eq!((interface::mtu_bytes(VETH), exactly(RMEM)), before);
 }
 
 fn smuggled() {
