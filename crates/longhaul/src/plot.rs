@@ -1,12 +1,26 @@
 //! Figures of scans and predictions, as SVG or PNG by the file's extension.
 //!
-//! Read in this order: [`write`]; [`file`] (how a figure reaches the disk), [`ink`] (text, colours,
-//! frame), then one file for each figure.
+//! Read in this order: [`write`]; [`file`] (how a figure reaches the disk), [`sheet`] (marks, and how
+//! they are painted), [`frame`] (title, source, numbers), [`colours`], [`axes`]; then one file for
+//! each figure.
 
+mod asymmetry;
+mod axes;
+mod colours;
+mod curves;
 mod file;
+mod frame;
+mod heat;
+mod predicted;
+mod sheet;
 
-use crate::fail::Fail;
+#[cfg(test)]
+mod tests;
+
+use crate::fail::{BUG, Fail};
+use file::Format;
 use longhaul_model::report::v1::{Predict, Scan};
+use sheet::Sheet;
 use std::path::Path;
 
 /// What is drawn of a scan.
@@ -22,12 +36,32 @@ pub enum Figure {
 
 /// Draws a figure of a scan to a file that is new or a regular one; its extension says the format.
 pub fn write(scan: &Scan, to: &Path, figure: Figure) -> Result<(), Fail> {
-    let _ = (scan, figure);
-    file::format(to).map(|_| ())
+    let draw = match figure {
+        Figure::HeatMap => heat::sheet,
+        Figure::Curves => curves::sheet,
+        Figure::Asymmetry => asymmetry::sheet,
+    };
+    save(to, || draw(scan))
 }
 
 /// Draws measured beside predicted goodput, in the same way.
 pub fn write_predicted(predict: &Predict, to: &Path) -> Result<(), Fail> {
-    let _ = predict;
-    file::format(to).map(|_| ())
+    save(to, || predicted::sheet(predict))
+}
+
+/// Whether a figure could be written there: asked before a long scan, not after it.
+pub fn check(to: &Path) -> Result<(), Fail> {
+    file::format(to)?;
+    file::may_replace(to)
+}
+
+fn save(to: &Path, draw: impl FnOnce() -> Sheet) -> Result<(), Fail> {
+    check(to)?;
+    let sheet = draw();
+    let painted = match file::format(to)? {
+        Format::Svg => sheet.svg().map(String::into_bytes),
+        Format::Png => sheet.png(),
+    };
+    let bytes = painted.map_err(|error| Fail::from_error(BUG, &error))?;
+    file::replace(to, &bytes)
 }

@@ -1,0 +1,95 @@
+//! A panel with goodput upward from zero and streams to the right, each doubling as wide.
+
+use super::frame::{Unit, ticks};
+use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
+
+/// Labels nearer to each other than this would touch.
+const LEAST_GAP: f64 = 26.0;
+
+pub struct Axes {
+    /// Upper left and lower right corner.
+    from: (f64, f64),
+    to: (f64, f64),
+    /// log2 of the least and the most streams.
+    range: (f64, f64),
+    streams: Vec<u32>,
+    ticks: Vec<f64>,
+    unit: Unit,
+}
+
+impl Axes {
+    /// `streams` ascending.
+    pub fn new(from: (f64, f64), to: (f64, f64), streams: Vec<u32>, most_bps: f64) -> Axes {
+        let log = |s: Option<&u32>| f64::from(s.copied().unwrap_or(1).max(1)).log2();
+        let (least, most) = (log(streams.first()), log(streams.last()));
+        // Half a doubling at either side keeps the points off the frame.
+        let range = (least - 0.4, most.max(least) + 0.4);
+        let ticks = ticks(most_bps);
+        let unit = Unit::of(ticks.last().copied().unwrap_or(1.0));
+        Axes {
+            from,
+            to,
+            range,
+            streams,
+            ticks,
+            unit,
+        }
+    }
+
+    pub fn at(&self, streams: u32, bps: f64) -> (f64, f64) {
+        let place = f64::from(streams.max(1)).log2();
+        let across = (place - self.range.0) / (self.range.1 - self.range.0);
+        (
+            self.from.0 + across * (self.to.0 - self.from.0),
+            self.height(bps),
+        )
+    }
+
+    pub fn height(&self, bps: f64) -> f64 {
+        let most = self.ticks.last().copied().unwrap_or(1.0);
+        self.to.1 - (bps / most).clamp(0.0, 1.0) * (self.to.1 - self.from.1)
+    }
+
+    pub fn draw(&self, sheet: &mut Sheet) {
+        for tick in &self.ticks {
+            let y = self.height(*tick);
+            sheet.line(&[(self.from.0, y), (self.to.0, y)], FAINT, 1.0);
+            sheet.text(
+                (self.from.0 - 8.0, y),
+                self.unit.tick(*tick),
+                13.0,
+                BLACK,
+                Anchor::Right,
+            );
+        }
+        let mut free_from = f64::NEG_INFINITY;
+        for streams in &self.streams {
+            let (x, _) = self.at(*streams, 0.0);
+            sheet.line(&[(x, self.to.1), (x, self.to.1 + 5.0)], GREY, 1.0);
+            if x >= free_from {
+                sheet.text(
+                    (x, self.to.1 + 16.0),
+                    streams.to_string(),
+                    13.0,
+                    BLACK,
+                    Anchor::Middle,
+                );
+                free_from = x + LEAST_GAP;
+            }
+        }
+        sheet.line(&[(self.from.0, self.to.1), self.to], GREY, 1.0);
+        let middle = (f64::midpoint(self.from.0, self.to.0), self.to.1 + 36.0);
+        sheet.text(middle, "streams (log scale)", 13.0, GREY, Anchor::Middle);
+        let title = format!("goodput, {}", self.unit.name);
+        let left = (self.from.0 - 62.0, f64::midpoint(self.from.1, self.to.1));
+        sheet.text(left, title, 13.0, GREY, Anchor::Upward);
+    }
+
+    /// A level across the panel, with its name at the right above it.
+    pub fn level(&self, sheet: &mut Sheet, bps: f64, name: &str) {
+        let y = self.height(bps);
+        sheet.dashes((self.from.0, y), (self.to.0, y), GREY);
+        let text = format!("{name} {} {}", self.unit.write(bps), self.unit.name);
+        sheet.text((self.to.0 - 4.0, y - 9.0), text, 12.0, GREY, Anchor::Right);
+    }
+}

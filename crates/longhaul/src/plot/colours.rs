@@ -1,0 +1,39 @@
+//! Colours that the colour-blind tell apart, and that stay in order in a grey print.
+
+use super::sheet::{BLACK, Ink, WHITE};
+
+/// Viridis (van der Walt and Smith 2015), every eighth of it.
+const STEPS: [[f64; 3]; 9] = [
+    [68.0, 1.0, 84.0],
+    [71.0, 44.0, 122.0],
+    [59.0, 81.0, 139.0],
+    [44.0, 113.0, 142.0],
+    [33.0, 144.0, 141.0],
+    [39.0, 173.0, 129.0],
+    [92.0, 200.0, 99.0],
+    [170.0, 220.0, 50.0],
+    [253.0, 231.0, 37.0],
+];
+/// Lines on white keep away from the light end.
+const LIGHTEST_LINE: f64 = 0.82;
+
+/// From dark (0) to light (1).
+pub fn scale(share: f64) -> Ink {
+    let place = share.clamp(0.0, 1.0) * (STEPS.len() - 1) as f64;
+    let below = (place as usize).min(STEPS.len() - 2);
+    let part = place - below as f64;
+    let mix = |i: usize| (STEPS[below][i] * (1.0 - part) + STEPS[below + 1][i] * part) as u8;
+    Ink(mix(0), mix(1), mix(2))
+}
+
+/// For the `index`th of `count` lines.
+pub fn line(index: usize, count: usize) -> Ink {
+    scale(LIGHTEST_LINE * index as f64 / count.saturating_sub(1).max(1) as f64)
+}
+
+/// What can be read on this ground.
+pub fn on(ground: Ink) -> Ink {
+    let Ink(red, green, blue) = ground;
+    let light = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
+    if light > 140.0 { BLACK } else { WHITE }
+}

@@ -1,0 +1,107 @@
+//! What every figure has: title, panels, source; and how its numbers are written.
+
+use super::sheet::{Anchor, BLACK, GREY, Sheet};
+use longhaul_model::report::v1::Run;
+use longhaul_model::units::Bytes;
+
+/// Above the first panel and below the last one.
+pub const HEAD: f64 = 64.0;
+pub const FOOT: f64 = 40.0;
+pub const MARGIN: f64 = 24.0;
+const MOST_NAME: usize = 40;
+
+/// Title, what is under it, and the line that says where the figure comes from.
+pub fn frame(sheet: &mut Sheet, title: &str, under: &str, run: &Run) {
+    sheet.text((MARGIN, 24.0), title, 22.0, BLACK, Anchor::Left);
+    sheet.text((MARGIN, 48.0), under, 14.0, GREY, Anchor::Left);
+    let date = run
+        .started_at
+        .get(..16)
+        .unwrap_or(&run.started_at)
+        .replace('T', " ");
+    let source = format!(
+        "{} {}, {date} UTC, longhaul {}",
+        "run",
+        short(&run.id),
+        short(&run.longhaul)
+    );
+    let foot = f64::from(sheet.height) - 16.0;
+    sheet.text((MARGIN, foot), source, 13.0, GREY, Anchor::Left);
+}
+
+/// `near to far`, of one direction.
+pub fn ends(run: &Run, forward: bool) -> String {
+    let (from, to) = if forward {
+        (&run.initiator, &run.responder)
+    } else {
+        (&run.responder, &run.initiator)
+    };
+    format!("{} to {}", short(&from.host), short(&to.host))
+}
+
+/// Names are cut, so that they stay on the figure.
+pub fn short(name: &str) -> String {
+    if name.chars().count() <= MOST_NAME {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(MOST_NAME - 1).collect();
+    format!("{kept}…")
+}
+
+/// Window of a row or a line.
+pub fn window(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string())
+}
+
+/// One unit for a whole figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    pub name: &'static str,
+    bps: f64,
+}
+
+impl Unit {
+    pub fn of(most_bps: f64) -> Unit {
+        let (name, bps) = match most_bps {
+            most if most >= 2e9 => ("Gbit/s", 1e9),
+            most if most >= 2e6 => ("Mbit/s", 1e6),
+            most if most >= 2e3 => ("kbit/s", 1e3),
+            _ => ("bit/s", 1.0),
+        };
+        Unit { name, bps }
+    }
+
+    /// Three digits, and no more after the point than they say.
+    pub fn write(self, bps: f64) -> String {
+        let value = bps / self.bps;
+        match value {
+            v if v >= 99.95 => format!("{v:.0}"),
+            v if v >= 9.995 => format!("{v:.1}"),
+            v => format!("{v:.2}"),
+        }
+    }
+
+    /// For an axis: as few digits as the value has.
+    pub fn tick(self, bps: f64) -> String {
+        let value = (bps / self.bps * 1e6).round() / 1e6;
+        format!("{value}")
+    }
+}
+
+/// Round values from 0 to at least `most`, about five of them.
+pub fn ticks(most: f64) -> Vec<f64> {
+    let most = if most.is_finite() && most > 0.0 {
+        most
+    } else {
+        1.0
+    };
+    let rough = most / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(rough);
+    let count = (most / step).ceil().max(1.0) as u32;
+    (0..=count).map(|i| f64::from(i) * step).collect()
+}

@@ -1,0 +1,376 @@
+//! Figures of scans with known cells: what is in them, and that they reach the disk whole.
+
+use super::*;
+use crate::fail::USAGE;
+use longhaul_analysis::scan::{conclude, failed, order};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::{self, Direction};
+use longhaul_model::report::v1::scan::{
+    Analysis, Budget, Cell, Observation, Plan, Search, Setting,
+};
+use longhaul_model::report::v1::{Kind, Party, Run, SCHEMA, predict};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// Path of the drawn scans: 622 Mbit/s, 160 ms.
+const CAPACITY_BPS: f64 = 622e6;
+const RTT_S: f64 = 0.16;
+
+fn run(initiator: &str, responder: &str) -> Run {
+    let party = |host: &str| Party {
+        host: host.to_owned(),
+        ..Party::default()
+    };
+    Run {
+        id: String::from("01jd5r3x8k9m2"),
+        started_at: String::from("2026-11-22T02:00:00Z"),
+        duration_us: 1,
+        longhaul: String::from("0.1.0"),
+        initiator: party(initiator),
+        responder: party(responder),
+        part_of: None,
+    }
+}
+
+fn grid(windows: u32, streams: &[u32], direction: Direction) -> Plan {
+    Plan {
+        search: Search::Grid,
+        direction,
+        windows_bytes: (0..windows).map(|i| (i > 0).then(|| 32_768 << i)).collect(),
+        streams: streams.to_vec(),
+        congestion_controls: vec![None],
+        repeats: 2,
+        seed: 7,
+        present: None,
+        budget: Budget {
+            probes: 1000,
+            time_us: 1,
+            bytes: None,
+        },
+        probe: plan::Plan::default(),
+    }
+}
+
+/// Window-bound, then path-bound; reverse gets less; every tenth probe scatters upward.
+fn goodput_bps(setting: &Setting, forward: bool, index: u32) -> u64 {
+    let streams = f64::from(setting.streams);
+    let window = setting.window_bytes.unwrap_or(6 << 20) as f64;
+    let path = CAPACITY_BPS * (1.0 - 1.0 / (1.0 + 3.0 * streams));
+    let wobble = 1.0 + 0.03 * f64::from(index % 5) / 5.0;
+    let way = if forward { 1.0 } else { 0.72 };
+    ((streams * window * 8.0 / RTT_S).min(path) * wobble * way) as u64
+}
+
+fn scan(plan: Plan, hosts: (&str, &str), keep: impl Fn(&Setting) -> bool) -> Scan {
+    let cells = order(&plan)
+        .into_iter()
+        .filter(|s| keep(&s.setting))
+        .map(|slot| {
+            let goodput = goodput_bps(&slot.setting, slot.forward, slot.index);
+            let at_us = u64::from(slot.index) * 10_000_000;
+            let blank = failed(
+                slot.index,
+                slot.setting,
+                slot.forward,
+                slot.sentinel,
+                at_us,
+                1,
+                String::new(),
+            );
+            Cell {
+                error: None,
+                goodput_bps: Some(goodput),
+                limited_by: Some(Limiter::PathCapacity),
+                idle_rtt_us: Some(160_000),
+                ..blank
+            }
+        });
+    let observation = Observation {
+        cells: cells.collect(),
+    };
+    let concluded = conclude(&plan, &observation, &[], "grid_done");
+    Scan {
+        schema: SCHEMA.to_owned(),
+        kind: Kind::Scan,
+        run: run(hosts.0, hosts.1),
+        plan,
+        observation,
+        analysis: concluded.analysis,
+        findings: concluded.findings,
+        caveats: concluded.caveats,
+    }
+}
+
+fn six_by_six(direction: Direction) -> Scan {
+    scan(
+        grid(6, &[1, 2, 4, 8, 16, 32], direction),
+        ("near", "far"),
+        |_| true,
+    )
+}
+
+fn prediction() -> Predict {
+    let plan = grid(4, &[1, 2, 4, 8, 16], Direction::Forward);
+    let mut cells = Vec::new();
+    for slot in order(&Plan { repeats: 1, ..plan })
+        .into_iter()
+        .filter(|s| !s.sentinel)
+    {
+        let predicted = goodput_bps(&slot.setting, true, 0);
+        cells.push(predict::Cell {
+            loss_ratio: 0.0,
+            buffer_bytes: 1 << 20,
+            bounds: Vec::new(),
+            formulas: Vec::new(),
+            goodput_bps: predicted,
+            limited_by: Limiter::PathCapacity,
+            queue_bytes: 0,
+            made_loss_ratio: 0.0,
+            measured_bps: (slot.setting.streams != 4).then(|| predicted * 9 / 10),
+            disagreement_ratio: None,
+            meaning: None,
+            setting: slot.setting,
+        });
+    }
+    Predict {
+        schema: SCHEMA.to_owned(),
+        kind: Kind::Predict,
+        run: run("near", "far"),
+        plan: predict::Plan {
+            path: predict::Path {
+                capacity_bps: CAPACITY_BPS as u64,
+                rtt_us: 160_000,
+                mss_bytes: 1448,
+                header_bytes: 52,
+                origin: String::from("asked"),
+            },
+            hosts: predict::Hosts::default(),
+            windows_bytes: Vec::new(),
+            streams: Vec::new(),
+            congestion_controls: Vec::new(),
+            loss_ratios: Vec::new(),
+            buffers_bytes: Vec::new(),
+            time_us: 1,
+            scan_id: Some(String::from("01jd5r3x8k9m2")),
+        },
+        observation: predict::Observation::default(),
+        analysis: predict::Analysis {
+            cells,
+            ..predict::Analysis::default()
+        },
+        findings: Vec::new(),
+        caveats: Vec::new(),
+    }
+}
+
+/// Every figure of every shape that a scan may have.
+fn gallery() -> Vec<(&'static str, Sheet)> {
+    let both = six_by_six(Direction::Both);
+    let streams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48];
+    let wide = scan(
+        grid(8, &streams, Direction::Forward),
+        ("near", "far"),
+        |_| true,
+    );
+    let holes = scan(
+        grid(6, &[1, 2, 4, 8, 16, 32], Direction::Forward),
+        ("near", "far"),
+        |s| s.streams * 3 % 7 != 5 || s.window_bytes > Some(1 << 19),
+    );
+    let window = scan(
+        grid(1, &[1, 2, 4, 8, 16], Direction::Forward),
+        ("near", "far"),
+        |_| true,
+    );
+    let one = scan(grid(1, &[1], Direction::Forward), ("near", "far"), |_| true);
+    let none = scan(grid(2, &[1, 2], Direction::Both), ("near", "far"), |_| {
+        false
+    });
+    vec![
+        ("heat-both", heat::sheet(&both)),
+        ("curves-both", curves::sheet(&both)),
+        ("asymmetry", asymmetry::sheet(&both)),
+        ("heat-wide", heat::sheet(&wide)),
+        ("curves-wide", curves::sheet(&wide)),
+        ("heat-holes", heat::sheet(&holes)),
+        ("heat-one-window", heat::sheet(&window)),
+        ("curves-one-window", curves::sheet(&window)),
+        ("heat-one", heat::sheet(&one)),
+        ("curves-one", curves::sheet(&one)),
+        ("asymmetry-one", asymmetry::sheet(&one)),
+        ("heat-none", heat::sheet(&none)),
+        ("curves-none", curves::sheet(&none)),
+        ("predicted", predicted::sheet(&prediction())),
+    ]
+}
+
+fn texts(svg: &str) -> Vec<String> {
+    let document = roxmltree::Document::parse(svg).expect("an SVG is XML");
+    let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+    texts
+        .filter_map(|n| n.text())
+        .map(|t| t.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_figure_is_an_svg_and_a_png_of_its_size() {
+    for (name, sheet) in gallery() {
+        let svg = sheet.svg().expect(name);
+        assert!(
+            texts(&svg).len() >= 3,
+            "{name} has title, explanation and source"
+        );
+        let png = sheet.png().expect(name);
+        let image = png::Decoder::new(std::io::Cursor::new(&png))
+            .read_info()
+            .expect(name);
+        let size = (image.info().width, image.info().height);
+        let doubled = (sheet.width * 2, sheet.height * 2);
+        assert!(
+            size == doubled || size == (sheet.width, sheet.height),
+            "{name}: {size:?}"
+        );
+    }
+}
+
+#[test]
+fn marks_lie_on_their_sheet() {
+    let inside = |sheet: &Sheet, (x, y): (f64, f64)| {
+        (0.0..=f64::from(sheet.width)).contains(&x) && (0.0..=f64::from(sheet.height)).contains(&y)
+    };
+    for (name, sheet) in gallery() {
+        for mark in &sheet.marks {
+            let points = match mark {
+                sheet::Mark::Fill { from, to, .. } | sheet::Mark::Frame { from, to, .. } => {
+                    vec![*from, *to]
+                }
+                sheet::Mark::Line { points, .. } => points.clone(),
+                sheet::Mark::Dot { at, .. } | sheet::Mark::Text { at, .. } => vec![*at],
+            };
+            assert!(
+                points.iter().all(|p| inside(&sheet, *p)),
+                "{name}: {mark:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
+    let scan = six_by_six(Direction::Forward);
+    let texts = texts(&heat::sheet(&scan).svg().unwrap());
+    let unit = frame::Unit::of(CAPACITY_BPS);
+    let mut wanted = BTreeSet::new();
+    for curve in &scan.analysis.directions[0].curves {
+        wanted.extend(
+            curve
+                .points
+                .iter()
+                .map(|p| unit.write(p.goodput_bps as f64)),
+        );
+        assert!(texts.contains(&frame::window(curve.window_bytes)));
+    }
+    assert!(wanted.len() > 10);
+    for value in wanted {
+        assert!(texts.contains(&value), "{value} is missing");
+    }
+    assert!(texts.iter().any(|t| t == "best" || t == "best, use"));
+    assert!(texts.iter().any(|t| t == "use" || t == "best, use"));
+    assert!(
+        texts
+            .iter()
+            .any(|t| t.contains("01jd5r3x8k9m2") && t.contains("2026-11-22"))
+    );
+}
+
+#[test]
+fn host_names_are_text_and_nothing_else() {
+    let hostile = "<script>&\"'\u{1b}[31m]]>";
+    let plan = grid(2, &[1, 2], Direction::Both);
+    let scan = scan(plan, (hostile, "far"), |_| true);
+    for sheet in [
+        heat::sheet(&scan),
+        curves::sheet(&scan),
+        asymmetry::sheet(&scan),
+    ] {
+        let svg = sheet.svg().unwrap();
+        assert!(
+            texts(&svg)
+                .iter()
+                .any(|t| t.contains("<script>&\"'?[31m]]> to far")),
+            "{svg}"
+        );
+        assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn a_report_without_conclusions_still_gives_a_figure() {
+    let mut scan = six_by_six(Direction::Both);
+    scan.analysis = Analysis::default();
+    for sheet in [
+        heat::sheet(&scan),
+        curves::sheet(&scan),
+        asymmetry::sheet(&scan),
+    ] {
+        let svg = sheet.svg().unwrap();
+        assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
+    }
+}
+
+/// A folder of the test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path =
+            std::env::temp_dir().join(format!("longhaul-plot-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing of the test depends on it any more.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_figure_replaces_a_file_whole_and_leaves_nothing_beside_it() {
+    let folder = Folder::new("replace");
+    let to = folder.0.join("heat.SVG");
+    fs::write(&to, "an older figure").unwrap();
+    write(&six_by_six(Direction::Forward), &to, Figure::HeatMap).unwrap();
+    assert!(fs::read_to_string(&to).unwrap().starts_with("<svg"));
+    let png = folder.0.join("p.png");
+    write_predicted(&prediction(), &png).unwrap();
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG\r\n"));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+}
+
+#[test]
+fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
+    let folder = Folder::new("refuse");
+    let taken = folder.0.join("folder.png");
+    fs::create_dir(&taken).unwrap();
+    let link = folder.0.join("link.svg");
+    std::os::unix::fs::symlink(folder.0.join("elsewhere.svg"), &link).unwrap();
+    let unknown = folder.0.join("heat.pdf");
+    for (to, hint) in [
+        (&taken, "another file"),
+        (&link, "another file"),
+        (&unknown, ".png"),
+    ] {
+        let fail = write(&six_by_six(Direction::Forward), to, Figure::Curves).unwrap_err();
+        assert_eq!(fail.code, USAGE);
+        assert!(fail.hint.unwrap().contains(hint));
+    }
+    assert!(!folder.0.join("elsewhere.svg").exists());
+    let nowhere = folder.0.join("absent").join("heat.svg");
+    let fail = write(&six_by_six(Direction::Forward), &nowhere, Figure::Curves).unwrap_err();
+    assert!(!fail.causes.is_empty());
+}
