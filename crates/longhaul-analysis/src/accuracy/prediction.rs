@@ -16,6 +16,7 @@ const MSS_BYTES: u32 = 1448;
 
 /// One cell of the simulator, with what is predicted for it.
 struct Reference {
+    #[cfg(test)]
     name: &'static str,
     goodput_bps: f64,
     predicted: Cell,
@@ -74,6 +75,7 @@ fn reference(line: &'static str) -> Option<Reference> {
         scan_id: None,
     };
     Some(Reference {
+        #[cfg(test)]
         name: fields[0],
         goodput_bps: whole(10)? as f64,
         predicted: predict(&plan, &Observation::default()).cells.pop()?,

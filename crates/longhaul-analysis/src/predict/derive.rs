@@ -34,6 +34,8 @@ const TOP_QUANTILE: f64 = 0.9;
 pub enum Underived {
     NoCells,
     NoRoundTrip,
+    /// Its congestion controls are none that the model knows.
+    NotModelled,
 }
 
 impl std::fmt::Display for Underived {
@@ -41,6 +43,9 @@ impl std::fmt::Display for Underived {
         f.write_str(match self {
             Underived::NoCells => "no cell of the scan has a goodput in this direction",
             Underived::NoRoundTrip => "no cell of the scan has an idle round-trip time",
+            Underived::NotModelled => {
+                "no cell of the scan used a congestion control that is modelled"
+            }
         })
     }
 }
@@ -67,14 +72,18 @@ pub fn plan_from_scan(
     let rtt_us = rtt_us.filter(|us| *us > 0).ok_or(Underived::NoRoundTrip)?;
     let path = path(scan, &cells, rtt_us);
     let measured: Vec<Measured> = cells.iter().map(|c| measured(c)).collect();
+    let known = |name: &String| super::MODELLED.contains(&name.as_str());
+    let controls = measured
+        .iter()
+        .filter_map(|m| m.setting.congestion_control.clone());
+    let congestion_controls = distinct(controls.filter(known));
+    if congestion_controls.is_empty() {
+        return Err(Underived::NotModelled);
+    }
     let plan = Plan {
         windows_bytes: distinct(measured.iter().map(|m| m.setting.window_bytes)),
         streams: distinct(measured.iter().map(|m| m.setting.streams)),
-        congestion_controls: distinct(
-            measured
-                .iter()
-                .filter_map(|m| m.setting.congestion_control.clone()),
-        ),
+        congestion_controls,
         loss_ratios: vec![loss(&cells, &path)],
         buffers_bytes: vec![queue_bytes(&cells, &path)],
         hosts: hosts(&cells, runs, forward),

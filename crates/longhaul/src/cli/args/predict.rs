@@ -29,6 +29,9 @@ pub struct PredictArgs {
     /// scan, its first letters, or `last`; options given as well go before the scan's own figures
     #[arg(long, value_name = "ID", help_heading = "Path")]
     pub scan: Option<String>,
+    /// Of the scan, take the direction in which the far end sent
+    #[arg(short = 'R', long, requires = "scan", help_heading = "Path")]
+    pub reverse: bool,
     /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
     /// [default: auto,64K-64M]
     #[arg(short = 'w', long, value_name = "SIZES", value_parser = grid::windows,
@@ -47,7 +50,7 @@ pub struct PredictArgs {
         help_heading = "Settings")]
     pub time: Option<u64>,
     /// Window of a stream whose buffers the kernel sizes: half of tcp_rmem's most
-    /// [default: 16 MiB]
+    /// [default: 3 MiB, or the scan's]
     #[arg(long, value_name = "SIZE", value_parser = parse::buffer, help_heading = "Hosts")]
     pub auto_window: Option<u64>,
     /// The largest window that the kernels grant when asked (rmem_max and wmem_max)

@@ -1,0 +1,209 @@
+//! What is predicted: from the options, or from a scan in the archive with the options before it.
+
+use crate::cli::args::{ArchiveArgs, PredictArgs};
+use crate::cli::output;
+use crate::cli::parse::grid;
+use crate::fail::{ARCHIVE, Fail, USAGE};
+use longhaul_analysis::predict::derive::{HEADER_BYTES, MSS_BYTES};
+use longhaul_analysis::predict::{MODELLED, check, plan_from_scan};
+use longhaul_model::report::v1::predict::{Hosts, Observation, Path, Plan};
+use longhaul_model::report::v1::{AnyReport, Caveat, Party, Scan, Throughput};
+use longhaul_store::Archive;
+
+/// Half of Linux' own greatest receive buffer (tcp_rmem, 6 MiB).
+const AUTO_WINDOW_BYTES: u64 = 3 << 20;
+const TIME_US: u64 = 30_000_000;
+/// Windows and streams where none are asked.
+const WINDOWS: &str = "auto,64K-64M";
+const STREAMS: &str = "1-32";
+/// How far back the scans are looked for.
+const LIST_MOST: u32 = 10_000;
+
+/// All that a prediction needs.
+pub struct Asked {
+    pub plan: Plan,
+    pub observation: Observation,
+    pub initiator: Party,
+    pub responder: Party,
+    pub caveats: Vec<Caveat>,
+}
+
+pub fn resolve(args: &PredictArgs) -> Result<Asked, Fail> {
+    let mut asked = match &args.scan {
+        Some(wanted) => from_scan(wanted, args)?,
+        None => from_options(args)?,
+    };
+    lay_over(&mut asked.plan, args);
+    let plan = &asked.plan;
+    grid::bearable(&[
+        plan.windows_bytes.len(),
+        plan.streams.len(),
+        plan.congestion_controls.len(),
+        plan.loss_ratios.len(),
+        plan.buffers_bytes.len(),
+    ])
+    .map_err(|told| {
+        Fail::new(USAGE, format!("cannot predict so much: {told}"))
+            .hint(Some("ask for fewer windows, streams, losses or buffers"))
+    })?;
+    check(plan).map_err(|e| Fail::new(USAGE, format!("cannot predict this: {e}")))?;
+    Ok(asked)
+}
+
+/// A path that has no hosts yet.
+fn from_options(args: &PredictArgs) -> Result<Asked, Fail> {
+    let (Some(rtt_us), Some(capacity_bps)) = (args.rtt, args.rate) else {
+        return Err(Fail::new(
+            USAGE,
+            "a prediction needs --rtt and --rate, or --scan",
+        ));
+    };
+    let bug = |told: String| Fail::new(crate::fail::BUG, told);
+    let pipe = capacity_bps as f64 * rtt_us as f64 / 8e6;
+    let plan = Plan {
+        path: Path {
+            capacity_bps,
+            rtt_us,
+            mss_bytes: MSS_BYTES,
+            header_bytes: HEADER_BYTES,
+            origin: String::from("asked"),
+        },
+        hosts: Hosts {
+            auto_window_bytes: Some(AUTO_WINDOW_BYTES),
+            ..Hosts::default()
+        },
+        windows_bytes: grid::windows(WINDOWS).map_err(bug)?.0,
+        streams: grid::counts(STREAMS).map_err(bug)?.0,
+        congestion_controls: vec![String::from("cubic")],
+        loss_ratios: vec![0.0],
+        buffers_bytes: vec![pipe as u64],
+        time_us: TIME_US,
+        scan_id: None,
+    };
+    let place = |host: &str| Party {
+        host: host.to_owned(),
+        ..Party::default()
+    };
+    Ok(Asked {
+        plan,
+        observation: Observation::default(),
+        initiator: place("sender"),
+        responder: place("receiver"),
+        caveats: Vec::new(),
+    })
+}
+
+fn from_scan(wanted: &str, args: &PredictArgs) -> Result<Asked, Fail> {
+    let (scan, runs) = find(wanted, &args.archive)?;
+    let forward = !args.reverse;
+    let (plan, observation) = plan_from_scan(&scan, &runs, forward).map_err(|e| {
+        let told = format!("cannot lay a prediction over scan {}: {e}", scan.run.id);
+        let way = if forward {
+            "`--reverse` takes the cells in which the far end sent"
+        } else {
+            "leave out `--reverse` to take the cells in which this end sent"
+        };
+        Fail::new(USAGE, told).hint(Some(way))
+    })?;
+    Ok(Asked {
+        caveats: caveats(&plan, &observation),
+        plan,
+        observation,
+        initiator: scan.run.initiator,
+        responder: scan.run.responder,
+    })
+}
+
+/// The scan, and the reports of its probes.
+fn find(wanted: &str, args: &ArchiveArgs) -> Result<(Scan, Vec<Throughput>), Fail> {
+    let path = output::archive_path(args)?;
+    let archive = Archive::open_existing(&path)?.ok_or_else(|| {
+        Fail::new(ARCHIVE, format!("there is no archive {}", path.display())).hint(Some(
+            "`longhaul tune HOST` makes one; `--archive FILE` names another",
+        ))
+    })?;
+    let id = match wanted {
+        "last" => last_scan(&archive)?,
+        id => id.to_owned(),
+    };
+    let AnyReport::Scan(scan) = archive.find(&id)? else {
+        return Err(
+            Fail::new(USAGE, format!("run {id} is not a scan")).hint(Some(
+                "`longhaul report list` names the scans among the runs",
+            )),
+        );
+    };
+    let runs = archive.parts(&scan.run.id)?;
+    Ok((*scan, runs))
+}
+
+fn last_scan(archive: &Archive) -> Result<String, Fail> {
+    let entries = archive.list(LIST_MOST)?;
+    let newest = entries.into_iter().find(|entry| entry.kind == "scan");
+    newest.map(|entry| entry.id).ok_or_else(|| {
+        Fail::new(ARCHIVE, "no scan is archived yet")
+            .hint(Some("`longhaul tune HOST --grid` makes one"))
+    })
+}
+
+/// What is asked goes before the scan's own figures, or the defaults.
+fn lay_over(plan: &mut Plan, args: &PredictArgs) {
+    let path = &mut plan.path;
+    if args.scan.is_some() && (args.rtt.is_some() || args.rate.is_some()) {
+        path.origin.push_str(", and options");
+    }
+    path.rtt_us = args.rtt.unwrap_or(path.rtt_us);
+    path.capacity_bps = args.rate.unwrap_or(path.capacity_bps);
+    path.mss_bytes = args.mss.unwrap_or(path.mss_bytes);
+    let hosts = &mut plan.hosts;
+    hosts.auto_window_bytes = args.auto_window.or(hosts.auto_window_bytes);
+    hosts.granted_most_bytes = args.granted.or(hosts.granted_most_bytes);
+    hosts.processor_bps = args.processor.or(hosts.processor_bps);
+    plan.time_us = args.time.unwrap_or(plan.time_us);
+    if let Some(windows) = &args.windows {
+        plan.windows_bytes.clone_from(&windows.0);
+    }
+    if let Some(streams) = &args.streams {
+        plan.streams.clone_from(&streams.0);
+    }
+    if let Some(losses) = &args.loss {
+        plan.loss_ratios.clone_from(&losses.0);
+    }
+    if let Some(buffers) = &args.buffer {
+        plan.buffers_bytes.clone_from(&buffers.0);
+    }
+    if !args.congestion.is_empty() {
+        plan.congestion_controls.clone_from(&args.congestion);
+        plan.congestion_controls.dedup();
+    }
+}
+
+/// What the scan could not tell.
+fn caveats(plan: &Plan, observation: &Observation) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    if plan.path.origin.contains("at least") {
+        all.push(Caveat::new(
+            "capacity_unknown",
+            "no cell of the scan filled the path: its capacity may be higher; `--rate` says it",
+        ));
+    }
+    let known = |name: &str| MODELLED.contains(&name);
+    let others = observation.measured.iter().filter(|m| {
+        let name = m.setting.congestion_control.as_deref();
+        !name.is_some_and(known) || m.setting.pacing_bps.is_some()
+    });
+    let left_out = others.count();
+    if left_out > 0 {
+        all.push(Caveat::new(
+            "not_modelled",
+            format!("{left_out} of the probes were paced, or under a congestion control without a model; they are left out"),
+        ));
+    }
+    if plan.hosts.auto_window_bytes.is_none() && plan.windows_bytes.contains(&None) {
+        all.push(Caveat::new(
+            "auto_window_unknown",
+            "the kernels' own largest window is not known, and not bounded here; `--auto-window` says it",
+        ));
+    }
+    all
+}

@@ -1,0 +1,44 @@
+//! Every cell of a prediction as a line of CSV (RFC 4180).
+
+use crate::render::scan::csv::{line, some};
+use longhaul_model::report::v1::Predict;
+use longhaul_model::report::v1::predict::Cell;
+
+/// One column: its name, and what stands in it.
+type Field = (&'static str, fn(&Cell) -> String);
+
+const FIELDS: [Field; 14] = [
+    ("congestion_control", |c| {
+        some(c.setting.congestion_control.as_ref())
+    }),
+    ("loss_ratio", |c| c.loss_ratio.to_string()),
+    ("buffer_bytes", |c| c.buffer_bytes.to_string()),
+    ("window_bytes", |c| some(c.setting.window_bytes)),
+    ("streams", |c| c.setting.streams.to_string()),
+    ("predicted_bps", |c| c.goodput_bps.to_string()),
+    ("limited_by", |c| c.limited_by.to_string()),
+    ("bound_bps", |c| some(c.bounds.first().map(|b| b.rate_bps))),
+    ("bound", |c| {
+        some(c.bounds.first().map(|b| b.limiter.word()))
+    }),
+    ("queue_bytes", |c| c.queue_bytes.to_string()),
+    ("made_loss_ratio", |c| c.made_loss_ratio.to_string()),
+    ("measured_bps", |c| some(c.measured_bps)),
+    // The sign stands in words, so that no field begins with one.
+    ("measured_over_predicted", |c| {
+        some(c.disagreement_ratio.map(|ratio| 1.0 + ratio))
+    }),
+    ("meaning", |c| some(c.meaning.as_ref())),
+];
+
+/// Header and lines; units are in the names, an empty window is the kernel's own.
+pub fn table(report: &Predict) -> String {
+    let mut text = String::new();
+    let header: Vec<String> = FIELDS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    line(&mut text, &header);
+    for cell in &report.analysis.cells {
+        let fields: Vec<String> = FIELDS.iter().map(|(_, of)| of(cell)).collect();
+        line(&mut text, &fields);
+    }
+    text
+}

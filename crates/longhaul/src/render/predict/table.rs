@@ -1,0 +1,101 @@
+//! Windows down, streams across: goodput with the letter of what limits it, the bound under it.
+
+use super::Sheet;
+use crate::render::figures::{RateUnit, count_of};
+use crate::render::page::{Page, WIDTH};
+use crate::render::scan::words;
+use crate::render::style::{FAINT, STRONG, paint};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::predict::{Cell, Plan};
+
+/// Columns of the window, and of each number of streams.
+const WINDOW: usize = 10;
+const COLUMN: usize = 10;
+/// A bound nearer than this is reached.
+const REACHED_RATIO: f64 = 0.99;
+/// Numbers of streams that fit beside each other.
+const ACROSS: usize = (WIDTH - WINDOW) / COLUMN;
+
+pub fn block(page: &mut Page, plan: &Plan, sheet: &Sheet) {
+    let all = sheet.cells.iter();
+    let greatest = all.map(|c| c.goodput_bps.max(bound(c))).max().unwrap_or(0);
+    let unit = RateUnit::for_greatest(greatest);
+    for streams in plan.streams.chunks(ACROSS) {
+        let across: String = streams
+            .iter()
+            .map(|n| {
+                let text = count_of(u64::from(*n), "str.").replace("str.s", "str.");
+                format!("{text:>COLUMN$}")
+            })
+            .collect();
+        page.line(&paint(STRONG, format!("{:<WINDOW$}{across}", unit.name)));
+        for window in &plan.windows_bytes {
+            row(page, sheet, *window, streams, unit);
+        }
+    }
+    page.line(&paint(FAINT, legend(sheet)));
+}
+
+/// What is predicted, and faintly under it the bounds where they are not reached.
+fn row(page: &mut Page, sheet: &Sheet, window: Option<u64>, streams: &[u32], unit: RateUnit) {
+    let find = |n: &u32| {
+        let mut cells = sheet.cells.iter();
+        cells.find(|c| c.setting.window_bytes == window && c.setting.streams == *n)
+    };
+    let found: Vec<_> = streams.iter().filter_map(find).collect();
+    let goodput = found.iter().map(|c| {
+        let text = unit.short(c.goodput_bps);
+        format!("{text:>width$}{}", letter(c.limited_by), width = COLUMN - 1)
+    });
+    let line: String = goodput.collect();
+    page.line(&format!("{:<WINDOW$}{line}", words::window(window)));
+    let differ = |c: &Cell| (c.goodput_bps as f64) < REACHED_RATIO * bound(c) as f64;
+    if !found.iter().any(|c| differ(c)) {
+        return;
+    }
+    let bounds: String = found
+        .iter()
+        .map(|c| {
+            let text = if differ(c) {
+                unit.short(bound(c))
+            } else {
+                String::from("=")
+            };
+            format!("{text:>width$} ", width = COLUMN - 1)
+        })
+        .collect();
+    page.line(&paint(FAINT, format!("{:<WINDOW$}{bounds}", "  bound")));
+}
+
+fn bound(cell: &Cell) -> u64 {
+    cell.bounds.first().map_or(cell.goodput_bps, |b| b.rate_bps)
+}
+
+pub fn letter(limiter: Limiter) -> char {
+    match limiter {
+        Limiter::ReceiveWindow | Limiter::SendBuffer => 'w',
+        Limiter::PathCapacity => 'p',
+        Limiter::Loss => 'l',
+        Limiter::CpuSender | Limiter::CpuReceiver => 'c',
+        Limiter::Ramp => 'r',
+        _ => ' ',
+    }
+}
+
+/// The letters that occur.
+fn legend(sheet: &Sheet) -> String {
+    let names = [
+        ('w', "window"),
+        ('p', "path full"),
+        ('l', "loss"),
+        ('c', "processor"),
+        ('r', "still in its ramp"),
+    ];
+    let there = |mark: char| sheet.cells.iter().any(|c| letter(c.limited_by) == mark);
+    let told: Vec<String> = names
+        .iter()
+        .filter(|(mark, _)| there(*mark))
+        .map(|(mark, name)| format!("{mark} {name}"))
+        .collect();
+    told.join("   ")
+}
