@@ -7,7 +7,7 @@
 //! - [`progress`]: words on stderr; [`files`]: CSV and figures
 
 pub mod asked;
-mod attempt;
+pub mod attempt;
 mod course;
 pub mod files;
 mod grid;

@@ -30,7 +30,6 @@ pub fn report(report: &Scan) -> String {
         page.blank();
         direction(&mut page, report, conclusion);
     }
-    sides::regimes(&mut page, &report.analysis.regimes);
     if let Some(asymmetry) = &report.analysis.asymmetry {
         page.blank();
         sides::asymmetry(&mut page, asymmetry);

@@ -37,10 +37,16 @@ fn one_way(
     let remembered = history::remembered(course.args, &plan, forward, idle_rtt);
     let start = Start {
         remembered: remembered.is_some(),
-        present: plan.present.clone().or(remembered),
+        present: plan
+            .present
+            .clone()
+            .or_else(|| remembered.as_ref().map(|found| found.setting.clone())),
         idle_rtt: Some(idle_rtt),
     };
     let mut search = Search::new(&plan, start);
+    if let Some(found) = remembered {
+        search = search.expecting(found.goodput_bps);
+    }
     replay(course, &mut search, forward);
     course.told.budget_of_direction(&plan.budget, forward);
     loop {

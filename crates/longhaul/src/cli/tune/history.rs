@@ -28,6 +28,12 @@ pub struct History {
     pub parts: Vec<Throughput>,
 }
 
+/// What an earlier scan of the path recommends, and what that gave then.
+pub struct Remembered {
+    pub setting: Setting,
+    pub goodput_bps: u64,
+}
+
 /// Takes up the scan that the same command left unfinished, or notes a new one. An archive that
 /// fails costs that, and is told as a caveat.
 pub fn begin(args: &TuneArgs, plan: &Plan, idle_rtt: Duration) -> (History, Vec<Caveat>) {
@@ -98,7 +104,7 @@ pub fn remembered(
     plan: &Plan,
     forward: bool,
     idle_rtt: Duration,
-) -> Option<Setting> {
+) -> Option<Remembered> {
     if args.forget || plan.present.is_some() {
         return None;
     }
@@ -113,10 +119,14 @@ pub fn remembered(
     let recommended = |scan: &Scan| {
         let mut directions = scan.analysis.directions.iter();
         let direction = directions.find(|d| d.forward == forward)?;
-        Some(direction.recommended.as_ref()?.setting.clone())
+        let choice = direction.recommended.as_ref()?;
+        Some(Remembered {
+            setting: choice.setting.clone(),
+            goodput_bps: choice.goodput_bps,
+        })
     };
-    let setting = scans.iter().filter(fits).find_map(recommended)?;
-    may_be_tried(plan, &setting).then_some(setting)
+    let found = scans.iter().filter(fits).find_map(recommended)?;
+    may_be_tried(plan, &found.setting).then_some(found)
 }
 
 fn scan_of_this_path(scan: &Scan, idle_rtt: Duration) -> bool {

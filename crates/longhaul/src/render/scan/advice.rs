@@ -3,13 +3,10 @@
 use super::words;
 use crate::render::figures::{RateUnit, count_of, duration, percent, rate};
 use crate::render::page::Page;
-use crate::render::style::{CAVEAT, STRONG};
+use crate::render::style::STRONG;
 use longhaul_analysis::throughput::words::name;
 use longhaul_model::report::v1::scan::{Choice, Conclusion, Need};
 use longhaul_model::units::Rate;
-
-/// More streams than this take a share that others notice.
-const FAIR_STREAMS: u32 = 8;
 
 /// The recommended setting as a command to paste, and the others beside it.
 pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
@@ -53,13 +50,6 @@ pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
         );
     }
     page.labelled("limited now by", name(choice.limited_by));
-    if choice.setting.streams > FAIR_STREAMS {
-        let text = format!(
-            "{} streams take the share of {} flows from whoever else uses the path",
-            choice.setting.streams, choice.setting.streams
-        );
-        page.labelled_in("fairness", &text, CAVEAT);
-    }
 }
 
 fn headline(choice: &Choice, conclusion: &Conclusion) -> String {

@@ -75,7 +75,8 @@ fn way(cell: &Cell) -> &'static str {
     if cell.forward { "forward" } else { "reverse" }
 }
 
-fn some<T: Display>(value: Option<T>) -> String {
+/// An empty field where there is nothing.
+pub fn some<T: Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
@@ -85,7 +86,8 @@ fn remark(cell: &Cell) -> String {
     error.or_else(|| cell.why.clone()).unwrap_or_default()
 }
 
-fn line(text: &mut String, fields: &[String]) {
+/// Appends a line, each field quoted where it must be.
+pub fn line(text: &mut String, fields: &[String]) {
     let quoted: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
     text.push_str(&quoted.join(","));
     text.push_str("\r\n");

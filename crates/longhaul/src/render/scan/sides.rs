@@ -1,10 +1,10 @@
-//! Both directions beside each other, and the stretches in which the path was one and the same.
+//! Both directions beside each other.
 
 use super::words;
-use crate::render::figures::{ABSENT, duration, or_absent, rate};
+use crate::render::figures::rate;
 use crate::render::page::Page;
 use crate::render::style::{FAINT, STRONG, paint};
-use longhaul_model::report::v1::scan::{Asymmetry, Bin, Regime};
+use longhaul_model::report::v1::scan::{Asymmetry, Bin};
 
 /// Settings that are shown one by one.
 const ROWS_MOST: usize = 24;
@@ -65,31 +65,5 @@ fn histogram(page: &mut Page, bins: &[Bin]) {
         let bar =
             "#".repeat((u64::from(bin.cells) * u64::from(BAR)).div_ceil(u64::from(most)) as usize);
         page.line(&format!("{range:<18}{:>6}  {bar}", bin.cells));
-    }
-}
-
-/// The stretches between changes of the path, where it changed at all.
-pub fn regimes(page: &mut Page, regimes: &[Regime]) {
-    if regimes.len() < 2 {
-        return;
-    }
-    page.blank();
-    page.heading("THE PATH CHANGED during the scan; nothing is averaged over a change");
-    for (number, regime) in regimes.iter().enumerate() {
-        page.line(&format!(
-            "{:>3}  probes {} to {}, {} to {}: sentinel {}, idle RTT {}",
-            number + 1,
-            regime.first_cell + 1,
-            regime.last_cell + 1,
-            words::span(regime.from_us),
-            words::span(regime.to_us),
-            or_absent(regime.sentinel_bps, rate),
-            regime
-                .idle_rtt_us
-                .map_or_else(|| ABSENT.to_owned(), duration),
-        ));
-        if let Some(change) = &regime.change {
-            page.hanging("     ", change);
-        }
     }
 }
