@@ -104,10 +104,6 @@ impl Flow {
         }
     }
 
-    pub fn climbs(&self) -> bool {
-        !matches!(self.law, Law::Bbr(_)) && self.window < self.threshold.min(self.most)
-    }
-
     /// Whether a random loss falls into the next `segments`.
     pub fn struck(&mut self, segments: f64, ratio: f64) -> bool {
         self.until_loss -= segments;

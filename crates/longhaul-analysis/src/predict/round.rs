@@ -232,7 +232,6 @@ impl<'a> Play<'a> {
         let taken = load.per_s * step_s * (1.0 - loss_ratio);
         self.count(
             step_s,
-            taken,
             Bin {
                 taken,
                 dropped: drops,
@@ -246,6 +245,9 @@ impl<'a> Play<'a> {
     /// Segments that the queue drops before the streams hear of it: this round's, and as many as they
     /// grow by in the next.
     fn drops(&self, load: &Load) -> f64 {
+        if self.path.service_per_s < self.path.per_s {
+            return 0.0;
+        }
         let growth: f64 = self.flows.iter().map(|f| f.weight * f.growth()).sum();
         if load.excess > 0.0 {
             return if self.paced {
@@ -264,7 +266,7 @@ impl<'a> Play<'a> {
     }
 
     /// Spreads a step over the intervals that it covers.
-    fn count(&mut self, step_s: f64, _taken: f64, sum: Bin) {
+    fn count(&mut self, step_s: f64, sum: Bin) {
         let (from, to) = (self.now_s, self.now_s + step_s);
         let last = self.bins.len() - 1;
         let first = ((from / self.bin_s) as usize).min(last);
