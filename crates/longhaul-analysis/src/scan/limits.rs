@@ -25,7 +25,10 @@ pub fn caveats(
     found.extend(failed(observation));
     found.extend(interrupted(plan, observation, stopped_by));
     for forward in super::conclude::directions(plan) {
-        found.extend(few(cells, forward));
+        // A guided search that settles says by itself that it needs no more.
+        if plan.search == Search::Grid || stopped_by != "settled" {
+            found.extend(few(cells, forward));
+        }
         found.extend(noisy(cells, forward));
     }
     if left > 0 {
