@@ -21,6 +21,9 @@ mod regimes;
 mod top;
 pub mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use conclude::conclude;
 pub use order::{MOST_SLOTS, order};
 pub use probe::{cell, failed, probe_plan};

@@ -85,8 +85,7 @@ fn cause(cells: &[&Cell], pairs: &[AsymmetryCell], hosts: [Hosts; 2], median: f6
             .max_by_key(|(_, count)| *count)
             .map(|(l, _)| l)
     };
-    let held = |way: &str, limiter: Option<Limiter>, forward: bool, hosts: Hosts| {
-        let by = name(limiter.unwrap_or(Limiter::Unknown));
+    let held = |limiter: Option<Limiter>, forward: bool, hosts: Hosts| {
         let end = match limiter {
             Some(Limiter::ReceiveWindow) => Some(End::Receiver),
             Some(Limiter::SendBuffer) => Some(End::Sender),
@@ -94,20 +93,24 @@ fn cause(cells: &[&Cell], pairs: &[AsymmetryCell], hosts: [Hosts; 2], median: f6
         };
         let clip = end.and_then(|end| Some((end, end.clip(cells, forward)?)));
         let granted = clip.map_or(String::new(), |(end, (asked, granted))| {
-            format!(
-                " ({} granted {} of {})",
-                hosts.name(end),
-                Bytes(granted),
-                Bytes(asked)
-            )
+            let host = hosts.name(end);
+            format!(" ({host} granted {} of {})", Bytes(granted), Bytes(asked))
         });
-        format!("{way} is mostly held by {by}{granted}")
+        format!("{}{granted}", name(limiter.unwrap_or(Limiter::Unknown)))
     };
     let ratio = (1.0 + median.abs()) / (1.0 - median.abs()).max(1e-3);
+    let limiters = [
+        most(|p| p.forward_limited_by),
+        most(|p| p.reverse_limited_by),
+    ];
+    let [forward, reverse] = [0, 1].map(|way| held(limiters[way], way == 0, hosts[way]));
+    let why = if forward == reverse {
+        format!("both are mostly held by {forward}")
+    } else {
+        format!("forward is mostly held by {forward}, reverse by {reverse}")
+    };
     format!(
-        "{faster} carries {} of what {slower} does: {}, {}",
-        percent(ratio),
-        held("forward", most(|p| p.forward_limited_by), true, hosts[0]),
-        held("reverse", most(|p| p.reverse_limited_by), false, hosts[1]),
+        "{faster} carries {} of what {slower} does: {why}",
+        percent(ratio)
     )
 }

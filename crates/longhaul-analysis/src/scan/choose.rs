@@ -47,7 +47,8 @@ fn rates_bps(plan: &Plan, groups: &[Group], scatter: Option<Noise>) -> Vec<f64> 
         return groups.iter().map(Group::median_bps).collect();
     }
     let measured = groups.iter().map(|g| {
-        let half = interval_bps(g, scatter).map(|[low, high]| high.saturating_sub(low) as f64 / 2.0);
+        let half =
+            interval_bps(g, scatter).map(|[low, high]| high.saturating_sub(low) as f64 / 2.0);
         Measured {
             setting: g.setting,
             goodput_bps: g.median_bps(),

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn ranks_agree_with_the_printed_binomial_table() {
-        // Binomial(50, 0.9): P(B <= 39) = 0.0245, P(B <= 48) = 0.9662, P(B <= 49) = 0.9948.
+        // Binomial(50, 0.9): P(B <= 40) = 0.0245, P(B <= 48) = 0.9662, P(B <= 49) = 0.9948.
         assert_eq!(ranks(50), Some((41, 50)));
         assert_eq!(
             ranks(20),
@@ -87,7 +87,7 @@ mod tests {
             "0.9^20 of the truth lies above all of them"
         );
         let below = cumulative(50);
-        assert!((below[39] - 0.0245).abs() < 5e-4 && (below[48] - 0.9662).abs() < 5e-4);
+        assert!((below[40] - 0.0245).abs() < 5e-4 && (below[48] - 0.9662).abs() < 5e-4);
     }
 
     #[test]

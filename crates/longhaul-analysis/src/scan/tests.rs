@@ -1,0 +1,452 @@
+//! Scans with known truth, and scans of garbage.
+
+mod cases;
+mod orders;
+
+use super::*;
+use cases::{cell, grid, guided, measure, report};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::Direction;
+use longhaul_model::report::v1::scan::{Cell, Observation, Search};
+use proptest::prelude::*;
+
+fn find<'a>(conclusion: &'a Conclusion, cause: &str) -> &'a Finding {
+    let found = conclusion.findings.iter().find(|f| f.cause == cause);
+    found.unwrap_or_else(|| panic!("no {cause} in {:?}", conclusion.findings))
+}
+
+fn none(conclusion: &Conclusion, cause: &str) {
+    assert!(
+        conclusion.findings.iter().all(|f| f.cause != cause),
+        "{:?}",
+        conclusion.findings
+    );
+}
+
+fn coded<'a>(conclusion: &'a Conclusion, code: &str) -> Option<&'a Caveat> {
+    conclusion.caveats.iter().find(|c| c.code == code)
+}
+
+#[test]
+fn the_recommended_setting_is_the_smallest_within_3_percent() {
+    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4, 8], Direction::Forward, 1);
+    let found = measure(&plan, |s, _, _| match (s.streams, s.window_bytes) {
+        (8, _) => 100e6,
+        (4, Some(_)) => 98e6,
+        (4, None) => 97.5e6,
+        (2, _) => 96e6,
+        _ => 10e6,
+    });
+    let direction = &found.analysis.directions[0];
+    assert_eq!(direction.best.as_ref().unwrap().setting.streams, 8);
+    let recommended = &direction.recommended.as_ref().unwrap().setting;
+    assert_eq!((recommended.streams, recommended.window_bytes), (4, None));
+    assert_eq!(direction.default.as_ref().unwrap().goodput_bps, 10_000_000);
+    assert_eq!(direction.curves.len(), 2);
+    let streams: Vec<u32> = direction.curves[0]
+        .points
+        .iter()
+        .map(|p| p.streams)
+        .collect();
+    assert_eq!(streams, [1, 2, 4, 8]);
+    assert_eq!(found.analysis.grid_cells, 8);
+    assert!(coded(&found, "interrupted").is_none());
+}
+
+#[test]
+fn a_present_setting_that_is_too_small_is_named_with_its_share() {
+    // Seed of 2003: 8 x 1 MiB gave half of what 48 x 256 KiB did on the new route.
+    let mut plan = grid(
+        &[Some(262_144), Some(524_288), Some(1 << 20)],
+        &[8, 30, 48],
+        Direction::Forward,
+        2,
+    );
+    plan.present = Some(Setting {
+        window_bytes: Some(1 << 20),
+        streams: 8,
+        ..Setting::default()
+    });
+    let found = measure(&plan, |s, _, _| if s.streams == 8 { 150e6 } else { 300e6 });
+    let finding = find(&found, "present_too_small");
+    assert!(
+        finding.summary.contains("8 streams of 1 MiB") && finding.summary.contains("50 %"),
+        "{}",
+        finding.summary
+    );
+    assert!(
+        finding.advice[0].text.contains("30 streams"),
+        "{:?}",
+        finding.advice
+    );
+    assert!(
+        find(&found, "many_streams")
+            .summary
+            .contains("share of 30 flows")
+    );
+    none(&found, "settings_do_not_matter");
+}
+
+#[test]
+fn a_host_that_cuts_the_window_is_named_with_sysctl_and_value() {
+    // Daresbury 2001: rmem_max 64 KiB on a path of 160 ms.
+    let plan = grid(
+        &[Some(65_536), Some(1 << 20)],
+        &[1, 8],
+        Direction::Forward,
+        1,
+    );
+    let cells: Vec<Cell> = order(&plan)
+        .into_iter()
+        .map(|slot| Cell {
+            limited_by: Some(Limiter::ReceiveWindow),
+            granted_receive_bytes: Some(65_536),
+            granted_send_bytes: slot.setting.window_bytes,
+            ..cell(&slot, 3.2e6 * f64::from(slot.setting.streams))
+        })
+        .collect();
+    let runs = [report(true, "slac", "daresbury", 65_536)];
+    let found = conclude(&plan, &Observation { cells }, &runs, "grid_done");
+    let finding = find(&found, "window_clipped");
+    for word in ["daresbury", "64 KiB", "net.core.rmem_max", "stopgap"] {
+        assert!(
+            finding.summary.contains(word),
+            "{word}: {}",
+            finding.summary
+        );
+    }
+    let command = finding.advice[0].command.as_deref().unwrap();
+    // Twice 25.6 Mbit/s × 160 ms, to the next power of two.
+    assert_eq!(command, "sysctl -w net.core.rmem_max=1048576");
+    let needs = &found.analysis.directions[0].needs;
+    assert_eq!(needs[0].is.as_deref(), Some("65536"));
+    assert!(
+        needs
+            .iter()
+            .any(|n| n.name == "net.ipv4.tcp_rmem" && n.wanted == "4096 131072 1048576"),
+        "{needs:?}"
+    );
+    assert!(needs.iter().all(|n| n.place == "receiver"), "{needs:?}");
+}
+
+#[test]
+fn a_window_within_the_ceilings_needs_nothing() {
+    let plan = grid(&[Some(65_536)], &[1, 8], Direction::Forward, 1);
+    let found = measure(&plan, |s, _, _| 3e6 * f64::from(s.streams));
+    assert!(found.analysis.directions[0].needs.is_empty());
+    none(&found, "window_clipped");
+}
+
+#[test]
+fn a_change_of_route_is_told_and_nothing_is_averaged_over_it() {
+    // Lyon 2003: 125 to 60 Mbit/s, 150 to 160 ms.
+    let plan = grid(
+        &[None, Some(1 << 20)],
+        &[1, 2, 4, 8, 16],
+        Direction::Forward,
+        3,
+    );
+    let slots = order(&plan);
+    let change = slots.len() / 2;
+    let cells: Vec<Cell> = slots
+        .iter()
+        .enumerate()
+        .map(|(place, slot)| {
+            let (bps, rtt) = if place < change {
+                (125e6, 150_000)
+            } else {
+                (60e6, 160_000)
+            };
+            Cell {
+                idle_rtt_us: Some(rtt),
+                ..cell(slot, bps)
+            }
+        })
+        .collect();
+    let found = conclude(&plan, &Observation { cells }, &[], "grid_done");
+    let regimes = &found.analysis.regimes;
+    assert_eq!(regimes.len(), 2, "{regimes:?}");
+    assert_eq!(regimes[1].first_cell as usize, change);
+    assert_eq!(
+        (regimes[0].sentinel_bps, regimes[1].sentinel_bps),
+        (Some(125_000_000), Some(60_000_000))
+    );
+    let best = found.analysis.directions[0].best.as_ref().unwrap();
+    assert_eq!(best.goodput_bps, 60_000_000);
+    let finding = find(&found, "path_changed");
+    for word in ["125 Mbit/s", "60 Mbit/s", "150 ms", "160 ms"] {
+        assert!(
+            finding.summary.contains(word),
+            "{word}: {}",
+            finding.summary
+        );
+    }
+    assert_eq!(finding.supports.len(), 2);
+    assert!(coded(&found, "path_changed").is_some());
+}
+
+#[test]
+fn a_drop_is_seen_by_the_sentinels_alone() {
+    let plan = grid(&[None], &[1, 2, 4, 8, 16, 32], Direction::Forward, 6);
+    let half = order(&plan).len() / 2;
+    let found = measure(
+        &plan,
+        |_, _, place| if place < half { 250e6 } else { 150e6 },
+    );
+    assert_eq!(
+        found.analysis.regimes.len(),
+        2,
+        "{:?}",
+        found.analysis.regimes
+    );
+    assert_eq!(
+        found.analysis.directions[0]
+            .best
+            .as_ref()
+            .unwrap()
+            .goodput_bps,
+        150_000_000
+    );
+}
+
+#[test]
+fn too_little_after_a_change_concludes_nothing_from_it() {
+    let plan = guided();
+    let cells: Vec<Cell> = [150_000u64; 3]
+        .iter()
+        .chain(&[190_000; 3])
+        .enumerate()
+        .map(|(place, rtt)| {
+            let slot = Slot {
+                index: place as u32,
+                setting: Setting::default(),
+                forward: place < 1,
+                sentinel: false,
+            };
+            Cell {
+                idle_rtt_us: Some(*rtt),
+                ..cell(&slot, 50e6)
+            }
+        })
+        .collect();
+    let found = conclude(&plan, &Observation { cells }, &[], "time");
+    assert_eq!(found.analysis.regimes.len(), 2);
+    assert_eq!(found.analysis.directions[0].best, None);
+    assert!(coded(&found, "few_cells").is_some());
+}
+
+#[test]
+fn equal_settings_are_said_not_to_matter() {
+    let plan = grid(&[None, Some(1 << 20)], &[1, 2, 4], Direction::Forward, 2);
+    let found = measure(&plan, |s, _, _| 94e6 + f64::from(s.streams) * 1e4);
+    assert!(
+        find(&found, "settings_do_not_matter")
+            .summary
+            .contains("all 6")
+    );
+    assert_eq!(
+        found.analysis.directions[0]
+            .recommended
+            .as_ref()
+            .unwrap()
+            .setting,
+        Setting::default()
+    );
+}
+
+#[test]
+fn asymmetry_has_sign_histogram_and_cause() {
+    let plan = grid(&[Some(1 << 20)], &[1, 2, 4], Direction::Both, 1);
+    let cells: Vec<Cell> = order(&plan)
+        .into_iter()
+        .map(|slot| {
+            let clipped = Cell {
+                limited_by: Some(Limiter::ReceiveWindow),
+                granted_receive_bytes: Some(65_536),
+                ..cell(&slot, 30e6)
+            };
+            if slot.forward {
+                clipped
+            } else {
+                cell(&slot, 70e6)
+            }
+        })
+        .collect();
+    let runs = [
+        report(true, "slac", "daresbury", 65_536),
+        report(false, "daresbury", "slac", 1 << 24),
+    ];
+    let found = conclude(&plan, &Observation { cells }, &runs, "grid_done");
+    let asymmetry = found.analysis.asymmetry.as_ref().unwrap();
+    assert!((asymmetry.median_ratio + 0.4).abs() < 1e-9);
+    let counted: Vec<f64> = asymmetry
+        .histogram
+        .iter()
+        .filter(|b| b.cells > 0)
+        .map(|b| b.from_ratio)
+        .collect();
+    assert_eq!((asymmetry.histogram.len(), counted), (20, vec![-0.4]));
+    let cause = asymmetry.cause.as_deref().unwrap();
+    for word in [
+        "Reverse carries 233 %",
+        "the receive window (daresbury granted 64 KiB of 1 MiB)",
+        "reverse by the capacity",
+    ] {
+        assert!(cause.contains(word), "{word}: {cause}");
+    }
+}
+
+#[test]
+fn a_cell_that_was_measured_again_counts_once() {
+    let plan = grid(&[None], &[1, 2], Direction::Forward, 1);
+    let slots = order(&plan);
+    let lost = failed(
+        0,
+        slots[0].setting.clone(),
+        true,
+        false,
+        0,
+        1,
+        String::from("far end gone"),
+    );
+    let cells = vec![
+        lost,
+        cell(&slots[0], 5e6),
+        cell(&slots[0], 6e6),
+        cell(&slots[1], 7e6),
+    ];
+    let found = conclude(&plan, &Observation { cells }, &[], "grid_done");
+    assert_eq!(found.analysis.probes_run, 2);
+    assert!(coded(&found, "failed_cells").is_none() && coded(&found, "interrupted").is_none());
+    let best = found.analysis.directions[0].best.as_ref().unwrap();
+    assert_eq!((best.probes, best.goodput_bps), (1, 7_000_000));
+}
+
+#[test]
+fn a_scan_without_any_result_says_so_and_concludes_nothing() {
+    let plan = grid(&[None], &[1, 2], Direction::Both, 1);
+    let cells = order(&plan).into_iter().map(|s| {
+        failed(
+            s.index,
+            s.setting,
+            s.forward,
+            false,
+            0,
+            1,
+            String::from("connection refused"),
+        )
+    });
+    let observation = Observation {
+        cells: cells.collect(),
+    };
+    let found = conclude(&plan, &observation, &[], "far_end_gone");
+    assert!(
+        found
+            .analysis
+            .directions
+            .iter()
+            .all(|d| d.best.is_none() && d.curves.is_empty())
+    );
+    assert_eq!(
+        (found.analysis.asymmetry.clone(), found.analysis.probes_run),
+        (None, 0)
+    );
+    let text = &coded(&found, "failed_cells").unwrap().text;
+    assert!(
+        text.contains("4 probes") && text.contains("connection refused"),
+        "{text}"
+    );
+    assert!(
+        conclude(&plan, &Observation::default(), &[], "time")
+            .findings
+            .is_empty()
+    );
+}
+
+fn anything() -> impl Strategy<Value = Cell> {
+    let numbers = prop_oneof![Just(0u64), Just(1), 1..u64::from(u32::MAX), Just(u64::MAX)];
+    let some = || proptest::option::of(numbers.clone());
+    let setting = (some(), 0u32..70, proptest::option::of("[a-z]{0,4}"));
+    (
+        0u32..30,
+        setting,
+        any::<[bool; 3]>(),
+        [some(), some(), some(), some(), some(), some()],
+        0usize..12,
+    )
+        .prop_map(
+            |(
+                index,
+                (window_bytes, streams, congestion_control),
+                [forward, sentinel, lost],
+                n,
+                limiter,
+            )| {
+                let limiters = [
+                    Limiter::ReceiveWindow,
+                    Limiter::SendBuffer,
+                    Limiter::PathCapacity,
+                ];
+                let setting = Setting {
+                    window_bytes,
+                    streams,
+                    congestion_control,
+                    pacing_bps: None,
+                };
+                let error = String::from("gone");
+                let blank = failed(
+                    index,
+                    setting,
+                    forward,
+                    sentinel,
+                    n[0].unwrap_or(9),
+                    1,
+                    error,
+                );
+                Cell {
+                    error: blank.error.clone().filter(|_| lost),
+                    goodput_bps: n[1],
+                    goodput_interval_bps: n[1].zip(n[2]).map(|(a, b)| [a, b]),
+                    limited_by: limiters.get(limiter).copied(),
+                    confidence_ratio: Some(if sentinel { f64::NAN } else { 0.5 }),
+                    idle_rtt_us: n[3],
+                    loaded_rtt_us: n[4],
+                    granted_receive_bytes: n[5],
+                    granted_send_bytes: n[5],
+                    data_segments_sent: n[2],
+                    retransmitted_segments: n[4],
+                    ..blank
+                }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn garbage_gives_numbers_within_their_bounds(
+        cells in proptest::collection::vec(anything(), 0..60),
+        search in prop_oneof![Just(Search::Grid), Just(Search::Guided)],
+    ) {
+        let mut plan = grid(&[None, Some(1 << 20)], &[1, 4], Direction::Both, 1);
+        plan.search = search;
+        plan.present = cells.first().map(|c| c.setting.clone());
+        let runs = [report(true, "", "", 0)];
+        let observation = Observation { cells };
+        let found = conclude(&plan, &observation, &runs, "time");
+        prop_assert_eq!(&found, &conclude(&plan, &observation, &runs, "time"));
+        for direction in &found.analysis.directions {
+            let choices = [&direction.best, &direction.recommended, &direction.default, &direction.present];
+            for choice in choices.into_iter().flatten() {
+                prop_assert!(choice.goodput_bps > 0 && choice.probes > 0);
+                prop_assert!(choice.goodput_interval_bps.is_none_or(|[low, high]| low <= high));
+                prop_assert!(choice.retransmitted_ratio.is_none_or(|r| (0.0..=1.0).contains(&r)));
+            }
+            prop_assert_eq!(direction.best.is_some(), direction.recommended.is_some());
+        }
+        if let Some(asymmetry) = &found.analysis.asymmetry {
+            prop_assert!((-1.0..=1.0).contains(&asymmetry.median_ratio));
+            let counted: u32 = asymmetry.histogram.iter().map(|b| b.cells).sum();
+            prop_assert_eq!(counted as usize, asymmetry.cells.len());
+        }
+    }
+}
