@@ -4,7 +4,7 @@ use super::frame::{Unit, ticks};
 use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
 
 /// Labels nearer to each other than this would touch.
-const LEAST_GAP: f64 = 26.0;
+const LEAST_GAP: f64 = 22.0;
 
 pub struct Axes {
     /// Upper left and lower right corner.

@@ -26,8 +26,14 @@ pub fn scale(share: f64) -> Ink {
     Ink(mix(0), mix(1), mix(2))
 }
 
-/// For the `index`th of `count` lines.
-pub fn line(index: usize, count: usize) -> Ink {
+/// Of the line whose window the kernel sizes: no step of the scale (vermilion of Okabe and Ito 2008).
+const AUTO: Ink = Ink(0xd5, 0x5e, 0x00);
+
+/// For the `index`th of `count` windows.
+pub fn line(window_bytes: Option<u64>, index: usize, count: usize) -> Ink {
+    if window_bytes.is_none() {
+        return AUTO;
+    }
     scale(LIGHTEST_LINE * index as f64 / count.saturating_sub(1).max(1) as f64)
 }
 

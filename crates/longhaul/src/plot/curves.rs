@@ -93,7 +93,7 @@ fn panel(sheet: &mut Sheet, scan: &Scan, (found, control): (&Conclusion, Option<
     );
     // The widest window comes first in the legend, as its line mostly lies highest.
     for (index, curve) in curves.iter().enumerate() {
-        let ink = colours::line(index, curves.len());
+        let ink = colours::line(curve.window_bytes, index, curves.len());
         draw(sheet, &axes, curve, ink);
         let y = top + 44.0 + 20.0 * (curves.len() - index) as f64;
         sheet.line(&[(right + 24.0, y), (right + 48.0, y)], ink, 2.0);

@@ -20,8 +20,7 @@ pub fn frame(sheet: &mut Sheet, title: &str, under: &str, run: &Run) {
         .unwrap_or(&run.started_at)
         .replace('T', " ");
     let source = format!(
-        "{} {}, {date} UTC, longhaul {}",
-        "run",
+        "run {}, {date} UTC, longhaul {}",
         short(&run.id),
         short(&run.longhaul)
     );
@@ -75,6 +74,7 @@ impl Unit {
     pub fn write(self, bps: f64) -> String {
         let value = bps / self.bps;
         match value {
+            v if v <= 0.0 => String::from("0"),
             v if v >= 99.95 => format!("{v:.0}"),
             v if v >= 9.995 => format!("{v:.1}"),
             v => format!("{v:.2}"),

@@ -2,7 +2,7 @@
 
 use super::colours;
 use super::frame::{self, FOOT, HEAD, MARGIN, Unit, window};
-use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet, WHITE};
+use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
 use longhaul_model::report::v1::Scan;
 use longhaul_model::report::v1::scan::{Conclusion, Curve, Setting};
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ pub fn sheet(scan: &Scan) -> Sheet {
     let width = (LEFT + across + LEGEND + 2.0 * MARGIN).max(640.0);
     let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
     let mut sheet = Sheet::new(width, height);
-    let under = "best: the highest goodput; use: the smallest setting within 3 % of it";
+    let under =
+        "best: the highest goodput; use: the smallest setting as good (3 %); empty: not measured";
     frame::frame(
         &mut sheet,
         "Goodput by window and streams",
@@ -172,7 +173,7 @@ fn cells(sheet: &mut Sheet, grid: &Grid, panel: &Panel, (left, top): (f64, f64))
             let ground = colours::scale(bps / grid.most_bps.max(1.0));
             sheet.fill(from, to, ground);
             let word = word(panel, *bytes, *streams);
-            let shift = if word.is_some() { 7.0 } else { 0.0 };
+            let shift = if word.is_some() { 6.0 } else { 0.0 };
             let ink = colours::on(ground);
             sheet.text(
                 (middle.0, middle.1 - shift),
@@ -182,20 +183,14 @@ fn cells(sheet: &mut Sheet, grid: &Grid, panel: &Panel, (left, top): (f64, f64))
                 Anchor::Middle,
             );
             if let Some(word) = word {
-                sheet.text((middle.0, middle.1 + 9.0), word, 12.0, ink, Anchor::Middle);
+                sheet.text((middle.0, middle.1 + 10.0), word, 12.0, ink, Anchor::Middle);
                 marked.push((from, to));
             }
         }
     }
-    // Last, so that no neighbour covers them; light within dark is seen on every ground.
+    // Last, so that no neighbour covers them.
     for (from, to) in marked {
         sheet.frame(from, to, BLACK, 3.0);
-        sheet.frame(
-            (from.0 + 3.0, from.1 + 3.0),
-            (to.0 - 3.0, to.1 - 3.0),
-            WHITE,
-            1.0,
-        );
     }
 }
 

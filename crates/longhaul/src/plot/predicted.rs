@@ -119,7 +119,7 @@ fn panel(sheet: &mut Sheet, predict: &Predict, cells: &[&Cell], top: f64) {
     let count = curves.len().min(MOST_CURVES);
     for (index, (bytes, mut cells)) in curves.into_iter().take(MOST_CURVES).enumerate() {
         cells.sort_by_key(|c| c.setting.streams);
-        let ink = colours::line(index, count);
+        let ink = colours::line(bytes, index, count);
         draw(sheet, &axes, &cells, ink);
         let y = top + 44.0 + 20.0 * (count - index) as f64;
         sheet.line(&[(right + 24.0, y), (right + 48.0, y)], ink, 2.0);
