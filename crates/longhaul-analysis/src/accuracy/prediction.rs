@@ -97,11 +97,11 @@ mod tests {
         }
         for r in &references {
             let ratio = r.predicted.goodput_bps as f64 / r.goodput_bps;
-            assert!((0.7..=1.35).contains(&ratio), "{}: {ratio:.2}", r.name);
+            assert!((0.8..=1.2).contains(&ratio), "{}: {ratio:.2}", r.name);
         }
         let [round, bound] = rows();
-        assert!(round.median_error_ratio <= 0.08, "{round:?}");
-        assert!(round.p90_error_ratio <= 0.3, "{round:?}");
+        assert!(round.median_error_ratio <= 0.04, "{round:?}");
+        assert!(round.p90_error_ratio <= 0.12, "{round:?}");
         assert!(
             bound.median_error_ratio >= round.median_error_ratio,
             "{bound:?}"

@@ -13,6 +13,8 @@ use longhaul_model::units::{Bytes, Rate};
 
 /// What is nearer is agreement.
 pub const AGREES_RATIO: f64 = 0.15;
+/// Goodputs that differ by less share a rank: a second measurement may turn them round.
+const TIE_RATIO: f64 = 0.03;
 /// Ranks say nothing of fewer cells.
 const LEAST_RANKED: usize = 3;
 
@@ -56,7 +58,7 @@ pub fn agreement(pairs: &[(f64, f64)]) -> Option<Agreement> {
     })
 }
 
-/// Spearman's: the correlation of the ranks, ties sharing the mean of theirs.
+/// Spearman's: the correlation of the ranks, ties (within 3 %) sharing the mean of theirs.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < LEAST_RANKED {
         return None;
@@ -75,16 +77,23 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
+/// Ties are gathered from the top, where full paths are all alike.
 fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<f64> = values.collect();
-    let mut order: Vec<f64> = values.clone();
-    order.sort_by(f64::total_cmp);
-    let rank = |value: &f64| {
-        let below = order.partition_point(|v| v.total_cmp(value).is_lt());
-        let through = order.partition_point(|v| v.total_cmp(value).is_le());
-        (below + through + 1) as f64 / 2.0
-    };
-    values.iter().map(rank).collect()
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut rest = order.as_slice();
+    while let Some(top) = rest.first().map(|i| values[*i]) {
+        let tied = rest.partition_point(|i| values[*i] >= top * (1.0 - TIE_RATIO));
+        let (tie, after) = rest.split_at(tied.max(1));
+        let last = after.len() + tie.len();
+        for index in tie {
+            ranks[*index] = (after.len() + 1 + last) as f64 / 2.0;
+        }
+        rest = after;
+    }
+    ranks
 }
 
 fn meaning(plan: &Plan, cell: &Cell, measured: Limiter) -> Option<String> {
@@ -112,7 +121,10 @@ fn loss_for(plan: &Plan, cell: &Cell, bps: u64) -> String {
     let each = bps as f64 / f64::from(cell.setting.streams);
     let segments = each * plan.path.rtt_us as f64 / 1e6 / (8.0 * f64::from(plan.path.mss_bytes));
     let ratio = (1.22 / segments.max(1.22)).powi(2);
-    format!("{:.2e}", ratio)
+    // Two digits that mean something.
+    let percent = 100.0 * ratio;
+    let decimals = (1.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize;
+    format!("{percent:.decimals$} %")
 }
 
 fn below(plan: &Plan, cell: &Cell, bps: u64, measured: Limiter) -> String {
@@ -180,6 +192,15 @@ mod tests {
         // Worked by hand: ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
         let tied = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (3.0, 4.0)];
         assert!((rank_correlation(&tied).unwrap() - 0.948_683).abs() < 1e-6);
+        // A full path is a full path, whichever cell was a hair above the others.
+        let full = [
+            (50.0, 50.0),
+            (96.0, 95.9),
+            (96.1, 95.8),
+            (96.2, 95.7),
+            (95.9, 96.0),
+        ];
+        assert!((rank_correlation(&full).unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(rank_correlation(&[(1.0, 1.0); 5]), None, "all alike");
         assert_eq!(rank_correlation(&rising[..2]), None, "too few");
     }
