@@ -38,34 +38,65 @@ pub fn sheet(scan: &Scan) -> Sheet {
     sheet
 }
 
+/// Where the histogram lies on its sheet.
+struct Place {
+    from: (f64, f64),
+    to: (f64, f64),
+    highest: f64,
+}
+
+impl Place {
+    fn x(&self, ratio: f64) -> f64 {
+        self.from.0 + (ratio.clamp(-1.0, 1.0) + 1.0) / 2.0 * (self.to.0 - self.from.0)
+    }
+
+    fn y(&self, settings: f64) -> f64 {
+        self.to.1 - settings / self.highest.max(1.0) * (self.to.1 - self.from.1)
+    }
+}
+
 fn histogram(sheet: &mut Sheet, found: &Asymmetry) {
-    let (top, bottom) = (HEAD + 24.0, HEIGHT - FOOT - 120.0);
-    let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
-    let x = |ratio: f64| left + (ratio.clamp(-1.0, 1.0) + 1.0) / 2.0 * (right - left);
     let most = found.histogram.iter().map(|b| b.cells).max().unwrap_or(0);
     let mut ticks = ticks(f64::from(most.max(4)));
     ticks.retain(|t| t.fract() == 0.0);
-    let highest = ticks.last().copied().unwrap_or(1.0);
-    let y = |cells: f64| bottom - cells / highest.max(1.0) * (bottom - top);
-    for tick in &ticks {
-        sheet.line(&[(left, y(*tick)), (right, y(*tick))], FAINT, 1.0);
+    let place = Place {
+        from: (MARGIN + LEFT, HEAD + 24.0),
+        to: (WIDTH - MARGIN, HEIGHT - FOOT - 120.0),
+        highest: ticks.last().copied().unwrap_or(1.0),
+    };
+    axes(sheet, &place, &ticks);
+    for bin in found.histogram.iter().filter(|b| b.cells > 0) {
+        let top = place.y(f64::from(bin.cells));
+        let (from, to) = (place.x(bin.from_ratio) + 1.0, place.x(bin.to_ratio) - 1.0);
+        sheet.fill((from, top), (to, place.to.1), colours::scale(0.4));
+    }
+    median(sheet, &place, found.median_ratio);
+    let cause = found.cause.as_deref().unwrap_or_default();
+    for (index, line) in wrapped(cause).iter().enumerate() {
+        let y = place.to.1 + 64.0 + 18.0 * index as f64;
+        sheet.text((MARGIN, y), line.as_str(), 14.0, BLACK, Anchor::Left);
+    }
+}
+
+fn axes(sheet: &mut Sheet, place: &Place, ticks: &[f64]) {
+    let (left, right, bottom) = (place.from.0, place.to.0, place.to.1);
+    for tick in ticks {
+        let y = place.y(*tick);
+        sheet.line(&[(left, y), (right, y)], FAINT, 1.0);
         sheet.text(
-            (left - 8.0, y(*tick)),
+            (left - 8.0, y),
             format!("{tick}"),
             13.0,
             BLACK,
             Anchor::Right,
         );
     }
-    for bin in found.histogram.iter().filter(|b| b.cells > 0) {
-        let from = (x(bin.from_ratio) + 1.0, y(f64::from(bin.cells)));
-        sheet.fill(from, (x(bin.to_ratio) - 1.0, bottom), colours::scale(0.4));
-    }
     for fifth in -5..=5 {
         let ratio = f64::from(fifth) / 5.0;
-        sheet.line(&[(x(ratio), bottom), (x(ratio), bottom + 5.0)], GREY, 1.0);
+        let x = place.x(ratio);
+        sheet.line(&[(x, bottom), (x, bottom + 5.0)], GREY, 1.0);
         sheet.text(
-            (x(ratio), bottom + 16.0),
+            (x, bottom + 16.0),
             format!("{ratio}"),
             13.0,
             BLACK,
@@ -73,58 +104,38 @@ fn histogram(sheet: &mut Sheet, found: &Asymmetry) {
         );
     }
     sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
-    sheet.dashes(
-        (x(found.median_ratio), top - 8.0),
-        (x(found.median_ratio), bottom),
-        BLACK,
-    );
-    let anchor = if found.median_ratio > 0.6 {
-        Anchor::Right
-    } else {
-        Anchor::Left
-    };
-    let aside = if anchor == Anchor::Right { -6.0 } else { 6.0 };
-    let median = format!("median {:+.2}", found.median_ratio);
+    for (x, text, anchor) in [
+        (left, "reverse is faster", Anchor::Left),
+        (place.x(0.0), "asymmetry", Anchor::Middle),
+        (right, "forward is faster", Anchor::Right),
+    ] {
+        sheet.text((x, bottom + 38.0), text, 13.0, GREY, anchor);
+    }
+    let middle = f64::midpoint(place.from.1, bottom);
     sheet.text(
-        (x(found.median_ratio) + aside, top - 10.0),
-        median,
-        13.0,
-        BLACK,
-        anchor,
-    );
-    sheet.text(
-        (left, bottom + 38.0),
-        "reverse is faster",
-        13.0,
-        GREY,
-        Anchor::Left,
-    );
-    sheet.text(
-        (x(0.0), bottom + 38.0),
-        "asymmetry",
-        13.0,
-        GREY,
-        Anchor::Middle,
-    );
-    sheet.text(
-        (right, bottom + 38.0),
-        "forward is faster",
-        13.0,
-        GREY,
-        Anchor::Right,
-    );
-    sheet.text(
-        (MARGIN + 12.0, f64::midpoint(top, bottom)),
+        (MARGIN + 12.0, middle),
         "settings",
         13.0,
         GREY,
         Anchor::Upward,
     );
-    let cause = found.cause.as_deref().unwrap_or_default();
-    for (index, line) in wrapped(cause).iter().enumerate() {
-        let y = bottom + 64.0 + 18.0 * index as f64;
-        sheet.text((MARGIN, y), line.as_str(), 14.0, BLACK, Anchor::Left);
-    }
+}
+
+fn median(sheet: &mut Sheet, place: &Place, ratio: f64) {
+    let (x, top) = (place.x(ratio), place.from.1);
+    sheet.dashes((x, top - 8.0), (x, place.to.1), BLACK);
+    let (aside, anchor) = if ratio > 0.6 {
+        (-6.0, Anchor::Right)
+    } else {
+        (6.0, Anchor::Left)
+    };
+    sheet.text(
+        (x + aside, top - 12.0),
+        format!("median {ratio:+.2}"),
+        13.0,
+        BLACK,
+        anchor,
+    );
 }
 
 fn wrapped(text: &str) -> Vec<String> {
