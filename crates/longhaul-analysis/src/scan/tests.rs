@@ -210,6 +210,29 @@ fn a_drop_is_seen_by_the_sentinels_alone() {
 }
 
 #[test]
+fn two_probes_that_differ_by_less_than_their_own_intervals_are_one_path() {
+    let told = |half_bps: u64| {
+        let probe = |index: u32, bps: u64| {
+            let slot = Slot {
+                index,
+                setting: Setting::default(),
+                forward: true,
+                sentinel: false,
+            };
+            Cell {
+                goodput_interval_bps: Some([bps - half_bps, bps + half_bps]),
+                ..cell(&slot, bps as f64)
+            }
+        };
+        let cells = vec![probe(0, 100_000_000), probe(1, 60_000_000)];
+        let found = conclude(&guided(), &Observation { cells }, &[], "settled");
+        found.analysis.regimes.len()
+    };
+    assert_eq!(told(40_000_000), 0);
+    assert_eq!(told(1_000_000), 2);
+}
+
+#[test]
 fn too_little_after_a_change_concludes_nothing_from_it() {
     let plan = guided();
     let cells: Vec<Cell> = [150_000u64; 3]

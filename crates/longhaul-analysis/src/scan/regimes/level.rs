@@ -11,6 +11,7 @@
 
 use super::Cut;
 use crate::scan::cells::goodput;
+use crate::stats::quantile::median;
 use crate::stats::student::two_sided;
 use longhaul_model::report::v1::scan::{Cell, Setting};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ const LEAST_STEP: f64 = 0.1;
 /// What one probe usually scatters, and how many repeats that knowledge is worth.
 const USUAL_NOISE: f64 = 0.07;
 const USUAL_FREEDOM: f64 = 6.0;
+/// Half-width of a 95 % interval in standard errors.
+const QUANTILE: f64 = 1.96;
 /// Places tried for a step; in longer scans not every one is.
 const MOST_PLACES: usize = 200;
 
@@ -29,6 +32,8 @@ struct Repeat {
     place: usize,
     group: usize,
     logarithm: f64,
+    /// Relative standard error by the run's own interval.
+    own_error: Option<f64>,
 }
 
 pub fn cut(cells: &[&Cell]) -> Option<Cut> {
@@ -60,10 +65,24 @@ fn repeats(cells: &[&Cell], chosen: &dyn Fn(&Cell) -> bool) -> Vec<Repeat> {
             place,
             group,
             logarithm: goodput(cells[place]).max(1.0).ln(),
+            own_error: own_error(cells[place]),
         }));
     }
     repeats.sort_by_key(|r| r.place);
     repeats
+}
+
+fn own_error(cell: &Cell) -> Option<f64> {
+    let [low, high] = cell.goodput_interval_bps?;
+    let half = high.saturating_sub(low) as f64 / 2.0;
+    Some(half / QUANTILE / goodput(cell).max(1.0))
+}
+
+/// What one of these probes is taken to scatter before its repeats are looked at: what probes usually
+/// do, or what they did within their own runs if that was more.
+fn usual_noise(repeats: &[Repeat]) -> f64 {
+    let own = median(repeats.iter().filter_map(|r| r.own_error));
+    own.map_or(USUAL_NOISE, |error| error.max(USUAL_NOISE))
 }
 
 /// The best place for a step, and the probability that chance makes such a one anywhere.
@@ -71,8 +90,9 @@ fn clearest(repeats: &[Repeat]) -> Option<(Cut, f64)> {
     let groups = 1 + repeats.iter().map(|r| r.group).max()?;
     let places = (1..repeats.len()).step_by(repeats.len().div_ceil(MOST_PLACES));
     let tried = places.len() as f64;
+    let usual = usual_noise(repeats);
     places
-        .filter_map(|at| Some((at, chance(repeats, at, groups)?)))
+        .filter_map(|at| Some((at, chance(repeats, at, groups, usual)?)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(at, chance)| {
             let cut = Cut {
@@ -85,7 +105,7 @@ fn clearest(repeats: &[Repeat]) -> Option<(Cut, f64)> {
 
 /// Two-sided probability of a step as clear as the one at `at`; `None` where no setting lies on both
 /// sides, or the step is small.
-fn chance(repeats: &[Repeat], at: usize, groups: usize) -> Option<f64> {
+fn chance(repeats: &[Repeat], at: usize, groups: usize, usual: f64) -> Option<f64> {
     let mut sums = vec![[0.0f64; 3]; groups];
     for (i, r) in repeats.iter().enumerate() {
         let sum = &mut sums[r.group];
@@ -107,6 +127,6 @@ fn chance(repeats: &[Repeat], at: usize, groups: usize) -> Option<f64> {
     let freedom = (repeats.len() as f64 - groups as f64 - 1.0).max(0.0);
     let own = (yy - step * xy).max(0.0);
     let all_freedom = freedom + USUAL_FREEDOM;
-    let variance = (own + USUAL_FREEDOM * USUAL_NOISE.powi(2)) / all_freedom;
+    let variance = (own + USUAL_FREEDOM * usual.powi(2)) / all_freedom;
     (step.abs() > LEAST_STEP).then(|| two_sided(step / (variance / xx).sqrt(), all_freedom))
 }
