@@ -99,11 +99,13 @@ proptest! {
     }
 }
 
+type Spoil = fn(&mut Plan);
+
 #[test]
 fn impossible_plans_are_refused_by_the_value_that_is_wrong() {
     let good = plan(1_000_000_000, 100_000, Some(65_536), 4, "cubic");
     assert!(check(&good).is_ok());
-    let wrong: [(&str, fn(&mut Plan)); 8] = [
+    let wrong: [(&str, Spoil); 8] = [
         ("capacity_bps 0", |p| p.path.capacity_bps = 0),
         ("rtt_us 0", |p| p.path.rtt_us = 0),
         ("mss_bytes 0", |p| p.path.mss_bytes = 0),

@@ -109,7 +109,6 @@ impl Bbr {
                 }
             }
             Phase::Drain if window <= path => self.phase = Phase::Cruise { step: self.at % 8 },
-            Phase::Drain => {}
             Phase::Cruise { .. } if round.now_s - self.probed_s >= PROBE_EVERY_S => {
                 let until_s = round.now_s + PROBE_S.max(round.round_s);
                 self.phase = Phase::Probe { until_s, window };
@@ -119,7 +118,7 @@ impl Bbr {
                     step: (step + 1) % 8,
                 }
             }
-            Phase::Probe { .. } => {}
+            Phase::Drain | Phase::Probe { .. } => {}
         }
     }
 }

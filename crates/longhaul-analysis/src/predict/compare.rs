@@ -65,7 +65,7 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     }
     let first = ranks(pairs.iter().map(|p| p.0));
     let second = ranks(pairs.iter().map(|p| p.1));
-    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let mean = f64::midpoint(pairs.len() as f64, 1.0);
     let product = |a: &[f64], b: &[f64]| {
         a.iter()
             .zip(b)

@@ -15,7 +15,7 @@ const LEFT_RATIO: f64 = 0.7;
 /// Growth of a Reno stream that cuts to the same share, segments in a round trip.
 const FRIENDLY: f64 = 3.0 * (1.0 - LEFT_RATIO) / (1.0 + LEFT_RATIO);
 /// A window that lost before it came back to its last peak gives way to others.
-const FAST_RATIO: f64 = (1.0 + LEFT_RATIO) / 2.0;
+const FAST_RATIO: f64 = f64::midpoint(1.0, LEFT_RATIO);
 /// Growth in each round trip before any loss, and the most after.
 const FIRST_GROWTH: f64 = 1.05;
 const MOST_GROWTH: f64 = 1.5;

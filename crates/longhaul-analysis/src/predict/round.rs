@@ -142,9 +142,9 @@ impl<'a> Play<'a> {
         let mut flows: Vec<Flow> = (0..count as usize)
             .map(|i| Flow::new(kind, i, weight, most, seed))
             .collect();
-        flows
-            .iter_mut()
-            .for_each(|f| f.expect_loss(path.loss_ratio));
+        for flow in &mut flows {
+            flow.expect_loss(path.loss_ratio);
+        }
         let bin_s = BIN_S.max(path.rtt_s).min(path.time_s);
         let bins = (path.time_s / bin_s).floor().max(1.0);
         // Days in bins of a tenth of a second are more than anyone needs.

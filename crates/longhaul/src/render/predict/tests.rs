@@ -5,8 +5,8 @@ use longhaul_model::report::v1::predict::{Hosts, Measured, Observation, Path};
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::report::v1::{Kind, Party, Run, SCHEMA};
 
-fn sample() -> Predict {
-    let plan = Plan {
+fn plan() -> Plan {
+    Plan {
         path: Path {
             capacity_bps: 622_000_000,
             rtt_us: 172_000,
@@ -26,7 +26,10 @@ fn sample() -> Predict {
         buffers_bytes: vec![4 << 20],
         time_us: 30_000_000,
         scan_id: None,
-    };
+    }
+}
+
+fn observation() -> Observation {
     let setting = |window_bytes, streams| Setting {
         window_bytes,
         streams,
@@ -38,7 +41,7 @@ fn sample() -> Predict {
         goodput_bps,
         limited_by,
     };
-    let observation = Observation {
+    Observation {
         measured: vec![
             measured(
                 setting(Some(64 << 10), 1),
@@ -52,7 +55,11 @@ fn sample() -> Predict {
             ),
             measured(setting(None, 4), 200_000_000, Limiter::Loss),
         ],
-    };
+    }
+}
+
+fn sample() -> Predict {
+    let (plan, observation) = (plan(), observation());
     let place = |host: &str| Party {
         host: host.to_owned(),
         ..Party::default()
