@@ -32,9 +32,10 @@ pub struct Ratios(pub Vec<f64>);
 /// `auto`, sizes, and ranges of sizes.
 pub fn windows(text: &str) -> Result<Windows, String> {
     let (auto, sized): (Vec<&str>, Vec<&str>) = text.split(',').partition(|part| *part == "auto");
-    let sizes = match sized.is_empty() {
-        true => Vec::new(),
-        false => list(&sized.join(","), |t| size(t, 1, limits::MOST_BUFFER_BYTES))?,
+    let sizes = if sized.is_empty() {
+        Vec::new()
+    } else {
+        list(&sized.join(","), |t| size(t, 1, limits::MOST_BUFFER_BYTES))?
     };
     let first = (!auto.is_empty()).then_some(None);
     let all = first.into_iter().chain(sizes.into_iter().map(Some));
@@ -119,10 +120,11 @@ fn range(
         None => (text, None),
     };
     let Some((first, last)) = ends.split_once('-') else {
-        return match step {
-            None => Ok(values.push(one(text)?)),
-            Some(_) => Err(format!("{text}: a step needs a range such as 4-32/4")),
-        };
+        if step.is_some() {
+            return Err(format!("{text}: a step needs a range such as 4-32/4"));
+        }
+        values.push(one(text)?);
+        return Ok(());
     };
     let (first, last) = (one(first)?, one(last)?);
     if first > last {

@@ -21,13 +21,11 @@ pub fn block(page: &mut Page, plan: &Plan, sheet: &Sheet) {
     let greatest = all.map(|c| c.goodput_bps.max(bound(c))).max().unwrap_or(0);
     let unit = RateUnit::for_greatest(greatest);
     for streams in plan.streams.chunks(ACROSS) {
-        let across: String = streams
-            .iter()
-            .map(|n| {
-                let text = count_of(u64::from(*n), "str.").replace("str.s", "str.");
-                format!("{text:>COLUMN$}")
-            })
-            .collect();
+        let across = streams.iter().map(|n| {
+            let text = count_of(u64::from(*n), "str.").replace("str.s", "str.");
+            format!("{text:>COLUMN$}")
+        });
+        let across: String = across.collect();
         page.line(&paint(STRONG, format!("{:<WINDOW$}{across}", unit.name)));
         for window in &plan.windows_bytes {
             row(page, sheet, *window, streams, unit);
@@ -53,17 +51,16 @@ fn row(page: &mut Page, sheet: &Sheet, window: Option<u64>, streams: &[u32], uni
     if !found.iter().any(|c| differ(c)) {
         return;
     }
-    let bounds: String = found
-        .iter()
-        .map(|c| {
-            let text = if differ(c) {
-                unit.short(bound(c))
-            } else {
-                String::from("=")
-            };
-            format!("{text:>width$} ", width = COLUMN - 1)
-        })
-        .collect();
+    let bounds = found.iter().map(|c| {
+        let reached = String::from("=");
+        let text = if differ(c) {
+            unit.short(bound(c))
+        } else {
+            reached
+        };
+        format!("{text:>width$} ", width = COLUMN - 1)
+    });
+    let bounds: String = bounds.collect();
     page.line(&paint(FAINT, format!("{:<WINDOW$}{bounds}", "  bound")));
 }
 
