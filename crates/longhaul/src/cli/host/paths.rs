@@ -1,0 +1,219 @@
+//! Which paths must this host be ready for? The one asked for, or those in the archive.
+
+use crate::cli::args::HostArgs;
+use crate::cli::output;
+use crate::fail::Fail;
+use longhaul_model::report::v1::Throughput;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::host::Path;
+use longhaul_store::Archive;
+use std::net::IpAddr;
+
+/// Far ends that count: the ones measured last.
+const FAR_ENDS: usize = 20;
+/// Runs that are looked through for them.
+const RUNS: u32 = 500;
+/// Where a path came from: the option.
+const ASKED: &str = "asked";
+
+/// The paths, and the address of the far end that was measured last.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub paths: Vec<Path>,
+    pub latest: Option<IpAddr>,
+}
+
+pub fn known(args: &HostArgs) -> Result<Known, Fail> {
+    if let (Some(rtt_us), Some(rate_bps)) = (args.rtt, args.rate) {
+        let path = Path {
+            name: args
+                .prove
+                .clone()
+                .unwrap_or_else(|| String::from("as asked")),
+            rtt_us,
+            rate_bps,
+            origin: String::from(ASKED),
+        };
+        return Ok(Known {
+            paths: vec![path],
+            latest: None,
+        });
+    }
+    // No archive yet is no path yet.
+    let Some(archive) = Archive::open_existing(&output::archive_path(&args.archive)?)? else {
+        return Ok(Known::default());
+    };
+    Ok(from_runs(&archive.throughput_runs(RUNS)?))
+}
+
+/// What the runs, newest first, tell of each far end.
+fn from_runs(runs: &[Throughput]) -> Known {
+    let mut seen: Vec<Seen> = Vec::new();
+    for run in runs {
+        let name = &run.run.responder.host;
+        let place = match seen.iter().position(|seen| seen.name == *name) {
+            Some(place) => place,
+            None if seen.len() < FAR_ENDS => {
+                seen.push(Seen::new(name));
+                seen.len() - 1
+            }
+            None => continue,
+        };
+        seen[place].take(run);
+    }
+    let latest = runs
+        .first()
+        .and_then(|run| run.run.responder.address.as_deref());
+    Known {
+        paths: seen.into_iter().filter_map(Seen::path).collect(),
+        latest: latest.and_then(|address| address.parse().ok()),
+    }
+}
+
+/// A figure and the run that showed it.
+type Shown = Option<(u64, String)>;
+
+/// What is known of one far end.
+#[derive(Debug)]
+struct Seen {
+    name: String,
+    rtt_us: Shown,
+    goodput_bps: Shown,
+    /// Whether the path itself ever held a run, so that its rate was seen.
+    full: bool,
+    /// Of the slower end's interface.
+    speed_bps: Option<u64>,
+}
+
+impl Seen {
+    fn new(name: &str) -> Self {
+        Seen {
+            name: name.to_owned(),
+            rtt_us: None,
+            goodput_bps: None,
+            full: false,
+            speed_bps: None,
+        }
+    }
+
+    fn take(&mut self, run: &Throughput) {
+        let id = &run.run.id;
+        let forward = (Some(&run.observation), Some(&run.analysis));
+        let (observed, analysed) = (&run.observation.reverse, &run.analysis.reverse);
+        let reverse = (observed.as_deref(), analysed.as_deref());
+        for (observation, analysis) in [forward, reverse] {
+            let (Some(observation), Some(analysis)) = (observation, analysis) else {
+                continue;
+            };
+            let loaded = analysis.rtt_us.map(|rtt| rtt.min);
+            better(
+                &mut self.rtt_us,
+                observation.idle_rtt_us.or(loaded),
+                id,
+                |new, old| new < old,
+            );
+            better(
+                &mut self.goodput_bps,
+                analysis.goodput_bps,
+                id,
+                |new, old| new > old,
+            );
+            self.full |= of_the_path(analysis.limited_by);
+            let ends = [&observation.ends.sender, &observation.ends.receiver];
+            let speeds = ends.map(|end| end.host.interface.as_ref().and_then(|i| i.speed_bps));
+            self.speed_bps = self.speed_bps.or(speeds.into_iter().flatten().min());
+        }
+    }
+
+    fn path(self) -> Option<Path> {
+        let (rtt_us, by) = self.rtt_us?;
+        let (goodput_bps, at) = self.goodput_bps?;
+        // A run that a window held says nothing of what the path could carry.
+        let beyond = self
+            .speed_bps
+            .filter(|bps| !self.full && *bps > goodput_bps);
+        Some(Path {
+            name: self.name,
+            rtt_us,
+            rate_bps: beyond.unwrap_or(goodput_bps),
+            origin: match beyond {
+                Some(_) => format!("{by}; rate of the interfaces, for the path was never full"),
+                None if by == at => by,
+                None => format!("{by}, {at}"),
+            },
+        })
+    }
+}
+
+fn better(kept: &mut Shown, new: Option<u64>, id: &str, wins: impl Fn(u64, u64) -> bool) {
+    let Some(new) = new.filter(|new| *new > 0) else {
+        return;
+    };
+    if kept.as_ref().is_none_or(|(old, _)| wins(new, *old)) {
+        *kept = Some((new, id.to_owned()));
+    }
+}
+
+/// What lies between the hosts.
+fn of_the_path(limiter: Limiter) -> bool {
+    matches!(
+        limiter,
+        Limiter::PathCapacity | Limiter::Shaper | Limiter::Policer | Limiter::Loss
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str, far: &str, limited_by: Limiter, goodput_bps: u64) -> Throughput {
+        let text = include_str!("../../../../../fixtures/reports/slac-daresbury-window.json");
+        let mut run: Throughput = serde_json::from_str(text).expect("the fixture is a report");
+        run.run.id = id.to_owned();
+        run.run.responder.host = far.to_owned();
+        run.analysis.limited_by = limited_by;
+        run.analysis.goodput_bps = Some(goodput_bps);
+        run
+    }
+
+    #[test]
+    fn a_path_has_the_rate_of_its_best_run_when_it_was_full_once() {
+        let runs = [
+            run("3", "far", Limiter::ReceiveWindow, 3_000_000),
+            run("2", "far", Limiter::PathCapacity, 9_000_000),
+            run("1", "other", Limiter::PathCapacity, 5_000_000),
+        ];
+        let known = from_runs(&runs);
+        let rates: Vec<(&str, u64)> = known
+            .paths
+            .iter()
+            .map(|path| (path.name.as_str(), path.rate_bps))
+            .collect();
+        assert_eq!(rates, [("far", 9_000_000), ("other", 5_000_000)]);
+        assert_eq!(known.paths[0].origin, "3, 2");
+        assert!(known.latest.is_some());
+    }
+
+    #[test]
+    fn a_path_that_was_never_full_has_the_rate_of_the_interfaces() {
+        let mut only = run("1", "far", Limiter::ReceiveWindow, 3_000_000);
+        for end in [
+            &mut only.observation.ends.sender,
+            &mut only.observation.ends.receiver,
+        ] {
+            end.host.interface.get_or_insert_default().speed_bps = Some(1_000_000_000);
+        }
+        let known = from_runs(&[only]);
+        assert_eq!(known.paths[0].rate_bps, 1_000_000_000);
+        assert!(known.paths[0].origin.contains("never full"));
+    }
+
+    #[test]
+    fn no_more_far_ends_than_a_person_has_in_mind() {
+        let runs: Vec<Throughput> = (0..30)
+            .map(|n| run(&n.to_string(), &format!("far{n}"), Limiter::Loss, 1_000_000))
+            .collect();
+        assert_eq!(from_runs(&runs).paths.len(), FAR_ENDS);
+        assert!(from_runs(&[]).paths.is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! What was written, what was put back, and what it brought.
+
+use crate::render::figures::{ABSENT, RateUnit, count_of};
+use crate::render::page::Page;
+use crate::render::style::{FAINT, paint};
+use longhaul_model::report::v1::host::{Change, Effect, Observation, Proof};
+
+pub fn block(page: &mut Page, observation: &Observation, proof: Option<&Proof>) {
+    if observation.changes.is_empty() {
+        return;
+    }
+    page.blank();
+    page.heading("CHANGES");
+    let kept = observation
+        .changes
+        .iter()
+        .filter(|change| stands(change))
+        .count();
+    for change in &observation.changes {
+        line(page, change);
+    }
+    if let Some(proof) = proof {
+        page.blank();
+        page.heading("PROOF: runs before and after, taking turns");
+        table(page, &proof.directions);
+        page.hanging("", &sentence(&proof.text));
+    }
+    if kept > 0 {
+        let settings = count_of(kept as u64, "setting");
+        page.blank();
+        page.line(&format!(
+            "{settings} in force until the next boot; to put back:"
+        ));
+        page.command(3, "longhaul host --revert");
+    }
+}
+
+/// Whether it is in force now.
+fn stands(change: &Change) -> bool {
+    change.after.is_some() && change.error.is_none() && !change.reverted
+}
+
+fn line(page: &mut Page, change: &Change) {
+    let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let outcome = match (&change.error, &change.after) {
+        (Some(why), _) => format!("NOT WRITTEN: {why}"),
+        (None, None) => String::from("NOT WRITTEN"),
+        (None, Some(_)) if change.reverted => String::from("put back"),
+        (None, Some(after)) if spaced(after) != spaced(&change.wanted) => {
+            format!("written, and reads `{}`", spaced(after))
+        }
+        (None, Some(_)) => String::from("in force"),
+    };
+    page.line(&change.name);
+    let values = format!("{} -> {}", spaced(&change.before), spaced(&change.wanted));
+    page.hanging("   ", &format!("{values}: {outcome}"));
+}
+
+fn table(page: &mut Page, directions: &[Effect]) {
+    if directions.is_empty() {
+        return;
+    }
+    let greatest = directions
+        .iter()
+        .map(|d| d.before_bps.max(d.after_bps))
+        .max();
+    let unit = RateUnit::for_greatest(greatest.unwrap_or(0));
+    let head = format!(
+        "{:<11}{:>12}{:>12}{:>8}  {:<14}limited by",
+        "this host", "before", "after", "gain", "95 % interval"
+    );
+    page.line(&paint(FAINT, head));
+    for effect in directions {
+        let way = if effect.forward { "sends" } else { "receives" };
+        let gain = effect.after_bps as f64 / effect.before_bps.max(1) as f64;
+        let interval = effect.gain_interval_ratio.map_or_else(
+            || ABSENT.to_owned(),
+            |[low, high]| format!("{low:.2} to {high:.2}"),
+        );
+        page.line(&format!(
+            "{way:<11}{:>12}{:>12}{gain:>7.2}×  {interval:<14}{} ->",
+            unit.number(effect.before_bps),
+            unit.number(effect.after_bps),
+            effect.limited_by_before,
+        ));
+        page.line(&format!("{:60}{}", "", effect.limited_by_after));
+    }
+    page.line(&paint(FAINT, format!("rates in {}", unit.name)));
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
+}
+
+/// What `--revert` did.
+pub fn reverted(changes: &[Change]) -> String {
+    let mut page = Page::default();
+    if changes.is_empty() {
+        page.line("nothing to revert: no change of longhaul is in force");
+        return page.finish();
+    }
+    for change in changes {
+        let value = change
+            .before
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let outcome = if change.reverted {
+            "put back"
+        } else {
+            "NOT PUT BACK"
+        };
+        page.hanging("", &format!("{}: {value}: {outcome}", change.name));
+        if let Some(why) = &change.error {
+            page.hanging("   ", why);
+        }
+    }
+    page.finish()
+}
