@@ -5,7 +5,9 @@
 //! - [`lab`]: how true the emulated paths are
 //! - [`verdicts`]: the fault matrix, and whether the reason given is the right one
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
-//! - [`beds`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
+//! - [`tune`]: the guided search beside whole grids, and predictions beside measured ones
+//! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
+//! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
 
 pub mod accuracy;
@@ -15,8 +17,11 @@ pub mod dispersion;
 pub mod kin;
 pub mod lab;
 pub mod meter;
+pub mod narrow;
+pub mod scratch;
 pub mod table;
 pub mod throughput;
+pub mod tune;
 pub mod verdicts;
 
 use crate::{Outcome, process};
@@ -24,17 +29,19 @@ use std::path::Path;
 use table::Table;
 
 /// The benches by name; docs are checked against this list.
-pub const NAMES: &[&str] = &["throughput", "cost", "lab", "verdicts", "accuracy"];
+pub const NAMES: &[&str] = &["throughput", "cost", "lab", "verdicts", "accuracy", "tune"];
 
 /// What may follow the name of a bench.
 #[derive(Debug, Default, PartialEq)]
 struct Options<'a> {
     /// Also written there.
     out: Option<&'a Path>,
-    /// Of throughput and verdicts, only the tables or cases whose name holds this.
+    /// Of throughput, verdicts and tune, only the tables or cases whose name holds this.
     only: &'a str,
-    /// The report of every cell of verdicts is kept in this folder.
+    /// The reports of verdicts and tune are kept in this folder.
     keep: Option<&'a Path>,
+    /// So many paths of tune are measured at one time.
+    jobs: Option<usize>,
 }
 
 impl<'a> Options<'a> {
@@ -45,13 +52,18 @@ impl<'a> Options<'a> {
                 "--out" => options.out = Some(Path::new(*value)),
                 "--only" => options.only = value,
                 "--keep" => options.keep = Some(Path::new(*value)),
+                "--jobs" => {
+                    let jobs = value.parse().ok().filter(|jobs| *jobs > 0);
+                    options.jobs = Some(jobs.ok_or("`--jobs` takes a number above 0")?);
+                }
                 _ => break,
             }
             words = rest;
         }
         if let [unknown, ..] = words {
             return Err(format!(
-                "`{unknown}`: a bench takes `--out FILE`; throughput and verdicts take `--only TEXT`, verdicts `--keep FOLDER`"
+                "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts and tune take \
+                 `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`"
             ));
         }
         Ok(options)
@@ -72,6 +84,11 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
             let (table, missed) = verdicts::verdict(&judged);
             misses = missed;
             vec![table]
+        }
+        "tune" => {
+            let verdict = tune::run_all(options.only, options.keep, options.jobs)?;
+            misses = verdict.missed;
+            verdict.tables
         }
         _ => {
             return Err(format!(

@@ -10,12 +10,13 @@
 pub mod matrix;
 mod starve;
 
+use super::scratch::Scratch;
 use super::table::{Table, number};
 use crate::process;
 use matrix::{Cell, Matrix};
 use serde_json::Value;
 use starve::Starved;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -73,25 +74,25 @@ impl Judged {
 /// is also written to the folder `keep`.
 pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Vec<Judged>, String> {
     let matrix = Matrix::read()?;
-    let folder = Folder::new()?;
+    let scratch = Scratch::new("verdicts")?;
     let judged = matrix
         .cells
         .into_iter()
         .filter(|cell| cell.case.contains(only))
         .map(|cell| {
-            let judged = judge(longhaul, &folder.0, cell, keep);
+            let judged = judge(longhaul, &scratch, cell, keep);
             if !judged.is_inconclusive() {
                 return judged;
             }
             // The report itself says that something else had the processor: a reading of that is
             // neither right nor wrong. The second one counts, whatever it says.
-            judge(longhaul, &folder.0, judged.cell, keep)
+            judge(longhaul, &scratch, judged.cell, keep)
         });
     Ok(judged.collect())
 }
 
-fn judge(longhaul: &Path, folder: &Path, cell: Cell, keep: Option<&Path>) -> Judged {
-    let said = measure(longhaul, folder, &cell).and_then(|report| {
+fn judge(longhaul: &Path, scratch: &Scratch, cell: Cell, keep: Option<&Path>) -> Judged {
+    let said = measure(longhaul, scratch, &cell).and_then(|report| {
         let kept = keep.map_or(Ok(()), |keep| kept(keep, &cell, &report));
         kept.map(|()| said(&report))
     });
@@ -176,35 +177,14 @@ fn missed_gates(judged: &[Judged]) -> Vec<String> {
     missed
 }
 
-/// Where the path files of one run lie.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("longhaul-verdicts-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-        Ok(Folder(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Left-over path files in the folder for temporary files harm nobody.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn kept(folder: &Path, cell: &Cell, report: &Value) -> Result<(), String> {
     let file = folder.join(format!("{}.json", cell.key()));
     std::fs::write(&file, report.to_string())
         .map_err(|e| format!("cannot write {}: {e}", file.display()))
 }
 
-fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Value, String> {
-    let file = folder.join(format!("{}.toml", cell.key()));
-    std::fs::write(&file, cell.path_file()?)
-        .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+fn measure(longhaul: &Path, scratch: &Scratch, cell: &Cell) -> Result<Value, String> {
+    let file = scratch.write(&format!("{}.toml", cell.key()), &cell.path_file()?)?;
     let mut lab = Command::new(longhaul);
     lab.args(["lab", "run"])
         .arg(&file)
@@ -232,7 +212,7 @@ fn measure(longhaul: &Path, folder: &Path, cell: &Cell) -> Result<Value, String>
     serde_json::from_str(&output.stdout).map_err(|_| last_words(&output.stderr))
 }
 
-fn last_words(stderr: &str) -> String {
+pub(super) fn last_words(stderr: &str) -> String {
     let words = stderr
         .lines()
         .find(|line| line.starts_with("error"))

@@ -1,5 +1,6 @@
 //! The fault matrix as data: fixtures/verdicts.toml, spread out into cells.
 
+use crate::bench::narrow::Narrow;
 use crate::tree;
 use toml::{Table, Value};
 
@@ -141,60 +142,21 @@ impl Cell {
         format!("{}-{}ms", self.case.replace(' ', "-"), self.rtt_ms)
     }
 
-    /// The path of this cell: an access link, the narrow link with the fault, the far host.
+    /// The path of this cell.
     pub fn path_file(&self) -> Result<String, String> {
-        let one_way_us = self.rtt_ms * 500;
-        let access_us = 100;
-        let mut forward = self.link.clone();
-        let mut reverse = Table::new();
-        if let Some(rate) = self.link.get("rate") {
-            reverse.insert("rate".to_owned(), rate.clone());
-        }
-        forward.entry("overhead").or_insert(Value::Integer(38));
-        let narrow = Table::from_iter([
-            ("name".to_owned(), Value::from("narrow")),
-            (
-                "delay".to_owned(),
-                Value::from(format!("{} us", one_way_us - access_us)),
-            ),
-            ("forward".to_owned(), Value::Table(forward)),
-            ("reverse".to_owned(), Value::Table(reverse)),
-        ]);
-        let access = Table::from_iter([
-            ("name".to_owned(), Value::from("access")),
-            ("delay".to_owned(), Value::from(format!("{access_us} us"))),
-            ("rate".to_owned(), Value::from("10 Gbit/s")),
-            ("queue".to_owned(), Value::from("64 MB")),
-        ]);
-        let last = Table::from_iter([
-            ("name".to_owned(), Value::from("last")),
-            ("rate".to_owned(), Value::from("10 Gbit/s")),
-            ("queue".to_owned(), Value::from("64 MB")),
-        ]);
-        let hops = [access, narrow, last].map(Value::Table).to_vec();
-        let file = Table::from_iter([
-            (
-                "name".to_owned(),
-                Value::from(format!("{}, {} ms", self.case, self.rtt_ms)),
-            ),
-            ("mtu".to_owned(), Value::from(1500)),
-            ("near".to_owned(), host()),
-            ("far".to_owned(), host()),
-            ("hops".to_owned(), Value::Array(hops)),
-        ]);
-        toml::to_string(&file).map_err(|e| format!("cannot write the path file: {e}"))
+        let buffers = [
+            ("net.ipv4.tcp_rmem", RECEIVE_BUFFER),
+            ("net.ipv4.tcp_wmem", SEND_BUFFER),
+        ];
+        let narrow = Narrow {
+            title: &format!("{}, {} ms", self.case, self.rtt_ms),
+            rtt_ms: self.rtt_ms,
+            link: &self.link,
+            near: &buffers,
+            far: &buffers,
+        };
+        narrow.path_file()
     }
-}
-
-fn host() -> Value {
-    let sysctl = Table::from_iter([
-        ("net.ipv4.tcp_rmem".to_owned(), Value::from(RECEIVE_BUFFER)),
-        ("net.ipv4.tcp_wmem".to_owned(), Value::from(SEND_BUFFER)),
-    ]);
-    Value::Table(Table::from_iter([(
-        "sysctl".to_owned(),
-        Value::Table(sysctl),
-    )]))
 }
 
 #[cfg(test)]

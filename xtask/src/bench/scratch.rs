@@ -1,0 +1,34 @@
+//! Files of one bench, gone when it ends.
+
+use std::path::PathBuf;
+
+/// A folder of this process among the temporary files.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(bench: &str) -> Result<Self, String> {
+        let name = format!("longhaul-{bench}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        Ok(Scratch(folder))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let file = self.path(name);
+        std::fs::write(&file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        Ok(file)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left-over files in the folder for temporary files harm nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,255 @@
+//! The guided search beside the whole grid, on emulated paths.
+//!
+//! For each path: the grid, one search as a user starts it, and then grid best, choice and default
+//! again, in turns, three times each; their medians are compared.
+
+use super::ground::{Ground, Site};
+use super::jobs::side_by_side;
+use super::paths::Path;
+use super::setting::Setting;
+use crate::bench::table::{Table, median, number};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Windows beside the kernel's own, streams and congestion controls of the grid.
+const ASKED_WINDOWS: u32 = 3;
+const STREAMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+const CONTROLS: [&str; 2] = ["cubic", "bbr"];
+/// What a cell takes beyond its payload time, and a guided search at most, seconds.
+const CELL_OVERHEAD_S: u64 = 4;
+const SEARCH_S: u64 = 420;
+const REPEATS: usize = 3;
+/// Payload time of these, as a multiple of that of a cell.
+const REPEAT_LENGTH: u64 = 2;
+const GOOD: f64 = 0.95;
+const LEAST: f64 = 0.90;
+/// Shares of the paths that must be good, and searched with few probes.
+const GOOD_MIN: f64 = 10.0 / 12.0;
+const FEW_MIN: f64 = 0.9;
+const FEW_PROBES: u64 = 8;
+/// The choice against one default stream.
+const DEFAULT_LEAST: f64 = 0.97;
+
+/// One path with what was found, or the reason why nothing was.
+struct Judged {
+    path: Path,
+    found: Result<Found, String>,
+}
+
+/// Goodput is measured again for each, bit/s.
+struct Found {
+    best: (Setting, f64),
+    choice: (Setting, f64),
+    default: f64,
+    probes: u64,
+    stopped_by: String,
+}
+
+impl Found {
+    fn share_of_best(&self) -> f64 {
+        self.choice.1 / self.best.1
+    }
+
+    fn share_of_default(&self) -> f64 {
+        self.choice.1 / self.default
+    }
+}
+
+/// The table, and every gate that was missed as a sentence.
+pub fn verdict(ground: &Ground, paths: Vec<Path>, jobs: usize) -> (Table, Vec<String>) {
+    let columns = [
+        "path",
+        "RTT, ms",
+        "Mbit/s",
+        "best of the grid",
+        "Mbit/s",
+        "tuner's choice",
+        "Mbit/s",
+        "of the best",
+        "probes",
+        "ended by",
+        "default, Mbit/s",
+        "",
+    ];
+    let mut table = Table::new("Tuning on emulated paths", &columns);
+    let tasks = paths.into_iter().map(|path| (path.rate_mbps, path));
+    let judged = side_by_side(tasks.collect(), jobs, |path| {
+        let judged = Judged {
+            found: judge(ground, &path),
+            path,
+        };
+        eprintln!("| {} |", row(&judged).join(" | "));
+        judged
+    });
+    for one in &judged {
+        table.row(row(one));
+    }
+    (table, missed_gates(&judged))
+}
+
+fn judge(ground: &Ground, path: &Path) -> Result<Found, String> {
+    let site = ground.site(path)?;
+    let grid = measure_grid(&site, path, ground.granted_bytes())?;
+    let best = chosen(&grid, "best").ok_or("the grid gave no best cell")?;
+    let words = ["tune", "far", "--no-save", "--quiet"];
+    let guided = site.report("guided", &words, Duration::from_secs(SEARCH_S))?;
+    let choice = chosen(&guided, "recommended").ok_or("the search recommends nothing")?;
+    let again = measure_again(&site, path, [&best, &choice, &Setting::default_of_kernel()])?;
+    let analysis = &guided["analysis"];
+    Ok(Found {
+        best: (best, again[0]),
+        choice: (choice, again[1]),
+        default: again[2],
+        probes: analysis["probes_run"]
+            .as_u64()
+            .ok_or("no count of probes")?,
+        stopped_by: analysis["stopped_by"].as_str().unwrap_or("–").to_owned(),
+    })
+}
+
+fn measure_grid(site: &Site, path: &Path, cap: u64) -> Result<Value, String> {
+    let windows = path.windows(ASKED_WINDOWS, cap);
+    let streams = STREAMS.map(|n| n.to_string()).join(",");
+    let (controls, time) = (CONTROLS.join(","), format!("{}s", path.seconds));
+    let words = [
+        "tune",
+        "far",
+        "--grid",
+        "--no-save",
+        "--quiet",
+        "-w",
+        &windows,
+        "-P",
+        &streams,
+        "-C",
+        &controls,
+        "-t",
+        &time,
+    ];
+    let cells = (1 + ASKED_WINDOWS as usize) * STREAMS.len() * CONTROLS.len();
+    let cell = Duration::from_secs(path.seconds + CELL_OVERHEAD_S);
+    site.report("grid", &words, cell * cells as u32)
+}
+
+fn chosen(report: &Value, which: &str) -> Option<Setting> {
+    Setting::read(&report["analysis"]["directions"][0][which]["setting"])
+}
+
+/// The median goodput of each; there and back again, so that a path that drifts favours none.
+fn measure_again(site: &Site, path: &Path, settings: [&Setting; 3]) -> Result<[f64; 3], String> {
+    // What is the same setting is measured once for all.
+    let of = |which: usize| settings.iter().position(|it| *it == settings[which]);
+    let first = [0, 1, 2].map(|which| of(which).unwrap_or(which));
+    let mut rates = [const { Vec::new() }; 3];
+    for repeat in 0..REPEATS {
+        let mut order = [0, 1, 2];
+        if repeat % 2 == 1 {
+            order.reverse();
+        }
+        for which in order.into_iter().filter(|which| first[*which] == *which) {
+            rates[which].push(goodput(site, path, settings[which], (which, repeat))?);
+        }
+    }
+    Ok(first.map(|which| median(&rates[which]).unwrap_or(0.0)))
+}
+
+fn goodput(
+    site: &Site,
+    path: &Path,
+    setting: &Setting,
+    (which, repeat): (usize, usize),
+) -> Result<f64, String> {
+    let seconds = REPEAT_LENGTH * path.seconds;
+    let (time, options) = (format!("{seconds}s"), setting.options());
+    let mut words = vec!["test", "far", "--no-save", "--quiet", "-t", &time];
+    words.extend(options.iter().map(String::as_str));
+    let name = format!("again-{which}-{repeat}");
+    let report = site.report(&name, &words, Duration::from_secs(seconds))?;
+    let analysis = &report["analysis"];
+    let rate = analysis["goodput_bps"].as_f64();
+    rate.or_else(|| analysis["mean_goodput_bps"].as_f64())
+        .ok_or_else(|| format!("no goodput of {}", setting.words()))
+}
+
+fn row(judged: &Judged) -> Vec<String> {
+    let path = &judged.path;
+    let mut cells = vec![
+        path.name.clone(),
+        path.rtt_ms.to_string(),
+        path.rate_mbps.to_string(),
+    ];
+    let mbps = |bps: f64| number(Some(bps / 1e6), 1);
+    match &judged.found {
+        Ok(found) => cells.extend([
+            found.best.0.words(),
+            mbps(found.best.1),
+            found.choice.0.words(),
+            mbps(found.choice.1),
+            format!("{:.1} %", 100.0 * found.share_of_best()),
+            found.probes.to_string(),
+            found.stopped_by.clone(),
+            mbps(found.default),
+            mark(found),
+        ]),
+        Err(why) => {
+            cells.push(format!("no answer: {why}"));
+            cells.resize(11, "–".to_owned());
+            cells.push("**none**".to_owned());
+        }
+    }
+    cells
+}
+
+fn mark(found: &Found) -> String {
+    let share = found.share_of_best();
+    let word = match share {
+        _ if found.share_of_default() < DEFAULT_LEAST => "**slower than the default**",
+        _ if share >= GOOD => "good",
+        _ if share >= LEAST => "near",
+        _ => "**below**",
+    };
+    word.to_owned()
+}
+
+fn missed_gates(judged: &[Judged]) -> Vec<String> {
+    let mut missed = Vec::new();
+    let found: Vec<(&str, &Found)> = judged
+        .iter()
+        .filter_map(|one| Some((one.path.name.as_str(), one.found.as_ref().ok()?)))
+        .collect();
+    let count = |is: &dyn Fn(&Found) -> bool| found.iter().filter(|(_, it)| is(it)).count();
+    let few_of = |count: usize, share: f64| (count as f64) < share * judged.len() as f64 - 1e-9;
+    let good = count(&|it| it.share_of_best() >= GOOD);
+    if few_of(good, GOOD_MIN) {
+        let all = judged.len();
+        missed.push(format!(
+            "{good} of {all} paths reach 95 % of the grid's best; 10 of 12 must"
+        ));
+    }
+    let few = count(&|it| it.probes <= FEW_PROBES);
+    if few_of(few, FEW_MIN) {
+        let all = judged.len();
+        missed.push(format!(
+            "{few} of {all} searches took at most 8 probes; nine in ten must"
+        ));
+    }
+    for one in judged {
+        if let Err(why) = &one.found {
+            missed.push(format!("{}: no answer: {why}", one.path.name));
+        }
+    }
+    for (name, it) in found {
+        let (of_best, of_default) = (100.0 * it.share_of_best(), 100.0 * it.share_of_default());
+        if it.share_of_best() < LEAST {
+            missed.push(format!(
+                "{name}: {of_best:.1} % of the grid's best; all must reach 90 %"
+            ));
+        }
+        if it.share_of_default() < DEFAULT_LEAST {
+            missed.push(format!(
+                "{name}: {of_default:.1} % of the default; at least 97 %"
+            ));
+        }
+    }
+    missed
+}

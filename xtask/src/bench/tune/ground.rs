@@ -1,0 +1,90 @@
+//! Where the paths are laid, and longhaul is run on them.
+
+use super::paths::Path as LabPath;
+use crate::bench::scratch::Scratch;
+use crate::bench::verdicts::last_words;
+use crate::process;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What laying a path and connecting may take on top of what runs on it.
+const MARGIN: Duration = Duration::from_secs(90);
+
+/// The program, and the folder for what one bench writes.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    longhaul: &'a Path,
+    scratch: Scratch,
+    keep: Option<&'a Path>,
+    /// The most that the kernels here grant who asks, bytes.
+    granted_bytes: u64,
+}
+
+/// A path that can be laid.
+#[derive(Debug)]
+pub struct Site<'a> {
+    ground: &'a Ground<'a>,
+    key: String,
+    file: PathBuf,
+}
+
+impl<'a> Ground<'a> {
+    pub fn new(longhaul: &'a Path, keep: Option<&'a Path>) -> Result<Self, String> {
+        let granted = [read_sysctl("rmem_max")?, read_sysctl("wmem_max")?];
+        Ok(Ground {
+            longhaul,
+            scratch: Scratch::new("tune")?,
+            keep,
+            granted_bytes: granted[0].min(granted[1]),
+        })
+    }
+
+    pub fn granted_bytes(&self) -> u64 {
+        self.granted_bytes
+    }
+
+    pub fn site(&'a self, path: &LabPath) -> Result<Site<'a>, String> {
+        let key = path.key();
+        let file = self.scratch.write(&format!("{key}.toml"), &path.file()?)?;
+        Ok(Site {
+            ground: self,
+            key,
+            file,
+        })
+    }
+}
+
+fn read_sysctl(name: &str) -> Result<u64, String> {
+    let file = format!("/proc/sys/net/core/{name}");
+    let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {file}: {e}"))?;
+    text.trim()
+        .parse()
+        .map_err(|e| format!("{file} is no number: {e}"))
+}
+
+impl Site<'_> {
+    /// The report that longhaul, with these words, prints at the near end; kept as `name`.
+    pub fn report(&self, name: &str, words: &[&str], time: Duration) -> Result<Value, String> {
+        let ground = self.ground;
+        let mut lab = Command::new(ground.longhaul);
+        lab.args(["lab", "run"]).arg(&self.file).arg("--");
+        lab.arg(ground.longhaul).args(words).arg("--json");
+        lab.env("LONGHAUL_ARCHIVE", self.archive());
+        let output = process::capture(&mut lab, time + MARGIN)?;
+        let report: Value =
+            serde_json::from_str(&output.stdout).map_err(|_| last_words(&output.stderr))?;
+        if let Some(keep) = ground.keep {
+            let file = keep.join(format!("{}-{name}.json", self.key));
+            std::fs::write(&file, &output.stdout)
+                .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        }
+        Ok(report)
+    }
+
+    /// The path's own: paths are measured side by side.
+    fn archive(&self) -> PathBuf {
+        self.ground.scratch.path(&format!("{}.sqlite3", self.key))
+    }
+}

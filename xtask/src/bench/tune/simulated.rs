@@ -1,0 +1,76 @@
+//! The search on 600 simulated paths with known truth, beside what else one could do.
+
+use crate::bench::table::{Table, number};
+use longhaul_analysis::accuracy::{self, Tuning};
+
+/// What this part is called in `--only`.
+pub const NAME: &str = "simulated paths";
+/// The same paths for ever, so that a change of the search shows.
+const SEED: u64 = 1;
+/// Shares of the paths.
+const AT_LEAST_95_MIN: f64 = 0.92;
+const WITHIN_8_PROBES_MIN: f64 = 0.9;
+const MEAN_PROBES_MAX: f64 = 7.0;
+
+/// The table, and every gate that was missed as a sentence.
+pub fn verdict() -> (Table, Vec<String>) {
+    let columns = [
+        "strategy",
+        "paths",
+        "≥ 95 % of the optimum",
+        "≥ 90 %",
+        "worst 5 %",
+        "probes",
+        "p90",
+        "within 8",
+    ];
+    let mut table = Table::new("Tuning on simulated paths", &columns);
+    let own = accuracy::tuning(SEED);
+    table.row(row(&own));
+    for rival in accuracy::tuning_rivals(SEED) {
+        table.row(row(&rival));
+    }
+    (table, missed_gates(&own))
+}
+
+fn row(it: &Tuning) -> Vec<String> {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    vec![
+        it.strategy.to_owned(),
+        it.paths.to_string(),
+        percent(it.at_least_95),
+        percent(it.at_least_90),
+        number(Some(it.worst_5_percent), 2),
+        number(Some(it.mean_probes), 1),
+        number(Some(it.p90_probes), 0),
+        percent(it.share_within_8_probes),
+    ]
+}
+
+fn missed_gates(it: &Tuning) -> Vec<String> {
+    let gates = [
+        (
+            it.at_least_95 >= AT_LEAST_95_MIN,
+            format!(
+                "≥ 95 % of the optimum on {:.1} % of simulated paths; at least 92 %",
+                100.0 * it.at_least_95
+            ),
+        ),
+        (
+            it.mean_probes <= MEAN_PROBES_MAX,
+            format!(
+                "{:.1} probes on simulated paths on average; at most 7",
+                it.mean_probes
+            ),
+        ),
+        (
+            it.share_within_8_probes >= WITHIN_8_PROBES_MIN,
+            format!(
+                "at most 8 probes on {:.1} % of simulated paths; at least 90 %",
+                100.0 * it.share_within_8_probes
+            ),
+        ),
+    ];
+    let missed = gates.into_iter().filter(|(held, _)| !held);
+    missed.map(|(_, said)| said).collect()
+}
