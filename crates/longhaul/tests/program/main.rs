@@ -4,6 +4,7 @@ mod bad_input;
 mod documentation;
 mod help;
 mod loopback;
+mod predict;
 mod report;
 mod support;
 mod units;
