@@ -7,4 +7,5 @@ mod loopback;
 mod predict;
 mod report;
 mod support;
+mod tune;
 mod units;

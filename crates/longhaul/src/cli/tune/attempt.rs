@@ -31,7 +31,7 @@ pub enum Ending {
 }
 
 enum News {
-    Progress(Progress),
+    Progress(Box<Progress>),
     Ended(Box<Result<Outcome, ProbeError>>),
 }
 
@@ -78,7 +78,7 @@ fn start(target: Target, plan: Plan) -> io::Result<Receiver<News>> {
 fn probe(target: &Target, plan: &Plan, tell: &SyncSender<News>) {
     let ended = throughput::run(target, plan, &mut |progress| {
         // Nobody waits for a picture of progress.
-        let _ = tell.try_send(News::Progress(progress.clone()));
+        let _ = tell.try_send(News::Progress(Box::new(progress.clone())));
     });
     // Nobody listens any more after an interrupt.
     let _ = tell.send(News::Ended(Box::new(ended)));

@@ -1,7 +1,7 @@
 //! The course of a scan: probe after probe, each in the archive before anything else is done.
 
 use super::attempt::{self, Ending};
-use super::progress::Told;
+use super::progress::{Told, warn};
 use super::{asked, history};
 use crate::cli::args::TuneArgs;
 use crate::cli::filing;
@@ -71,7 +71,7 @@ impl<'a> Course<'a> {
         let (history, caveats) = history::begin(args, &plan, idle_rtt);
         let mut told = Told::new(args);
         for caveat in &caveats {
-            told.warn(&caveat.text);
+            warn(&caveat.text);
         }
         told.budget(&plan);
         let mut course = Course {

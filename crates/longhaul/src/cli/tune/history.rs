@@ -68,9 +68,10 @@ fn resume_or_note(
     let mut archive = Archive::open(&output::archive_path(&args.archive)?)?;
     let target = format!("{} port {}", args.host, args.port);
     let since = filing::rfc3339(Timestamp::now() - TAKEN_UP_WITHIN);
-    let unfinished = match args.fresh {
-        true => None,
-        false => archive.unfinished(&target, plan, &since)?,
+    let unfinished = if args.fresh {
+        None
+    } else {
+        archive.unfinished(&target, plan, &since)?
     };
     if let Some(begun) = unfinished {
         let parts = archive.parts(&begun.id)?;

@@ -230,11 +230,11 @@ impl Told {
             let _ = write!(anstream::stderr(), "\r");
         }
     }
+}
 
-    /// A result's caveat that cannot wait for the report.
-    pub fn warn(&self, text: &str) {
-        let _ = writeln!(anstream::stderr(), "{} {text}", paint(CAVEAT, "caveat:"));
-    }
+/// A caveat that cannot wait for the report.
+pub fn warn(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{} {text}", paint(CAVEAT, "caveat:"));
 }
 
 fn place_and_setting(index: u32, setting: &str, forward: bool, both: bool) -> String {

@@ -29,12 +29,12 @@ pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
         ("in use now", &conclusion.present),
         ("highest", &conclusion.best),
     ];
+    let mut shown = vec![&choice.setting];
     for (label, other) in beside {
-        if let Some(other) = other
-            .as_ref()
-            .filter(|other| other.setting != choice.setting)
-        {
+        let new = |other: &&Choice| !shown.contains(&&other.setting);
+        if let Some(other) = other.as_ref().filter(new) {
             page.labelled(label, &compared(other, choice, unit));
+            shown.push(&other.setting);
         }
     }
     if let Some(top) = &conclusion.top_tenth {
@@ -87,20 +87,18 @@ fn interval(of: Option<[u64; 2]>, unit: RateUnit) -> String {
 /// Goodput with its interval, and what it costs.
 fn given(choice: &Choice, unit: RateUnit) -> String {
     let goodput = Rate::bits_per_second(choice.goodput_bps);
-    let mut text = format!("{goodput}{}", interval(choice.goodput_interval_bps, unit));
-    if let Some(rtt) = choice.loaded_rtt_us {
-        text += &format!("; RTT under load {}", duration(rtt));
-    }
-    if let Some(resent) = choice.retransmitted_ratio {
-        text += &format!("; {} sent again", percent(resent));
-    }
-    if choice.probes > 1 {
-        text += &format!(
-            "; median of {}",
-            count_of(u64::from(choice.probes), "probe")
-        );
-    }
-    text
+    let (rtt, resent) = (choice.loaded_rtt_us, choice.retransmitted_ratio);
+    let probes = count_of(u64::from(choice.probes), "probe");
+    let parts = [
+        Some(format!(
+            "{goodput}{}",
+            interval(choice.goodput_interval_bps, unit)
+        )),
+        rtt.map(|us| format!("RTT under load {}", duration(us))),
+        resent.map(|ratio| format!("{} sent again", percent(ratio))),
+        (choice.probes > 1).then(|| format!("median of {probes}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn compared(other: &Choice, choice: &Choice, unit: RateUnit) -> String {

@@ -32,7 +32,7 @@ pub fn block(page: &mut Page, cells: &[Cell], conclusion: &Conclusion) {
         let name = control
             .as_deref()
             .map_or_else(String::new, |name| format!(", {name}"));
-        page.heading(&format!("goodput in {}{name}", unit.name));
+        page.heading(&format!("goodput in {}{name}: streams across", unit.name));
         for streams in streams_of(&curves).chunks(ACROSS) {
             table(page, &curves, streams, conclusion, unit);
         }
@@ -65,11 +65,11 @@ fn table(
     conclusion: &Conclusion,
     unit: RateUnit,
 ) {
-    let across = streams.iter().map(|streams| {
-        let text = count_of(u64::from(*streams), "str.").replace("str.s", "str.");
-        format!("{text:>COLUMN$}")
-    });
+    let across = streams
+        .iter()
+        .map(|n| format!("{n:>width$} ", width = COLUMN - 1));
     let head: String = across.collect();
+    let head = head.trim_end();
     page.line(&paint(STRONG, format!("{:<WINDOW$}{head}", "window")));
     for curve in curves {
         let cells: String = streams

@@ -11,14 +11,15 @@ pub fn window(bytes: Option<u64>) -> String {
 
 /// For a table: `8 x 1 MiB bbr`, streams times window.
 pub fn short(setting: &Setting) -> String {
-    let mut text = format!("{} x {}", setting.streams, window(setting.window_bytes));
-    if let Some(control) = &setting.congestion_control {
-        text += &format!(" {control}");
-    }
-    if let Some(bps) = setting.pacing_bps {
-        text += &format!(" at {}", Rate::bits_per_second(bps));
-    }
-    text
+    let size = window(setting.window_bytes);
+    let control = setting.congestion_control.as_ref();
+    let pacing = setting.pacing_bps.map(Rate::bits_per_second);
+    let parts = [
+        Some(format!("{} x {size}", setting.streams)),
+        control.cloned(),
+        pacing.map(|rate| format!("at {rate}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// For a sentence: `8 streams, window 1 MiB, bbr`.
@@ -50,23 +51,18 @@ fn option_size(bytes: u64) -> String {
 
 /// The run that uses this setting, to paste.
 pub fn command(host: &str, setting: &Setting, forward: bool) -> String {
-    let mut text = format!("longhaul test {host}");
-    if !forward {
-        text += " -R";
-    }
-    if setting.streams != 1 {
-        text += &format!(" -P {}", setting.streams);
-    }
-    if let Some(bytes) = setting.window_bytes {
-        text += &format!(" -w {}", option_size(bytes));
-    }
-    if let Some(control) = &setting.congestion_control {
-        text += &format!(" -C {control}");
-    }
-    if let Some(bps) = setting.pacing_bps {
-        text += &format!(" --pacing {bps}");
-    }
-    text
+    let control = setting.congestion_control.as_ref();
+    let parts = [
+        Some(format!("longhaul test {host}")),
+        (!forward).then(|| "-R".to_owned()),
+        (setting.streams != 1).then(|| format!("-P {}", setting.streams)),
+        setting
+            .window_bytes
+            .map(|bytes| format!("-w {}", option_size(bytes))),
+        control.map(|name| format!("-C {name}")),
+        setting.pacing_bps.map(|bps| format!("--pacing {bps}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// A span as people say it: `9.8 s`, `5 min`, `2 h 10 min`.
@@ -77,7 +73,7 @@ pub fn span(us: u64) -> String {
         small => format!("{great} {name} {small} {small_name}"),
     };
     match seconds {
-        0..10 => format!("{:.1} s", us as f64 / 1e6),
+        0..10 => format!("{:.1} s", us as f64 / 1e6).replace(".0 s", " s"),
         10..120 => format!("{seconds} s"),
         120..3600 => two(seconds / 60, "min", seconds % 60, "s"),
         _ => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
@@ -136,6 +132,7 @@ mod tests {
     fn spans_read_as_people_say_them() {
         for (seconds, text) in [
             (0.25, "0.2 s"),
+            (1.0, "1 s"),
             (9.4, "9.4 s"),
             (75.0, "75 s"),
             (300.0, "5 min"),

@@ -1,0 +1,371 @@
+//! `longhaul tune` as its user meets it: over loopback, cut off in the middle, and with nonsense.
+
+use crate::support::{Folder, fixture, golden, longhaul};
+use longhaul_model::report::v1::scan::{Cell, Setting};
+use longhaul_model::report::v1::{AnyReport, Scan, Throughput};
+use longhaul_store::Archive;
+use longhaul_sys::signal::{Signal, send};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// A far end that grants strangers what these tests need; ended with the test.
+struct FarEnd {
+    child: Child,
+    port: String,
+}
+
+impl FarEnd {
+    fn start() -> FarEnd {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args([
+                "serve",
+                "-B",
+                "127.0.0.1",
+                "-p",
+                "0",
+                "--json",
+                "--anonymous",
+            ])
+            .env_remove("LONGHAUL_TOKEN")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the far end");
+        let mut log = BufReader::new(child.stderr.take().expect("its log"));
+        let mut line = String::new();
+        log.read_line(&mut line).expect("a line of the log");
+        let first: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let address = first["addresses"][0].as_str().expect("an address");
+        let port = address.rsplit(':').next().expect("a port").to_owned();
+        // Its log is read to its end, so that it never waits for a reader.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        FarEnd { child, port }
+    }
+
+    fn tune(&self, archive: &Path, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command
+            .args(["tune", "127.0.0.1", "-p", &self.port, "--json", "--archive"])
+            .arg(archive)
+            .args(options)
+            .env_remove("LONGHAUL_TOKEN")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SMALL_GRID: [&str; 7] = ["--grid", "-w", "64K,256K", "-P", "1,2", "-t", "500ms"];
+
+/// Runs to its end; the report, the words on stderr and the exit code.
+fn run(command: &mut Command) -> (Option<Scan>, String, i32) {
+    let output = command.output().expect("run longhaul");
+    let words = String::from_utf8(output.stderr).expect("UTF-8");
+    let report = serde_json::from_slice(&output.stdout).ok();
+    (report, words, output.status.code().unwrap_or(-1))
+}
+
+/// Probes of scans that are in the archive, by their scan and place. Opening it while a scan writes
+/// is what any reader does.
+fn parts(archive: &Path) -> Vec<(String, u32)> {
+    let Ok(Some(archive)) = Archive::open_existing(archive) else {
+        return Vec::new();
+    };
+    let runs = archive.throughput_runs(1000).expect("the runs");
+    let parts = runs.into_iter().filter_map(|run| run.run.part_of);
+    parts.map(|part| (part.id, part.index)).collect()
+}
+
+/// Waits until so many probes are in the archive.
+fn wait_for_parts(archive: &Path, count: usize) {
+    let deadline = Instant::now() + DEADLINE;
+    while parts(archive).len() < count {
+        assert!(Instant::now() < deadline, "no {count} probes in time");
+        std::thread::yield_now();
+    }
+}
+
+fn settings(cells: &[Cell]) -> BTreeSet<(Setting, u32)> {
+    let key = |cell: &Cell| (cell.setting.clone(), cell.index);
+    cells.iter().map(key).collect()
+}
+
+#[test]
+fn a_guided_search_ends_and_its_report_is_whole() {
+    let far = FarEnd::start();
+    let folder = Folder::new("tune_guided");
+    let archive = folder.file("archive.sqlite3");
+    let csv = folder.file("scan.csv");
+    let mut command = far.tune(&archive, &["-t", "500ms", "--budget-probes", "3"]);
+    let (report, words, code) = run(command.arg("--csv").arg(&csv));
+    assert_eq!(code, 0, "{words}");
+    assert!(words.starts_with("budget: up to 3 probes"), "{words}");
+    let report = report.expect("a report");
+    let direction = &report.analysis.directions[0];
+    let recommended = direction.recommended.as_ref().expect("a recommendation");
+    assert!(recommended.goodput_bps > 0);
+    assert!(direction.default.is_some(), "the default stands beside it");
+    let cells = &report.observation.cells;
+    assert!((1..=3).contains(&cells.len()), "{cells:?}");
+    assert!(cells.iter().all(|cell| cell.why.is_some()), "{cells:?}");
+    assert_eq!(report.analysis.probes_run as usize, cells.len());
+    // What was shown is what is kept, and its probes stand behind it.
+    let kept = Archive::open_existing(&archive)
+        .expect("opens")
+        .expect("is there");
+    let last = kept.find("last").expect("the scan");
+    assert!(matches!(last, AnyReport::Scan(scan) if *scan == report));
+    assert_eq!(
+        kept.parts(&report.run.id).expect("parts").len(),
+        cells.len()
+    );
+    let table = std::fs::read_to_string(&csv).expect("the CSV");
+    assert_eq!(table.matches("\r\n").count(), cells.len() + 1, "{table}");
+}
+
+#[test]
+fn a_grid_killed_in_the_middle_is_taken_up_and_measures_no_cell_twice() {
+    let far = FarEnd::start();
+    let folder = Folder::new("tune_resume");
+    let archive = folder.file("archive.sqlite3");
+    let mut first = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
+    wait_for_parts(&archive, 2);
+    send(first.id(), Signal::Kill).expect("kill");
+    first.wait().expect("its end");
+    let before: BTreeSet<_> = parts(&archive).into_iter().collect();
+
+    let (report, words, code) = run(&mut far.tune(&archive, &SMALL_GRID));
+    assert_eq!(code, 0, "{words}");
+    assert!(words.contains("resuming scan "), "{words}");
+    let report = report.expect("a report");
+    assert_eq!(report.analysis.stopped_by, "grid_done");
+    let all = parts(&archive);
+    let distinct: BTreeSet<_> = all.iter().cloned().collect();
+    assert_eq!(
+        all.len(),
+        distinct.len(),
+        "a cell was measured twice: {all:?}"
+    );
+    assert!(before.is_subset(&distinct));
+    let cells = &report.observation.cells;
+    assert_eq!(cells.len(), distinct.len());
+    assert!(
+        cells
+            .iter()
+            .map(|cell| cell.index)
+            .eq(0..cells.len() as u32)
+    );
+
+    // An uninterrupted one has the same cells, in the same places.
+    let fresh = SMALL_GRID
+        .iter()
+        .chain(&["--fresh"])
+        .copied()
+        .collect::<Vec<_>>();
+    let (whole, words, code) = run(&mut far.tune(&archive, &fresh));
+    assert_eq!(code, 0, "{words}");
+    assert!(!words.contains("resuming"), "{words}");
+    let whole = whole.expect("a report");
+    assert_eq!(settings(cells), settings(&whole.observation.cells));
+    let sentinels = |cells: &[Cell]| cells.iter().map(|c| c.sentinel).collect::<Vec<_>>();
+    assert_eq!(sentinels(cells), sentinels(&whole.observation.cells));
+}
+
+#[test]
+fn an_interrupt_shows_what_was_measured_and_ends_with_130() {
+    let far = FarEnd::start();
+    let folder = Folder::new("tune_interrupt");
+    let archive = folder.file("archive.sqlite3");
+    let scan = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
+    wait_for_parts(&archive, 1);
+    send(scan.id(), Signal::Interrupt).expect("interrupt");
+    let output = scan.wait_with_output().expect("its end");
+    let words = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(130), "{words}");
+    assert!(words.contains("the same command goes on"), "{words}");
+    let report: Scan = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report.analysis.stopped_by, "interrupted");
+    assert!(!report.observation.cells.is_empty());
+}
+
+#[test]
+fn a_far_end_that_dies_in_mid_scan_ends_it_with_3_and_keeps_the_cells() {
+    let mut far = FarEnd::start();
+    let folder = Folder::new("tune_gone");
+    let archive = folder.file("archive.sqlite3");
+    let scan = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
+    wait_for_parts(&archive, 1);
+    far.child.kill().expect("kill the far end");
+    let output = scan.wait_with_output().expect("its end");
+    let words = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    assert!(words.contains("hint: "), "{words}");
+    let report: Scan = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report.analysis.stopped_by, "far_end_gone");
+    let measured = report
+        .observation
+        .cells
+        .iter()
+        .filter(|c| c.run_id.is_some());
+    assert_eq!(measured.count(), parts(&archive).len());
+}
+
+/// Options of `tune`, and what must be said of them.
+const ABSURD: &[(&[&str], &str)] = &[
+    (&["-w", "4M-64K"], "4M-64K: the range runs backwards"),
+    (&["-w", "64K-2G"], "allowed are 1 B to 1 GiB"),
+    (&["-P", "0"], "allowed are 1 to 128"),
+    (&["-P", "8-2"], "the range runs backwards"),
+    (&["-C", "no such"], "not a name"),
+    (&["--present", "8"], "expected streams x window"),
+    (&["--present", "0x1M"], "streams: allowed are 1 to 128"),
+    (&["--present", "8x2G"], "window: allowed are 1 B to 1 GiB"),
+    (&["--budget-probes", "0"], "allowed are 1 to 1000"),
+    (&["--budget-time", "5s"], "it is shorter than one probe"),
+    (&["--repeats", "2"], "--grid"),
+    (&["--grid", "--repeats", "0"], "allowed are 1 to 100"),
+    (&["--grid", "--present", "8x1M"], "cannot be used with"),
+    (
+        &["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"],
+        "the grid is too large",
+    ),
+    (&["--plot", "heat.jpg"], "ends in .svg or .png"),
+    (&["-R", "--bidir"], "cannot be used with"),
+];
+
+#[test]
+fn impossible_lists_and_ranges_are_refused_before_anything_is_sent() {
+    for (options, message) in ABSURD {
+        let mut command = longhaul(Duration::from_secs(15));
+        let assert = command
+            .args(["tune", "far.invalid"])
+            .args(*options)
+            .assert()
+            .code(2);
+        let output = assert.get_output();
+        assert!(output.stdout.is_empty(), "{options:?}");
+        let text = String::from_utf8(output.stderr.clone()).expect("UTF-8");
+        assert!(text.starts_with("error: "), "{options:?}: {text}");
+        assert!(text.contains(message), "{options:?}: {text}");
+    }
+}
+
+#[test]
+fn a_far_end_that_is_not_there_is_named_before_the_budget() {
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its number").port().to_string();
+    for (arguments, message) in [
+        (&["no-such-host.invalid"][..], "error: cannot resolve "),
+        (
+            &["127.0.0.1", "-p", &port],
+            "error: cannot connect to 127.0.0.1",
+        ),
+    ] {
+        let mut command = longhaul(Duration::from_secs(15));
+        let assert = command.arg("tune").args(arguments).assert().code(3);
+        let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
+        assert!(text.starts_with(message), "{text}");
+        assert!(text.contains("\nhint: "), "{text}");
+    }
+}
+
+const STORED: [&str; 2] = ["scan-guided", "scan-grid"];
+
+fn stored(name: &str) -> Scan {
+    serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
+}
+
+/// An archive that holds this one scan.
+fn archived(name: &str, test: &str) -> (Folder, std::path::PathBuf) {
+    let folder = Folder::new(&format!("{test}_{name}"));
+    let file = folder.file("archive.sqlite3");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    archive.append(&stored(name)).expect("append");
+    (folder, file)
+}
+
+#[test]
+fn stored_scans_read_as_they_always_did_in_80_columns() {
+    for name in STORED {
+        let (_folder, file) = archived(name, "scan_text");
+        let mut command = longhaul(Duration::from_secs(20));
+        command
+            .args(["report", "show", "last", "--archive"])
+            .arg(&file);
+        let assert = command.assert().success();
+        let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
+        for line in text.lines() {
+            let command = line.trim_start().starts_with("sysctl");
+            assert!(command || line.chars().count() <= 80, "{name}: {line}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+}
+
+#[test]
+fn a_stored_scan_is_written_as_csv_and_pictures() {
+    let (folder, file) = archived("scan-grid", "scan_files");
+    let (csv, heat) = (folder.file("scan.csv"), folder.file("heat.svg"));
+    let mut command = longhaul(Duration::from_secs(20));
+    command.args(["report", "show", "last", "--csv"]).arg(&csv);
+    command.arg("--plot").arg(&heat).arg("--archive").arg(&file);
+    command.assert().success();
+    let table = std::fs::read_to_string(&csv).expect("the CSV");
+    let lines: Vec<&str> = table.split_terminator("\r\n").collect();
+    let columns = lines[0].split(',').count();
+    let cells = stored("scan-grid").observation.cells;
+    assert_eq!(lines.len(), 1 + cells.len());
+    for (line, cell) in lines[1..].iter().zip(&cells) {
+        assert_eq!(line.split(',').count(), columns, "{line}");
+        let goodput = cell
+            .goodput_bps
+            .map_or_else(String::new, |bps| bps.to_string());
+        assert!(line.contains(&goodput), "{line}");
+    }
+    let drawn = std::fs::read_to_string(&heat).expect("the heat map");
+    assert!(drawn.contains("<svg"), "{drawn}");
+}
+
+#[test]
+fn a_run_that_is_no_scan_cannot_be_written_as_one() {
+    let folder = Folder::new("scan_files_of_a_run");
+    let file = folder.file("archive.sqlite3");
+    let run: Throughput = serde_json::from_str(&fixture("udp-reverse.json")).expect("a report");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    archive.append(&run).expect("append");
+    let mut command = longhaul(Duration::from_secs(20));
+    command
+        .args(["report", "show", "last", "--csv"])
+        .arg(folder.file("scan.csv"));
+    let assert = command.arg("--archive").arg(&file).assert().code(2);
+    let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
+    assert!(text.contains("only a scan can be written"), "{text}");
+    assert!(!folder.file("scan.csv").exists());
+}
+
+#[test]
+fn the_help_of_tune_is_as_reviewed() {
+    for (name, option) in [("help-tune-short", "-h"), ("help-tune", "--help")] {
+        let mut command = longhaul(Duration::from_secs(10));
+        let assert = command.args(["tune", option]).assert().success();
+        let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+}
