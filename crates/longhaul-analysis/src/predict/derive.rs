@@ -86,7 +86,7 @@ pub fn plan_from_scan(
         congestion_controls,
         loss_ratios: vec![loss(&cells, &path)],
         buffers_bytes: vec![queue_bytes(&cells, &path)],
-        hosts: hosts(&cells, runs, forward),
+        hosts: hosts(&cells, runs, forward, rtt_us),
         time_us: match scan.plan.probe.stop {
             Stop::TimeUs(us) => us,
             Stop::Bytes(_) | Stop::Blocks(_) => 10_000_000,
@@ -188,7 +188,7 @@ fn queue_bytes(cells: &[&Cell], path: &Path) -> u64 {
     }
 }
 
-fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool) -> Hosts {
+fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool, rtt_us: u64) -> Hosts {
     let clipped = cells.iter().filter_map(|c| {
         let asked = c.setting.window_bytes?;
         let granted = [c.granted_send_bytes, c.granted_receive_bytes];
@@ -204,11 +204,30 @@ fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool) -> Hosts {
         })
         .filter_map(|c| c.goodput_bps)
         .max();
+    // A processor that other cells outran holds one stream, not all of them.
+    let best = cells.iter().filter_map(|c| c.goodput_bps).max();
+    let processor = processor.filter(|_| processor == best);
     Hosts {
-        auto_window_bytes: auto_window(cells, runs, forward),
+        auto_window_bytes: auto_seen(cells, rtt_us).or(auto_window(cells, runs, forward)),
         granted_most_bytes: clipped.max(),
         processor_bps: processor,
     }
+}
+
+/// What a stream had in each round trip where the kernel's own window held it.
+fn auto_seen(cells: &[&Cell], rtt_us: u64) -> Option<u64> {
+    let held = cells.iter().filter(|c| {
+        let window = matches!(
+            c.limited_by,
+            Some(Limiter::ReceiveWindow | Limiter::SendBuffer)
+        );
+        window && c.setting.window_bytes.is_none()
+    });
+    let each = held.filter_map(|c| {
+        let bits = c.goodput_bps? as f64 * rtt_us as f64 / 1e6;
+        Some((bits / 8.0 / f64::from(c.setting.streams.max(1))) as u64)
+    });
+    each.max()
 }
 
 /// Half of tcp_rmem's most and all of tcp_wmem's, whichever is less.
