@@ -49,7 +49,14 @@ fn lab_paths_are_listed_and_shown_as_text_and_json() {
         .iter()
         .map(|path| path["key"].as_str().expect("a key"))
         .collect();
-    for key in ["la-geneva", "sanjose-lulea", "slac-sdsc", "slac-daresbury"] {
+    let shipped = [
+        "la-geneva",
+        "sanjose-lulea",
+        "slac-sdsc",
+        "slac-daresbury",
+        "slac-cesnet",
+    ];
+    for key in shipped {
         assert!(keys.contains(&key), "{keys:?}");
         assert!(list.contains(key), "{list}");
     }
@@ -58,4 +65,25 @@ fn lab_paths_are_listed_and_shown_as_text_and_json() {
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(shown["forward"]["path_mtu_bytes"], 1500);
     assert_eq!(shown["hops"].as_array().expect("hops").len(), 9);
+}
+
+#[test]
+fn a_path_that_begins_later_is_shown_as_it_is_then() {
+    let capacity = |more: &[&str]| {
+        let shown = said(&[&["lab", "show", "slac-cesnet", "--json"], more].concat());
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+        (
+            shown["forward"]["capacity_bps"].clone(),
+            shown["rtt_us"].clone(),
+        )
+    };
+    let (before, rtt_before) = capacity(&[]);
+    let (after, rtt_after) = capacity(&["--begin-at", "61s"]);
+    assert_eq!(
+        (before.as_u64(), after.as_u64()),
+        (Some(400_000_000), Some(622_000_000))
+    );
+    assert_eq!(rtt_before, rtt_after);
+    let page = said(&["lab", "show", "slac-cesnet", "--begin-at", "61s"]);
+    assert!(page.contains("begins at      61 s"), "{page}");
 }
