@@ -1,7 +1,7 @@
 //! What does a scan over settings say? Order of its cells, and its conclusions.
 //!
-//! Read in this order: [`order`] (which cell when), [`probe`] (a cell's plan, and a cell of a
-//! finished probe), [`conclude`] (the entry: everything that follows from the cells, of guided
+//! Read in this order: [`order()`] (which cell when), [`probe`] (a cell's plan, and a cell of a
+//! finished probe), [`conclude()`] (the entry: everything that follows from the cells, of guided
 //! searches and grids alike), [`cells`] (what counts), [`regimes`] (was the path one), [`choose`]
 //! (best and recommended), [`top`], [`curves`], [`asymmetry`], [`needs`], [`findings`], [`limits`].
 

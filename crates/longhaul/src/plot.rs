@@ -1,6 +1,6 @@
 //! Figures of scans and predictions, as SVG or PNG by the file's extension.
 //!
-//! Read in this order: [`write`]; [`file`] (how a figure reaches the disk), [`sheet`] (marks, and how
+//! Read in this order: [`write()`]; [`mod@file`] (how a figure reaches the disk), [`sheet`] (marks, and how
 //! they are painted), [`frame`] (title, source, numbers), [`colours`], [`axes`]; then one file for
 //! each figure.
 
