@@ -187,12 +187,14 @@ fn a_scan_that_tells_nothing_is_refused_with_the_reason() {
     let refused = |cells| plan_from_scan(&scan(cells), &[], true).unwrap_err();
     assert_eq!(refused(Vec::new()), Underived::NoCells);
     let mut cells = grid();
-    cells.iter_mut().for_each(|c| c.idle_rtt_us = None);
+    for cell in &mut cells {
+        cell.idle_rtt_us = None;
+    }
     assert_eq!(refused(cells), Underived::NoRoundTrip);
     let mut cells = grid();
-    cells
-        .iter_mut()
-        .for_each(|c| c.congestion_control = Some(String::from("vegas")));
+    for cell in &mut cells {
+        cell.congestion_control = Some(String::from("vegas"));
+    }
     assert_eq!(refused(cells), Underived::NotModelled);
     assert_eq!(
         plan_from_scan(&scan(grid()), &[], false).unwrap_err(),
