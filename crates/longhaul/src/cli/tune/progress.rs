@@ -32,8 +32,8 @@ pub struct Told {
     done: u32,
     taken: Duration,
     begun: Instant,
-    /// When the line was drawn last, and the receiver's count at that time.
-    drawn: Option<(Instant, FlowProgress)>,
+    /// When the line was drawn last, the receiver's count behind it, and the rate it showed.
+    drawn: Option<(Instant, FlowProgress, Option<Rate>)>,
 }
 
 impl Told {
@@ -135,20 +135,28 @@ impl Told {
             return;
         };
         let now = Instant::now();
-        if matches!(&self.drawn, Some((at, _)) if now.duration_since(*at) < EVERY) {
+        if matches!(&self.drawn, Some((at, ..)) if now.duration_since(*at) < EVERY) {
             return;
         }
-        let before = self.drawn.take().map(|(_, flow)| flow).unwrap_or_default();
+        let (before, shown) = match self.drawn.take() {
+            Some((_, before, shown)) => (before, shown),
+            None => (FlowProgress::default(), None),
+        };
+        // The far end's count is up to a second old: until it has news, the line keeps its rate.
+        let fresh = flow.received_at > before.received_at;
+        let rate = if fresh {
+            rate_between(&before, flow)
+        } else {
+            shown
+        };
         let elapsed = format!(
             "{:>4.1} of {:.0} s",
             progress.elapsed.as_secs_f64(),
             wanted.time.as_secs_f64()
         );
-        let goodput = or_absent(rate_between(&before, flow), |rate| rate.to_string());
+        let goodput = or_absent(rate, |rate| rate.to_string());
         self.draw(&self.line(wanted, &format!("{elapsed}  {goodput:>14}")));
-        // Without news the older count stays, so that the next rate is over a whole span.
-        let fresh = flow.received_at > before.received_at;
-        self.drawn = Some((now, if fresh { flow.clone() } else { before }));
+        self.drawn = Some((now, if fresh { flow.clone() } else { before }, rate));
     }
 
     fn line(&self, wanted: &Wanted, what: &str) -> String {
