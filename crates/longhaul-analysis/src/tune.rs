@@ -100,5 +100,9 @@ impl Stop {
 
 /// The limiter's word, as one reads it.
 fn words(limiter: Limiter) -> String {
-    limiter.word().replace('_', " ")
+    match limiter {
+        Limiter::CpuSender => String::from("sender's processor"),
+        Limiter::CpuReceiver => String::from("receiver's processor"),
+        other => other.word().replace('_', " "),
+    }
 }
