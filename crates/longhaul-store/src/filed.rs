@@ -17,7 +17,11 @@ pub struct Derived {
 pub trait Filed {
     fn derived(&self) -> Derived;
 
+    /// As JSON on one line: what the archive keeps.
     fn text(&self) -> Result<String, serde_json::Error>;
+
+    /// The same JSON indented, for a person.
+    fn indented(&self) -> Result<String, serde_json::Error>;
 }
 
 fn of(streams: u32, goodput_bps: Option<u64>, limited_by: Limiter, version: u32) -> Derived {
@@ -43,6 +47,10 @@ impl Filed for Throughput {
     fn text(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
+
+    fn indented(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
 }
 
 impl Filed for Scan {
@@ -65,6 +73,10 @@ impl Filed for Scan {
     fn text(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
+
+    fn indented(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
 }
 
 impl Filed for Host {
@@ -78,6 +90,10 @@ impl Filed for Host {
     fn text(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
+
+    fn indented(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
 }
 
 impl Filed for Predict {
@@ -90,6 +106,29 @@ impl Filed for Predict {
 
     fn text(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
+    }
+
+    fn indented(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+impl Filed for AnyReport {
+    fn derived(&self) -> Derived {
+        match self {
+            AnyReport::Throughput(run) => run.derived(),
+            AnyReport::Scan(scan) => scan.derived(),
+            AnyReport::Host(host) => host.derived(),
+            AnyReport::Predict(predict) => predict.derived(),
+        }
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+
+    fn indented(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
     }
 }
 

@@ -50,6 +50,12 @@ const UNITS: &[&str] = &[
     "ttl",
     "samples",
     "port",
+    "probes",
+    "run",
+    "cells",
+    "cell",
+    "repeats",
+    "seed",
 ];
 /// Structs whose field in the report names the unit for all of their fields.
 const UNIT_IN_PARENT: &[&str] = &["Rtt"];

@@ -3,7 +3,7 @@
 use super::args::ArchiveArgs;
 use crate::fail::{ARCHIVE, Fail};
 use etcetera::BaseStrategy;
-use serde::Serialize;
+use longhaul_store::filed::Filed;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub fn json(value: &Value) -> Result<(), Fail> {
 }
 
 /// A report on stdout, as JSON or as `text` has it.
-pub fn report<R: Serialize>(
+pub fn report<R: Filed>(
     report: &R,
     as_text: impl FnOnce(&R) -> String,
     as_json: bool,
@@ -36,9 +36,9 @@ pub fn report<R: Serialize>(
     if as_json {
         let pretty = std::io::stdout().is_terminal();
         let written = if pretty {
-            serde_json::to_string_pretty(report)
+            report.indented()
         } else {
-            serde_json::to_string(report)
+            report.text()
         };
         let document = written.map_err(|e| Fail::from_error(crate::fail::BUG, &e))? + "\n";
         let mut out = std::io::stdout().lock();
