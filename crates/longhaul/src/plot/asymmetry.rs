@@ -47,7 +47,8 @@ struct Place {
 
 impl Place {
     fn x(&self, ratio: f64) -> f64 {
-        self.from.0 + (ratio.clamp(-1.0, 1.0) + 1.0) / 2.0 * (self.to.0 - self.from.0)
+        let share = f64::midpoint(ratio.clamp(-1.0, 1.0), 1.0);
+        self.from.0 + share * (self.to.0 - self.from.0)
     }
 
     fn y(&self, settings: f64) -> f64 {
