@@ -82,14 +82,14 @@ fn await_holder(answer: OwnedFd) -> Result<Standing, LabError> {
     let failed = || LabError::new(LabErrorKind::Internal, "the lab ended before it stood");
     let [answered] = poll::readable([answer.as_fd()], Some(UP_DEADLINE))
         .tried(|| "cannot wait for the lab".into())?;
-    let mut text = String::new();
-    if answered {
-        File::from(answer)
-            .take(ANSWER_BYTES_MAX)
-            .read_to_string(&mut text)
-            .tried(|| "cannot read from the lab".into())?;
+    if !answered {
+        return Err(failed());
     }
-    let value: Value = serde_json::from_str(&text).map_err(|_| failed())?;
+    // The first document, not the end of the pipe: what guards the machine's settings outlives the
+    // answer and holds the pipe as long as the lab stands.
+    let answer = File::from(answer).take(ANSWER_BYTES_MAX);
+    let mut documents = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
+    let value = documents.next().and_then(Result::ok).ok_or_else(failed)?;
     if let Some(error) = state::error_in(&value) {
         return Err(error);
     }
