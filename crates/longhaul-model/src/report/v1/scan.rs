@@ -151,7 +151,7 @@ pub struct Analysis {
     pub probes_run: u32,
     /// Cells of the full grid: of this one, or of the one that a guided search spared.
     pub grid_cells: u32,
-    /// Why the scan ended: `settled`, `grid_done`, `probes`, `time`, `bytes`, `far_end_gone`,
+    /// Why the scan ended: `settled`, `grid_done`, `probes`, `time`, `bytes`, `far_end_gone`, `interrupted`,
     /// `application`, `policed`, `shaped`.
     pub stopped_by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
