@@ -3,6 +3,7 @@
 mod bad_input;
 mod documentation;
 mod help;
+mod host;
 mod loopback;
 mod predict;
 mod report;

@@ -1,0 +1,154 @@
+//! `longhaul host` as people and programs meet it: golden text of real audits, and this very host.
+
+use crate::support::{Folder, fixture, golden, longhaul};
+use longhaul_model::report::v1::Host;
+use longhaul_model::report::v1::host::Grade;
+use longhaul_store::Archive;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+/// The far host of Daresbury with a proof; a host judged for the paths of its archive.
+const FIXTURES: [&str; 2] = ["host-daresbury-proof", "host-judged"];
+
+fn report(name: &str) -> Host {
+    serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
+}
+
+/// Standard output of `longhaul report show` on an archive with this fixture.
+fn shown(test: &str, name: &str, options: &[&str]) -> String {
+    let folder = Folder::new(test);
+    let file = folder.file("archive.sqlite3");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    archive.append(&report(name)).expect("append");
+    let assert = longhaul(DEADLINE)
+        .args(["report", "show", "last", "--archive"])
+        .arg(&file)
+        .args(options)
+        .assert()
+        .success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn audits_read_as_they_always_did_and_fit_80_columns() {
+    for name in FIXTURES {
+        let text = shown("host_text", name, &[]);
+        for line in text.lines() {
+            // A command is left whole, to be pasted.
+            let command = line.starts_with("           ");
+            assert!(command || line.chars().count() <= 80, "{name}: {line}");
+            assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+}
+
+#[test]
+fn json_of_an_audit_is_the_report_itself() {
+    for name in FIXTURES {
+        let text = shown("host_json", name, &["--json"]);
+        let back: Host = serde_json::from_str(&text).expect("a report");
+        assert!(back == report(name), "{name} reads back differently");
+    }
+}
+
+#[test]
+fn colour_repeats_what_the_words_say() {
+    let plain = shown("host_plain", FIXTURES[0], &[]);
+    let coloured = shown("host_coloured", FIXTURES[0], &["--color", "always"]);
+    assert!(coloured.contains('\u{1b}') && plain.contains("LIMITS"));
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+}
+
+#[test]
+fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
+    let folder = Folder::new("host_here");
+    let file = folder.file("archive.sqlite3");
+    let assert = longhaul(DEADLINE)
+        .args([
+            "host",
+            "--rtt",
+            "160ms",
+            "--rate",
+            "10M",
+            "--json",
+            "--archive",
+        ])
+        .arg(&file)
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let told: Host = serde_json::from_str(&text).expect("a report");
+    assert_eq!(told.plan.paths.len(), 1);
+    assert!(told.observation.changes.is_empty());
+    let window = told.analysis.verdicts.iter();
+    let window: Vec<Grade> = window
+        .filter(|verdict| verdict.rule == "receive_autotuning")
+        .map(|verdict| verdict.grade)
+        .collect();
+    assert!(window.len() == 1 && window[0] != Grade::Unknown, "{text}");
+    let archive = Archive::open(&file).expect("the archive");
+    assert_eq!(archive.list(10).expect("a list").len(), 1);
+}
+
+#[test]
+fn without_a_known_path_the_reference_is_named() {
+    let folder = Folder::new("host_reference");
+    let assert = longhaul(DEADLINE)
+        .args(["host", "--all", "--no-save", "--archive"])
+        .arg(folder.file("archive.sqlite3"))
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(text.contains("no path is known"), "{text}");
+    assert!(!folder.file("archive.sqlite3").exists());
+}
+
+#[test]
+fn nothing_to_revert_is_said_and_no_failure() {
+    let folder = Folder::new("host_revert");
+    let revert = |options: &[&str]| {
+        let assert = longhaul(DEADLINE)
+            .args(["host", "--revert", "--journal"])
+            .arg(folder.file("journal.json"))
+            .args(options)
+            .assert()
+            .success();
+        String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
+    };
+    assert!(revert(&[]).starts_with("nothing to revert"));
+    assert_eq!(revert(&["--json"]), "{\"reverted\":[]}\n");
+}
+
+#[test]
+fn a_journal_that_is_none_is_named_and_left_alone() {
+    let folder = Folder::new("host_damaged");
+    let journal = folder.file("journal.json");
+    std::fs::write(&journal, "{").expect("write");
+    let assert = longhaul(DEADLINE)
+        .args(["host", "--revert", "--journal"])
+        .arg(&journal)
+        .assert()
+        .code(5);
+    let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(text.contains("cannot read the journal"), "{text}");
+    assert!(text.contains("\nhint: "), "{text}");
+    assert!(journal.exists());
+}
+
+#[test]
+fn options_that_need_each_other_say_so() {
+    for options in [
+        &["--rtt", "10ms"][..],
+        &["--rate", "1G"],
+        &["--prove", "far"],
+        &["--apply", "--revert"],
+        &["--apply", "--prove", "far", "--pairs", "1"],
+    ] {
+        longhaul(DEADLINE)
+            .arg("host")
+            .args(options)
+            .assert()
+            .code(2);
+    }
+}
