@@ -32,6 +32,8 @@ fn every_field_of_the_golden_reports_is_explained() {
         "la-geneva-9-streams",
         "slac-daresbury-window",
         "udp-reverse",
+        "scan-guided",
+        "scan-grid",
     ] {
         let text = support::fixture(&format!("{name}.json"));
         names(&serde_json::from_str(&text).expect("JSON"), &mut found);
