@@ -116,12 +116,12 @@ fn live(page: &mut Page, effective: &[Effective]) {
     let given = controls.iter().filter(granted).map(|e| e.asked.as_str());
     let refused = controls.iter().filter(|e| !e.granted);
     let refused = names(refused.map(|e| e.asked.as_str()).collect());
-    let mut text = format!("congestion controls: {}", names(given.collect()));
+    let mut parts = vec![format!("congestion controls: {}", names(given.collect()))];
     if !refused.is_empty() {
-        text += &format!("; refused: {refused}");
+        parts.push(format!("refused: {refused}"));
     }
     if !controls.is_empty() {
-        page.labelled("", &text);
+        page.labelled("", &parts.join("; "));
     }
 }
 
