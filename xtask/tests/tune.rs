@@ -48,19 +48,28 @@ fn one_stream_to_sdsc_is_found_to_fill_the_narrow_hop_in_few_probes() {
 fn the_host_that_clips_is_named_with_the_value_it_needs_and_streams_are_the_stopgap() {
     let report = tune("slac-daresbury", "5s");
     let (setting, _) = recommended(&report);
+    // The window of 64 to 80 KiB carries half of the 7.5 Mbit/s that others leave free.
     let streams = setting["streams"].as_u64();
-    assert!(streams.is_some_and(|n| n >= 3), "{}", said(&report));
-    let needs = report["analysis"]["directions"][0]["needs"].as_array();
-    let clipped = needs.into_iter().flatten().find(|need| {
-        let name = need["name"].as_str();
-        name.is_some_and(|name| ["net.core.rmem_max", "net.ipv4.tcp_rmem"].contains(&name))
+    assert!(streams.is_some_and(|n| n >= 2), "{}", said(&report));
+    let advice = report["findings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|finding| finding["advice"].as_array().into_iter().flatten());
+    // A sysctl of the receiver, and what it must be: the last number, bytes.
+    let wanted = advice.into_iter().find_map(|advice| {
+        let command = advice["command"].as_str()?;
+        let of_window = ["net.core.rmem_max", "net.ipv4.tcp_rmem"]
+            .iter()
+            .any(|name| command.contains(name));
+        let of_far = advice["place"] == "receiver" && advice["text"].as_str()?.contains("far");
+        let value = command
+            .trim_end_matches('"')
+            .rsplit([' ', '=', '"'])
+            .next()?;
+        value.parse::<u64>().ok().filter(|_| of_window && of_far)
     });
-    let clipped = clipped.unwrap_or_else(|| panic!("no need of a window: {}", said(&report)));
-    assert_eq!(clipped["place"], "receiver", "{clipped}");
-    assert_eq!(clipped["host"], "far", "{clipped}");
-    let wanted = clipped["wanted"]
-        .as_str()
-        .and_then(|wanted| wanted.split_whitespace().last()?.parse::<u64>().ok());
-    // 10 Mbit/s for 160 ms are 200 kB, and the kernel keeps at least as much for itself.
-    assert!(wanted.is_some_and(|bytes| bytes >= 150_000), "{clipped}");
+    // 10 Mbit/s for 160 ms are 200 kB, and the kernel keeps as much again for itself.
+    let enough = wanted.is_some_and(|bytes| bytes >= 400_000);
+    assert!(enough, "{wanted:?}: {}", said(&report));
 }
