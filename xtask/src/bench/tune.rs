@@ -5,7 +5,7 @@
 //! - [`predicted`]: `longhaul predict` beside measured scans
 //! - [`paths`], [`setting`], [`ground`], [`jobs`]: the paths, what is set on them, how they are laid
 //!
-//! Wrong when: the machine is too busy to keep the lab's timing. Of 60 cells the best is also the
+//! Wrong when: the machine is too busy to keep the lab's timing. Of 40 cells the best is also the
 //! luckiest, so grid best, choice and default are measured again, in turns, before they are compared.
 
 mod emulated;

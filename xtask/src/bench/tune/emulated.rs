@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Windows beside the kernel's own, streams and congestion controls of the grid.
 const ASKED_WINDOWS: u32 = 3;
-const STREAMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+const STREAMS: [u32; 5] = [1, 2, 4, 8, 24];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
 /// What a cell takes beyond its payload time, and a guided search at most, seconds.
 const CELL_OVERHEAD_S: u64 = 4;
