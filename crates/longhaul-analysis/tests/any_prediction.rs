@@ -79,7 +79,8 @@ proptest! {
         prop_assert!(cell.queue_bytes as f64 <= buffer as f64 * 1.001 + 1.0, "{:?}", cell);
     }
 
-    /// To within what drops in another order make of one and the same setting.
+    /// To within what drops in another order make of one and the same setting. A window that runs
+    /// past the path may well carry less: Reno then recovers for the rest of the transfer.
     #[test]
     fn a_wider_window_or_link_carries_no_less(
         capacity_bps in 1_000_000u64..=10_000_000_000,
@@ -94,7 +95,10 @@ proptest! {
             only(&plan).goodput_bps as f64
         };
         let here = of(capacity_bps, window);
-        prop_assert!(of(capacity_bps, 2 * window) >= 0.85 * here);
+        let path_bytes = u128::from(capacity_bps) * u128::from(rtt_us) / 8_000_000;
+        if 2 * u128::from(window) * u128::from(streams) <= path_bytes {
+            prop_assert!(of(capacity_bps, 2 * window) >= 0.85 * here);
+        }
         prop_assert!(of(2 * capacity_bps, window) >= 0.85 * here);
     }
 }

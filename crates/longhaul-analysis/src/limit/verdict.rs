@@ -8,10 +8,12 @@
 //! Wrong when: the run is nearly all `unknown`; then that is what is said.
 
 use super::attribute::{Shares, attribute};
+use super::bounds::loss_bound_bps;
 use super::scene::Scene;
 use super::state::State;
-use crate::throughput::ramp;
+use crate::throughput::{ramp, totals};
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::Stream;
 use longhaul_model::report::v1::plan::Transport;
 
 /// A limiter with this share is the limiter.
@@ -24,6 +26,8 @@ const LEAST_RATIO: f64 = 0.35;
 pub const SHORT_TRIPS: u64 = 20;
 /// Without a steady part, this much of ramp states makes it a ramp.
 const RAMP_RATIO: f64 = 0.3;
+/// Losses that would allow only so small a part of what was reached were made by the run itself.
+const OWN_LOSS_RATIO: f64 = 0.05;
 /// UDP: the asked rate was delivered if this share of it was.
 const UDP_DELIVERED_RATIO: f64 = 0.97;
 /// UDP: loss above this is what holds the rate.
@@ -90,11 +94,27 @@ fn is_ramp(scene: &Scene, shares: &Shares, first: Limiter, share: f64) -> Option
     let ramping = shares.limiter(Limiter::Ramp);
     let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
     let climbs = ramp::still_climbing(&scene.arrivals);
-    (ramping >= RAMP_RATIO || (climbs && unexplained)).then_some(ramping.max(0.5))
+    let overshot = first == Limiter::Loss && lost_its_own(scene);
+    (ramping >= RAMP_RATIO || (climbs && unexplained) || overshot).then_some(ramping.max(0.5))
+}
+
+/// Slow start ran past the path and lost a burst, from which the run did not recover in its time:
+/// the same loss spread over the run would allow next to nothing.
+fn lost_its_own(scene: &Scene) -> bool {
+    let mss = |s: &Stream| Some(totals::last(&s.sender)?.mss_bytes);
+    let streams = &scene.observation.streams;
+    let segment = streams.iter().filter_map(mss).max();
+    let bound = segment.zip(scene.idle_rtt_us).and_then(|(mss, rtt_us)| {
+        let rtt_s = rtt_us as f64 / 1e6;
+        loss_bound_bps(mss as f64, rtt_s, scene.loss_ratio()?)
+    });
+    let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
+    let mean_bps = bytes * 8e6 / scene.observation.elapsed_us.max(1) as f64;
+    bound.is_some_and(|each| each * (streams.len() as f64) < OWN_LOSS_RATIO * mean_bps)
 }
 
 fn of_datagrams(scene: &Scene, shares: Shares, rate_bps: u64) -> Verdict {
-    let totals = crate::throughput::totals::totals(scene.observation);
+    let totals = totals::totals(scene.observation);
     let seconds = scene.observation.elapsed_us.max(1) as f64 / 1e6;
     let asked = rate_bps as f64;
     let sent = totals.sender_bytes as f64 * 8.0 / seconds;

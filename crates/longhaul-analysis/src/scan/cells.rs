@@ -8,7 +8,9 @@
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{Cell, Choice, Observation, Setting};
+use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Cells with a result, in the order of time.
 pub fn with_result(observation: &Observation) -> Vec<&Cell> {
@@ -106,6 +108,15 @@ impl Group<'_> {
         (sent > 0.0).then(|| (again / sent).min(1.0))
     }
 
+    /// The bandwidth-delay product of what it gave, for each stream.
+    fn least_window_bytes(&self) -> Option<u64> {
+        let idle = self.cells.iter().filter_map(|c| c.idle_rtt_us).min()?;
+        let path = Rate::bits_per_second(self.median_bps() as u64);
+        let streams = u64::from(self.setting.streams.max(1));
+        let each = path.bytes_in(Duration::from_micros(idle)) / streams;
+        (each > 0).then_some(each)
+    }
+
     pub fn choice(&self, goodput_interval_bps: Option<[u64; 2]>) -> Choice {
         Choice {
             setting: self.setting.clone(),
@@ -115,6 +126,7 @@ impl Group<'_> {
             limited_by: self.limiter(),
             loaded_rtt_us: self.loaded_rtt_us(),
             retransmitted_ratio: self.retransmitted_ratio(),
+            least_window_bytes: self.least_window_bytes(),
             run_ids: self.cells.iter().filter_map(|c| c.run_id.clone()).collect(),
         }
     }

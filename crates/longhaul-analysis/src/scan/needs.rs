@@ -43,7 +43,18 @@ pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stop
     let fewer = cells
         .iter()
         .filter(|c| c.forward == found.forward && c.setting.streams < recommended.setting.streams);
-    let held = fewer.max_by(|a, b| goodput(a).total_cmp(&goodput(b)))?;
+    // Where loss holds fewer streams, a wider window would not replace the others.
+    if fewer.clone().any(|c| c.limited_by == Some(Limiter::Loss)) {
+        return None;
+    }
+    let by_window = |c: &&&Cell| {
+        let window = [Limiter::ReceiveWindow, Limiter::SendBuffer];
+        c.limited_by
+            .is_some_and(|limiter| window.contains(&limiter))
+    };
+    let held = fewer
+        .filter(by_window)
+        .max_by(|a, b| goodput(a).total_cmp(&goodput(b)))?;
     let end = match held.limited_by? {
         Limiter::ReceiveWindow => End::Receiver,
         Limiter::SendBuffer => End::Sender,

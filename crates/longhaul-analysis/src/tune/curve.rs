@@ -40,7 +40,8 @@ impl Line {
     }
 }
 
-/// For each setting, what it gives by the curve through all that differ from it in streams alone; as
+/// For each setting, what it gives by the curve through all that differ from it in streams alone (and
+/// in windows, which do not hold those that filled the path); as
 /// measured where the path did not hold it, or where there is no curve.
 pub fn expected_bps(all: &[Measured]) -> Vec<f64> {
     all.iter()
@@ -65,8 +66,7 @@ fn smoothed_bps(all: &[Measured], of: &Measured) -> Option<f64> {
 }
 
 fn differs_in_streams(a: &Setting, b: &Setting) -> bool {
-    (a.window_bytes, &a.congestion_control, a.pacing_bps)
-        == (b.window_bytes, &b.congestion_control, b.pacing_bps)
+    (&a.congestion_control, a.pacing_bps) == (&b.congestion_control, b.pacing_bps)
 }
 
 fn fit(points: &[&Measured]) -> Option<Line> {

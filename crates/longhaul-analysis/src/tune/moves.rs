@@ -23,6 +23,11 @@ const MARGIN: f64 = 1.1;
 const LARGER_RATIO: f64 = 1.3;
 /// More streams have been tried when there were as many times as many of them.
 const TRIED_RATIO: f64 = 1.5;
+/// A window overshot when it lost this share, and a smaller one but a tenth of that.
+const OVERSHOT_LOSS_RATIO: f64 = 0.005;
+/// Windows of all streams together, in bandwidth-delay products: beyond it they only cost memory,
+/// and the kernels take back what they promised.
+const MOST_PRODUCTS: f64 = 4.0;
 /// On a full path more streams only take the share of others; beyond this it is not sought.
 const MOST_SHARING: u32 = 48;
 /// Paced so far below the rate of the bucket, so that it never runs empty.
@@ -72,8 +77,26 @@ impl View<'_> {
             self.windows.usable_bytes(other),
         );
         let as_wide = this.window_bytes == other.window_bytes
-            || a.zip(b).is_some_and(|(this, other)| other >= this);
+            || a.zip(b).is_some_and(|(this, other)| other >= this)
+            || self.fills_the_path(other);
         as_wide && this.congestion_control == other.congestion_control && other.pacing_bps.is_none()
+    }
+
+    /// What the best rate so far has in flight per idle round trip, all streams together.
+    fn path_bytes(&self) -> Option<f64> {
+        let trip = self.trials.iter().filter_map(|t| t.idle_rtt).min()?;
+        let best = self.trials.iter().filter_map(|t| t.goodput_bps).max()?;
+        Some(best as f64 * trip.as_secs_f64() / 8.0)
+    }
+
+    /// Its windows together hold twice what the path does, so they are not what holds it.
+    fn fills_the_path(&self, setting: &Setting) -> bool {
+        let all = self
+            .windows
+            .usable_bytes(setting)
+            .map(|each| each as f64 * f64::from(setting.streams));
+        all.zip(self.path_bytes())
+            .is_some_and(|(all, path)| all >= MOST_PRODUCTS / 2.0 * path)
     }
 
     /// How many times more the next limit would allow, where it has been measured.
@@ -125,6 +148,47 @@ fn wider_window(view: &View, from: &Tally) -> Option<Move> {
             window_bytes,
             ..setting.clone()
         },
+    })
+}
+
+/// The last window was so large that slow start ran far past the path and lost a burst, where a
+/// smaller one lost nothing: one that just fills the path lies between.
+pub fn narrower_window(view: &View) -> Option<Move> {
+    let last = view.trials.last()?;
+    let asked = last.setting.window_bytes?;
+    let lost = last.loss_ratio.filter(|r| *r >= OVERSHOT_LOSS_RATIO)?;
+    let calmer = view.trials.iter().filter(|t| {
+        let alike = Setting {
+            window_bytes: Some(asked),
+            ..t.setting.clone()
+        };
+        alike == last.setting
+            && held_by_window(t.limiter)
+            && t.loss_ratio.unwrap_or(0.0) < lost / 10.0
+    });
+    let below = calmer.max_by_key(|t| t.setting.window_bytes)?;
+    let wanted = (MARGIN * view.path_bytes()? / f64::from(last.setting.streams)) as u64;
+    let wanted = wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two();
+    let bytes = view
+        .allowed
+        .explicit_window(wanted, view.windows.explicit_bytes)?;
+    let setting = Setting {
+        window_bytes: Some(bytes),
+        ..last.setting.clone()
+    };
+    let between = bytes < asked && below.setting.window_bytes.unwrap_or(0) < bytes;
+    (between && view.is_new(&setting)).then(|| Move {
+        why: format!(
+            "{} lost {:.1} % of the segments in running past the path, {} lost next to none; ask for {}",
+            Bytes(asked),
+            100.0 * lost,
+            below
+                .setting
+                .window_bytes
+                .map_or_else(|| String::from("the kernels' own"), |b| Bytes(b).to_string()),
+            Bytes(bytes)
+        ),
+        setting,
     })
 }
 
@@ -204,9 +268,32 @@ fn more_streams(view: &View, from: &Tally) -> Option<Move> {
         .filter(|_| !tried)?;
     Some(Move {
         why: why_streams(from, streams),
-        setting: Setting { streams, ..setting },
+        setting: Setting {
+            streams,
+            window_bytes: shared_window(view, from, streams),
+            ..setting
+        },
     })
     .filter(|m| view.is_new(&m.setting))
+}
+
+/// The window of each of more streams: the same where the window is the limit, else no more than all
+/// of them together have a use for.
+fn shared_window(view: &View, from: &Tally, streams: u32) -> Option<u64> {
+    let asked = from.setting.window_bytes?;
+    let path = view
+        .path_bytes()
+        .filter(|_| !held_by_window(from.limiter()));
+    let enough = path.map_or(asked, |path| {
+        let each = (MOST_PRODUCTS * path / f64::from(streams)) as u64;
+        each.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+    });
+    let narrower = Some(asked.min(enough)).filter(|bytes| view.allowed.window(Some(*bytes)));
+    narrower.or(Some(asked))
+}
+
+fn held_by_window(limiter: Limiter) -> bool {
+    matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
 }
 
 /// The least number over `present` that gave no result: an end that refuses so many.

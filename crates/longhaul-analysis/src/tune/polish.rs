@@ -11,7 +11,7 @@ use longhaul_model::report::v1::scan::Setting;
 /// So many probes, and the search only goes on where it still climbs.
 const ENOUGH_PROBES: usize = 8;
 /// What is measured more often than this is known.
-const MOST_SAMPLES: usize = 3;
+const MOST_SAMPLES: usize = 2;
 /// A choice is doubted while another may be better by more than this.
 const DOUBT_RATIO: f64 = 0.05;
 /// Gaps in the number of streams that are looked into.

@@ -115,7 +115,9 @@ impl Search {
         if self.still_holds() {
             return Want::Stop(Stop::Settled);
         }
-        let beyond = self.after_ramp().or_else(|| moves::climb(&view, choice));
+        let beyond = moves::narrower_window(&view)
+            .or_else(|| self.after_ramp())
+            .or_else(|| moves::climb(&view, choice));
         if let Some(next) = beyond {
             return Want::Probe(next);
         }

@@ -203,6 +203,10 @@ pub struct Choice {
     pub loaded_rtt_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_ratio: Option<f64>,
+    /// Goodput times idle RTT, shared by the streams: what each of them has to hold in flight at
+    /// least, so no smaller window would do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_window_bytes: Option<u64>,
     /// Reports of its probes.
     pub run_ids: Vec<String>,
 }

@@ -17,8 +17,8 @@ const REMEMBERED_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 const SCANS_MOST: u32 = 50;
 /// Idle RTTs that differ by more, and by more than this share, are of different paths: a name such
 /// as `far` may stand for another host than last time.
-const SAME_RTT_WITHIN: Duration = Duration::from_millis(3);
-const SAME_RTT_SHARE: f64 = 0.2;
+const SAME_RTT_WITHIN: Duration = Duration::from_millis(1);
+const SAME_RTT_SHARE: f64 = 0.05;
 
 /// Where this scan stands at its begin.
 pub struct History {

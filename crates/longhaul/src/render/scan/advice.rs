@@ -6,7 +6,7 @@ use crate::render::page::Page;
 use crate::render::style::STRONG;
 use longhaul_analysis::throughput::words::name;
 use longhaul_model::report::v1::scan::{Choice, Conclusion, Need};
-use longhaul_model::units::Rate;
+use longhaul_model::units::{Bytes, Rate};
 
 /// The recommended setting as a command to paste, and the others beside it.
 pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
@@ -24,6 +24,20 @@ pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
     );
     let unit = RateUnit::for_greatest(greatest(conclusion));
     page.labelled("gives", &given(choice, unit));
+    if let Some(bytes) = choice.least_window_bytes {
+        let each = if choice.setting.streams > 1 {
+            " on each stream"
+        } else {
+            ""
+        };
+        page.labelled(
+            "in flight",
+            &format!(
+                "at least {}{each}: goodput x idle RTT; no smaller window would do",
+                Bytes(bytes)
+            ),
+        );
+    }
     let beside = [
         ("default", &conclusion.default),
         ("in use now", &conclusion.present),
