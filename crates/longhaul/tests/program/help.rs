@@ -18,6 +18,8 @@ fn the_help_of_every_command_is_as_reviewed() {
         ("help-serve", &["serve", "--help"]),
         ("help-test-short", &["test", "-h"]),
         ("help-test", &["test", "--help"]),
+        ("help-host", &["host", "--help"]),
+        ("help-predict", &["predict", "--help"]),
         ("help-lab", &["lab", "--help"]),
         ("help-lab-run", &["lab", "run", "--help"]),
         ("help-report", &["report", "--help"]),

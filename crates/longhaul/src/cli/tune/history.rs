@@ -154,8 +154,9 @@ mod tests {
         let ms = Duration::from_millis;
         for (one, other, same) in [
             (29, 160, false),
-            (160, 172, true),
-            (0, 2, true),
+            (160, 172, false),
+            (160, 165, true),
+            (0, 1, true),
             (29, 29, true),
             (172, 436, false),
         ] {
