@@ -24,6 +24,19 @@ pub trait Filed {
     fn indented(&self) -> Result<String, serde_json::Error>;
 }
 
+/// The two texts of a kind, which differ in its type alone.
+macro_rules! as_json {
+    () => {
+        fn text(&self) -> Result<String, serde_json::Error> {
+            serde_json::to_string(self)
+        }
+
+        fn indented(&self) -> Result<String, serde_json::Error> {
+            serde_json::to_string_pretty(self)
+        }
+    };
+}
+
 fn of(streams: u32, goodput_bps: Option<u64>, limited_by: Limiter, version: u32) -> Derived {
     Derived {
         streams: Some(streams),
@@ -44,13 +57,7 @@ impl Filed for Throughput {
         )
     }
 
-    fn text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
-    }
-
-    fn indented(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
-    }
+    as_json!();
 }
 
 impl Filed for Scan {
@@ -70,13 +77,7 @@ impl Filed for Scan {
         })
     }
 
-    fn text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
-    }
-
-    fn indented(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
-    }
+    as_json!();
 }
 
 impl Filed for Host {
@@ -87,13 +88,7 @@ impl Filed for Host {
         }
     }
 
-    fn text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
-    }
-
-    fn indented(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
-    }
+    as_json!();
 }
 
 impl Filed for Predict {
@@ -104,13 +99,7 @@ impl Filed for Predict {
         }
     }
 
-    fn text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
-    }
-
-    fn indented(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
-    }
+    as_json!();
 }
 
 impl Filed for AnyReport {
@@ -123,13 +112,7 @@ impl Filed for AnyReport {
         }
     }
 
-    fn text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(self)
-    }
-
-    fn indented(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
-    }
+    as_json!();
 }
 
 /// A stored report, whatever its kind.
