@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// The least time-out of Linux, which adds it to the round trip (TCP_RTO_MIN).
 pub const TIMEOUT_S: f64 = 0.2;
+/// A stream that loses less often than this in its time has not come down to what loss allows.
+const LEAST_LOSSES: f64 = 20.0;
 /// A queue below this share of the path's own volume is short.
 const SHORT_QUEUE_RATIO: f64 = 0.2;
 
@@ -87,7 +89,8 @@ fn window(plan: &Plan, setting: &Setting) -> Option<Bound> {
     })
 }
 
-/// What the congestion control makes of this loss; BBR does not answer to it.
+/// What the congestion control makes of this loss, in a transfer that loses often enough to come
+/// down to it: slow start ends far above, and each loss takes only a part. BBR does not answer to it.
 fn loss(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Option<Bound> {
     let (mss, rtt_s) = (
         f64::from(plan.path.mss_bytes),
@@ -98,6 +101,10 @@ fn loss(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Option<Bound> {
         Some("cubic") => loss_bound_bps(mss, rtt_s, loss_ratio),
         _ => None,
     }?;
+    let losses = loss_ratio * one / (8.0 * mss) * plan.time_us as f64 / 1e6;
+    if losses < LEAST_LOSSES {
+        return None;
+    }
     let what = format!(
         "loss of {loss_ratio} with segments of {mss} B at {}",
         rtt(plan)

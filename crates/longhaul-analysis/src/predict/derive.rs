@@ -138,7 +138,8 @@ fn path(scan: &Scan, cells: &[&Cell], rtt_us: u64) -> Path {
     }
 }
 
-/// Segments sent again over segments sent, in cells that kept the queue empty.
+/// Segments sent again over segments sent, in cells that kept the queue empty: the median over the
+/// segments, since the slow starts of many streams may overflow a short queue in some of the cells.
 fn loss(cells: &[&Cell], path: &Path) -> f64 {
     let quiet = |c: &&&Cell| {
         let payload = f64::from(path.mss_bytes);
@@ -149,16 +150,23 @@ fn loss(cells: &[&Cell], path: &Path) -> f64 {
             .is_some_and(|bps| (bps as f64) < UNFILLED_RATIO * link_bps);
         !full(c) && unfilled && !c.loaded_rtt_us.is_some_and(|us| queued(us, path.rtt_us))
     };
-    let sum = |of: fn(&Cell) -> Option<u64>| {
-        let found = cells.iter().filter(quiet).filter_map(|c| of(c));
-        found.fold(0u64, u64::saturating_add)
-    };
-    let lost = sum(|c| c.retransmitted_segments);
-    let sent = sum(|c| c.data_segments_sent);
-    if lost < LEAST_LOST || sent == 0 {
+    let counted = cells.iter().filter(quiet).filter_map(|c| {
+        let sent = c.data_segments_sent.filter(|sent| *sent > 0)?;
+        let ratio = c.retransmitted_segments? as f64 / sent as f64;
+        Some((ratio, sent, c.retransmitted_segments?))
+    });
+    let mut counted: Vec<(f64, u64, u64)> = counted.collect();
+    if counted.iter().map(|c| c.2).fold(0, u64::saturating_add) < LEAST_LOST {
         return 0.0;
     }
-    (lost as f64 / sent as f64).min(super::MOST_LOSS)
+    counted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = counted.iter().map(|c| c.1 as f64).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    let middle = counted.iter().find(|c| {
+        below += c.1 as f64;
+        below >= half
+    });
+    middle.map_or(0.0, |c| c.0.min(super::MOST_LOSS))
 }
 
 fn queued(loaded_us: u64, idle_us: u64) -> bool {

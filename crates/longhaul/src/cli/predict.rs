@@ -20,7 +20,9 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, Fail> {
     let (started, began) = (Timestamp::now(), Instant::now());
     let asked = asked::resolve(args)?;
     let mut report = concluded(asked, started, began);
-    filing::keep(&args.archive, &mut report);
+    if !args.no_save {
+        filing::keep(&args.archive, &mut report);
+    }
     write(args, &report)?;
     output::report(&report, render::predict::report, args.json)?;
     Ok(ExitCode::SUCCESS)

@@ -68,6 +68,12 @@ pub struct PredictArgs {
     /// Draw goodput against streams, .svg or .png
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub plot: Option<PathBuf>,
+    /// Keep the prediction in the archive (the default)
+    #[arg(long, help_heading = "Output", overrides_with = "no_save")]
+    pub save: bool,
+    /// Do not keep the prediction
+    #[arg(long, help_heading = "Output")]
+    pub no_save: bool,
     #[command(flatten)]
     pub archive: ArchiveArgs,
 }
