@@ -85,11 +85,15 @@ impl Axes {
         sheet.text(left, title, 13.0, GREY, Anchor::Upward);
     }
 
-    /// A level across the panel, with its name at the right above it.
-    pub fn level(&self, sheet: &mut Sheet, bps: f64, name: &str) {
+    /// A level across the panel, with its name above it, at the left or the right.
+    pub fn level(&self, sheet: &mut Sheet, bps: f64, (name, side): (&str, Anchor)) {
         let y = self.height(bps);
         sheet.dashes((self.from.0, y), (self.to.0, y), GREY);
         let text = format!("{name} {} {}", self.unit.write(bps), self.unit.name);
-        sheet.text((self.to.0 - 4.0, y - 9.0), text, 12.0, GREY, Anchor::Right);
+        let x = match side {
+            Anchor::Left => self.from.0 + 4.0,
+            _ => self.to.0 - 4.0,
+        };
+        sheet.text((x, y - 9.0), text, 12.0, GREY, side);
     }
 }

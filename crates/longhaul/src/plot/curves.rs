@@ -79,10 +79,10 @@ fn panel(sheet: &mut Sheet, scan: &Scan, (found, control): (&Conclusion, Option<
     );
     axes.draw(sheet);
     if let Some(bps) = top_tenth {
-        axes.level(sheet, bps, "top tenth above");
+        axes.level(sheet, bps, ("top tenth above", Anchor::Right));
     }
     if let Some(bps) = capacity {
-        axes.level(sheet, bps, "path capacity by the probes");
+        axes.level(sheet, bps, ("path capacity by the probes", Anchor::Left));
     }
     sheet.text(
         (right + 24.0, top + 44.0),

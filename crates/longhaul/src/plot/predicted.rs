@@ -4,6 +4,7 @@ use super::axes::Axes;
 use super::colours;
 use super::frame::{self, FOOT, HEAD, MARGIN, window};
 use super::sheet::{Anchor, BLACK, GREY, Sheet};
+use crate::render::figures::percent;
 use longhaul_model::report::v1::Predict;
 use longhaul_model::report::v1::predict::Cell;
 use longhaul_model::units::Bytes;
@@ -68,7 +69,7 @@ fn tables(predict: &Predict) -> Vec<Table<'_>> {
         let title = format!(
             "{}, loss {}, queue {}",
             frame::short(control),
-            cell.loss_ratio,
+            percent(cell.loss_ratio),
             Bytes(cell.buffer_bytes)
         );
         match tables.iter().position(|(known, _)| *known == title) {
@@ -107,7 +108,7 @@ fn panel(sheet: &mut Sheet, predict: &Predict, cells: &[&Cell], top: f64) {
     );
     axes.draw(sheet);
     if let Some(bps) = shown {
-        axes.level(sheet, bps, "capacity");
+        axes.level(sheet, bps, ("capacity", Anchor::Right));
     }
     sheet.text(
         (right + 24.0, top + 44.0),
