@@ -4,7 +4,7 @@
 //! - [`round`]: streams of one kind over one drop-tail queue, a step for each round trip;
 //!   [`flow`], [`cubic`] and [`bbr`] are what one stream does
 //! - [`compare`]: what it means where a measured scan lies beside it
-//! - [`derive`]: the path and the hosts, as far as a scan shows them
+//! - [`mod@derive`]: the path and the hosts, as far as a scan shows them
 //!
 //! Source: the parts name theirs. Units: bit/s of payload, bytes, microseconds.
 //! Error: against ns-3 and the lab, see docs/methods/prediction.md.

@@ -1,7 +1,7 @@
 //! `longhaul host`: read this host → judge it → perhaps change it → archive → show.
 //!
 //! - [`paths`]: what it must be ready for
-//! - [`change`]: writing and putting back
+//! - [`mod@change`]: writing and putting back
 //! - [`prove`]: runs before and after
 
 mod change;
