@@ -24,10 +24,12 @@ const LARGER_RATIO: f64 = 1.3;
 /// More streams have been tried when there were as many times as many of them.
 const TRIED_RATIO: f64 = 1.5;
 /// A window overshot when it lost this share, and a smaller one but a tenth of that.
-const OVERSHOT_LOSS_RATIO: f64 = 0.005;
+const OVERSHOT_LOSS_RATIO: f64 = 0.001;
 /// Windows of all streams together, in bandwidth-delay products: beyond it they only cost memory,
 /// and the kernels take back what they promised.
-const MOST_PRODUCTS: f64 = 4.0;
+const MOST_PRODUCTS: f64 = 2.0;
+/// Windows that together hold so much more than the path are not what holds it.
+const FILLING_RATIO: f64 = 1.2;
 /// On a full path more streams only take the share of others; beyond this it is not sought.
 const MOST_SHARING: u32 = 48;
 /// Paced so far below the rate of the bucket, so that it never runs empty.
@@ -89,14 +91,14 @@ impl View<'_> {
         Some(best as f64 * trip.as_secs_f64() / 8.0)
     }
 
-    /// Its windows together hold twice what the path does, so they are not what holds it.
+    /// Its windows together hold more than the path does, so they are not what holds it.
     fn fills_the_path(&self, setting: &Setting) -> bool {
         let all = self
             .windows
             .usable_bytes(setting)
             .map(|each| each as f64 * f64::from(setting.streams));
         all.zip(self.path_bytes())
-            .is_some_and(|(all, path)| all >= MOST_PRODUCTS / 2.0 * path)
+            .is_some_and(|(all, path)| all >= FILLING_RATIO * path)
     }
 
     /// How many times more the next limit would allow, where it has been measured.
