@@ -7,6 +7,7 @@ use super::moves::{Move, View, counted, middle, rate};
 use super::tally::{Tally, best, chosen, gain};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::units::Bytes;
 
 /// So many probes, and the search only goes on where it still climbs.
 const ENOUGH_PROBES: usize = 8;
@@ -89,12 +90,27 @@ fn doubted(view: &View, choice: &Tally) -> Option<Move> {
         setting: again.setting.clone(),
         why: format!(
             "{} and {} are too close to tell ({} and {}); measure again",
-            counted(choice.setting.streams),
-            counted(rival.setting.streams),
+            told(choice.setting, rival.setting),
+            told(rival.setting, choice.setting),
             rate(choice.goodput_bps()),
             rate(rival.goodput_bps()),
         ),
     })
+}
+
+/// A setting in the words that set it apart from another.
+fn told(setting: &Setting, other: &Setting) -> String {
+    if setting.streams != other.streams {
+        return counted(setting.streams);
+    }
+    if setting.window_bytes != other.window_bytes {
+        let window = setting.window_bytes.map(|bytes| Bytes(bytes).to_string());
+        return window.unwrap_or_else(|| String::from("the kernels' own window"));
+    }
+    let control = setting.congestion_control.as_deref();
+    control
+        .unwrap_or("the default congestion control")
+        .to_owned()
 }
 
 /// The number of streams was jumped to: perhaps fewer do as well.
