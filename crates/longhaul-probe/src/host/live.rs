@@ -145,7 +145,14 @@ fn window_scale(pair: &Pair, wanted_bytes: u64) -> Effective {
         };
         u64::from(u16::MAX) << shift.min(14)
     });
-    of_size("window_scale", wanted_bytes, most)
+    // The option counts 65535 units, so a window of 64 MiB lacks one: that is no refusal.
+    let enough = most
+        .as_ref()
+        .is_ok_and(|most| most + (most >> 15) >= wanted_bytes);
+    Effective {
+        granted: enough,
+        ..of_size("window_scale", wanted_bytes, most)
+    }
 }
 
 fn congestion_controls(pair: &Pair) -> Vec<Effective> {
