@@ -68,7 +68,10 @@ pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stop
         .filter(|(_, granted)| *granted < path);
     let sized = hosts.end(end).and_then(|h| end.sizes_bytes(h));
     let sizes_small = sized.is_some_and(|s| s[2] < wanted_bytes.min(path.saturating_mul(2)));
-    (clip.is_some() || (held.setting.window_bytes.is_none() && sizes_small)).then(|| Stopgap {
+    // Where a window that is asked for is granted, the kernel's own sizes hold nobody.
+    let automatic =
+        held.setting.window_bytes.is_none() && recommended.setting.window_bytes.is_none();
+    (clip.is_some() || (automatic && sizes_small)).then(|| Stopgap {
         end,
         host: hosts.name(end),
         clip,
