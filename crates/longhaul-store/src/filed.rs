@@ -2,7 +2,9 @@
 
 use crate::error::StoreError;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::{AnyReport, Host, Kind, Predict, SCHEMA, Scan, Throughput, scan};
+use longhaul_model::report::v1::{
+    AnyReport, Available, Host, Kind, Load, Path, Predict, SCHEMA, Scan, Throughput, scan,
+};
 
 /// What a list shows of a run without opening its report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,27 +82,23 @@ impl Filed for Scan {
     as_json!();
 }
 
-impl Filed for Host {
-    fn derived(&self) -> Derived {
-        Derived {
-            analysis_version: self.analysis.version,
-            ..Derived::default()
-        }
-    }
+/// The kinds whose reports have no goodput of their own.
+macro_rules! filed_by_version {
+    ($($kind:ty),*) => {$(
+        impl Filed for $kind {
+            fn derived(&self) -> Derived {
+                Derived {
+                    analysis_version: self.analysis.version,
+                    ..Derived::default()
+                }
+            }
 
-    as_json!();
+            as_json!();
+        }
+    )*};
 }
 
-impl Filed for Predict {
-    fn derived(&self) -> Derived {
-        Derived {
-            analysis_version: self.analysis.version,
-            ..Derived::default()
-        }
-    }
-
-    as_json!();
-}
+filed_by_version!(Host, Predict, Path, Available, Load);
 
 impl Filed for AnyReport {
     fn derived(&self) -> Derived {
@@ -109,6 +107,9 @@ impl Filed for AnyReport {
             AnyReport::Scan(scan) => scan.derived(),
             AnyReport::Host(host) => host.derived(),
             AnyReport::Predict(predict) => predict.derived(),
+            AnyReport::Path(path) => path.derived(),
+            AnyReport::Available(available) => available.derived(),
+            AnyReport::Load(load) => load.derived(),
         }
     }
 
@@ -141,6 +142,9 @@ pub(crate) fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
         Kind::Scan => serde_json::from_value(value).map(AnyReport::Scan),
         Kind::Host => serde_json::from_value(value).map(AnyReport::Host),
         Kind::Predict => serde_json::from_value(value).map(AnyReport::Predict),
+        Kind::Path => serde_json::from_value(value).map(AnyReport::Path),
+        Kind::Available => serde_json::from_value(value).map(AnyReport::Available),
+        Kind::Load => serde_json::from_value(value).map(AnyReport::Load),
     }
     .map_err(fail)
 }

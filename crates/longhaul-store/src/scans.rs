@@ -3,7 +3,7 @@
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::filed;
-use longhaul_model::report::v1::{AnyReport, Kind, Scan, Throughput, scan};
+use longhaul_model::report::v1::{AnyReport, Available, Kind, Path, Scan, Throughput, scan};
 use rusqlite::{OptionalExtension, params};
 
 /// A scan that was begun and has no report yet.
@@ -84,21 +84,42 @@ impl Archive {
     /// The latest scans to a far end by this name, newest first, at most `limit`.
     pub fn scans(&self, responder_host: &str, limit: u32) -> Result<Vec<Scan>, StoreError> {
         let found = self.of_kind(Kind::Scan, Some(responder_host), limit)?;
-        let scan = |report| match report {
+        Ok(of_type(found, |report| match report {
             AnyReport::Scan(scan) => Some(*scan),
             _ => None,
-        };
-        Ok(found.into_iter().filter_map(scan).collect())
+        }))
     }
 
     /// The latest throughput runs, probes of scans included, newest first, at most `limit`.
     pub fn throughput_runs(&self, limit: u32) -> Result<Vec<Throughput>, StoreError> {
         let found = self.of_kind(Kind::Throughput, None, limit)?;
-        let run = |report| match report {
+        Ok(of_type(found, |report| match report {
             AnyReport::Throughput(run) => Some(*run),
             _ => None,
-        };
-        Ok(found.into_iter().filter_map(run).collect())
+        }))
+    }
+
+    /// The latest looks at the path to a far end by this name, newest first, at most `limit`.
+    pub fn paths(&self, responder_host: &str, limit: u32) -> Result<Vec<Path>, StoreError> {
+        let found = self.of_kind(Kind::Path, Some(responder_host), limit)?;
+        Ok(of_type(found, |report| match report {
+            AnyReport::Path(path) => Some(*path),
+            _ => None,
+        }))
+    }
+
+    /// The latest estimates of available bandwidth to a far end by this name, newest first, at most
+    /// `limit`.
+    pub fn availables(
+        &self,
+        responder_host: &str,
+        limit: u32,
+    ) -> Result<Vec<Available>, StoreError> {
+        let found = self.of_kind(Kind::Available, Some(responder_host), limit)?;
+        Ok(of_type(found, |report| match report {
+            AnyReport::Available(available) => Some(*available),
+            _ => None,
+        }))
     }
 
     fn of_kind(
@@ -127,6 +148,10 @@ impl Archive {
         }
         Ok(found)
     }
+}
+
+fn of_type<T>(found: Vec<AnyReport>, take: impl FnMut(AnyReport) -> Option<T>) -> Vec<T> {
+    found.into_iter().filter_map(take).collect()
 }
 
 fn plan_text(id: &str, plan: &scan::Plan) -> Result<String, StoreError> {

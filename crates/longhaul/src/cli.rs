@@ -5,17 +5,20 @@
 //! - [`expect`]: `--expect`, parsed and judged
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
-//! - [`tune`], [`host`], [`predict`]: likewise
+//! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`output`]: how results reach stdout
 
 pub mod args;
+pub mod available;
 pub mod expect;
 pub mod filing;
 pub mod host;
 pub mod lab;
+pub mod load;
 pub mod output;
 pub mod parse;
+pub mod path;
 pub mod predict;
 pub mod report;
 pub mod resolve;

@@ -7,14 +7,18 @@
 //! - [`live`]: the lines while a run is going on
 //! - [`shape`]: the course of a run, drawn
 //! - [`runs`]: the list of archived runs
-//! - [`scan`], [`host`], [`predict`]: the other kinds of report
+//! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
+//!   report
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
+pub mod available;
 pub mod ends;
 pub mod figures;
 pub mod host;
 pub mod live;
+pub mod load;
 pub mod page;
+pub mod path;
 pub mod predict;
 pub mod runs;
 pub mod scan;
@@ -33,5 +37,8 @@ pub fn any(report: &AnyReport) -> String {
         AnyReport::Scan(scan) => scan::report(scan),
         AnyReport::Host(host) => host::report(host),
         AnyReport::Predict(predict) => predict::report(predict),
+        AnyReport::Path(path) => path::report(path),
+        AnyReport::Available(available) => available::report(available),
+        AnyReport::Load(load) => load::report(load),
     }
 }

@@ -8,8 +8,11 @@
 //! The shape only grows: fields are added as optional, none changes its meaning or goes.
 
 pub mod analysis;
+pub mod available;
 pub mod host;
+pub mod load;
 pub mod observation;
+pub mod path;
 pub mod plan;
 pub mod predict;
 pub mod scan;
@@ -44,6 +47,15 @@ pub type Host = Report<host::Plan, host::Observation, host::Analysis>;
 /// A report of a prediction.
 pub type Predict = Report<predict::Plan, predict::Observation, predict::Analysis>;
 
+/// A report of a path: round trips, route, path MTU.
+pub type Path = Report<path::Plan, path::Observation, path::Analysis>;
+
+/// A report of capacity and available bandwidth.
+pub type Available = Report<available::Plan, available::Observation, available::Analysis>;
+
+/// A report of what bulk load does to everything else.
+pub type Load = Report<load::Plan, load::Observation, load::Analysis>;
+
 /// A report of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -52,6 +64,9 @@ pub enum AnyReport {
     Scan(Box<Scan>),
     Host(Box<Host>),
     Predict(Box<Predict>),
+    Path(Box<Path>),
+    Available(Box<Available>),
+    Load(Box<Load>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +76,9 @@ pub enum Kind {
     Scan,
     Host,
     Predict,
+    Path,
+    Available,
+    Load,
 }
 
 impl Kind {
@@ -71,6 +89,9 @@ impl Kind {
             Kind::Scan => "scan",
             Kind::Host => "host",
             Kind::Predict => "predict",
+            Kind::Path => "path",
+            Kind::Available => "available",
+            Kind::Load => "load",
         }
     }
 }

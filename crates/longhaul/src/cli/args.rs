@@ -1,22 +1,30 @@
 //! The commands and their options, as close to what was typed as types allow.
 
+mod available;
 mod host;
 mod lab;
+mod load;
+mod path;
 mod predict;
 mod report;
 mod serve;
 mod test;
 mod tune;
 
+pub use available::AvailableArgs;
 pub use host::HostArgs;
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
+pub use load::LoadArgs;
+pub use path::PathArgs;
 pub use predict::PredictArgs;
 pub use report::{ReportArgs, ReportCommand};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
 pub use tune::{ScanFilesArgs, TuneArgs};
 
+use crate::cli::parse;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -50,6 +58,12 @@ pub enum Command {
     Test(Box<TestArgs>),
     /// Find the best setting to a far end in a handful of probes, or scan a whole grid
     Tune(Box<TuneArgs>),
+    /// Look at the path: round trips, route, path MTU, where the queue grows
+    Path(Box<PathArgs>),
+    /// Capacity and available bandwidth from short trains, in about a second
+    Available(Box<AvailableArgs>),
+    /// What bulk load does to round trips, loss and other flows
+    Load(Box<LoadArgs>),
     /// Audit this host for long fast paths; apply, prove and revert its settings
     Host(Box<HostArgs>),
     /// Predict throughput over windows and streams, beside a measured scan
@@ -65,6 +79,39 @@ pub enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// From where this host speaks to the far end.
+#[derive(Debug, Clone, Args)]
+pub struct LocalArgs {
+    /// Only IPv4
+    #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long, help_heading = "Host")]
+    pub ipv6: bool,
+    /// Local address
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
+    pub bind: Option<IpAddr>,
+    /// Local interface; asks for privilege on older kernels
+    #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
+    pub bind_dev: Option<String>,
+}
+
+/// Where results go.
+#[derive(Debug, Clone, Args)]
+pub struct OutputArgs {
+    /// The report as JSON on standard output
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    /// Nothing but the result; no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+    /// Keep the run out of the archive
+    #[arg(long, help_heading = "Output")]
+    pub no_save: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
 }
 
 /// Where the archive is.
