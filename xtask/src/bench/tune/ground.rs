@@ -33,6 +33,11 @@ pub struct Site<'a> {
 impl<'a> Ground<'a> {
     pub fn new(longhaul: &'a Path, keep: Option<&'a Path>) -> Result<Self, String> {
         let granted = [read_sysctl("rmem_max")?, read_sysctl("wmem_max")?];
+        if let Some(folder) = keep {
+            // Before the first run, not after an hour of them.
+            std::fs::create_dir_all(folder)
+                .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+        }
         Ok(Ground {
             longhaul,
             scratch: Scratch::new("tune")?,
