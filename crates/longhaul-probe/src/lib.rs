@@ -3,6 +3,7 @@
 //! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
 //! - [`serve::serve`]: the far end
 //! - [`engine`]: the bulk data of one end
+//! - [`probing`]: trains and echoes of datagrams, against a far end
 //! - [`host`]: this host's settings, read, tried, changed and put back
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
@@ -17,6 +18,7 @@ pub mod engine;
 pub mod error;
 pub mod host;
 pub mod limits;
+pub mod probing;
 pub mod secure;
 pub mod serve;
 pub mod session;
