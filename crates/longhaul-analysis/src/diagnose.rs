@@ -26,7 +26,8 @@ use crate::limit::bounds;
 use crate::limit::scene::Scene;
 use crate::limit::state::State;
 use crate::limit::verdict::Verdict;
-use crate::throughput::words::name;
+use crate::limit::window;
+use crate::throughput::words::{name, percent, rate};
 use longhaul_model::report::v1::analysis::{Analysis, Limiter};
 use longhaul_model::report::v1::observation::{End, Host};
 use longhaul_model::report::v1::{Advice, Finding};
@@ -65,11 +66,6 @@ const CAUSES: [fn(&Case) -> Option<Finding>; 22] = [
     timeouts::diagnose,
     options_stripped::diagnose,
 ];
-
-/// What needs no window scaling needs no advice either.
-const LEAST_WINDOW: u64 = 1 << 16;
-/// The widest window that the window-scale option can express (RFC 7323).
-const MOST_WINDOW: u64 = 1 << 30;
 
 pub fn findings(case: &Case) -> Vec<Finding> {
     CAUSES.iter().filter_map(|cause| cause(case)).collect()
@@ -127,14 +123,14 @@ impl Case<'_> {
         let wanted = self
             .twice_the_path()
             .map_or(present.saturating_mul(STEP), |bytes| bytes.max(present));
-        wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+        window::rounded(wanted)
     }
 
     /// A window that the kernel should grant: for the known capacity, or what was asked for, since more
     /// than that is a guess.
     fn window_to_grant(&self, asked: u64) -> u64 {
         let wanted = self.twice_the_path().unwrap_or(asked);
-        wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+        window::rounded(wanted)
     }
 
     /// What a window of `bytes` on every stream would allow.
@@ -165,17 +161,23 @@ fn again(options: &str) -> String {
 
 /// A finding to be filled, with the verdict's own confidence.
 fn finding(case: &Case, cause: &str, summary: String) -> Finding {
+    unproven(cause, case.analysis.confidence_ratio, summary)
+}
+
+/// A finding whose evidence and advice are still to be added.
+pub(crate) fn unproven(cause: &str, confidence_ratio: f64, summary: String) -> Finding {
     Finding {
         cause: cause.to_owned(),
         summary,
-        confidence_ratio: case.analysis.confidence_ratio,
+        confidence_ratio,
         supports: Vec::new(),
         contradicts: Vec::new(),
         advice: Vec::new(),
     }
 }
 
-fn advice(place: &str, text: String) -> Advice {
+/// What to do there, without a command.
+pub(crate) fn advice(place: &str, text: String) -> Advice {
     Advice {
         place: place.to_owned(),
         text,
@@ -191,14 +193,6 @@ fn host_name<'h>(host: &'h Host, place: &'h str) -> &'h str {
     } else {
         &host.name
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-fn rate(bps: u64) -> Rate {
-    Rate::bits_per_second(bps)
 }
 
 fn bytes(amount: u64) -> Bytes {

@@ -3,7 +3,8 @@
 //! Read in this order: [`intervals`] aligns both ends' samples; [`scene`] holds what is true of the
 //! run as a whole, with [`policer`] and [`shaper`], and [`habits`] what is true of one stream;
 //! [`states`] gives each interval of each stream a [`state`]; [`attribute`] sums them to shares;
-//! [`verdict`] names the limiter; [`bounds`] says what each limit would allow.
+//! [`verdict`] names the limiter; [`bounds`] says what each limit would allow,
+//! and [`window`] which windows are worth asking for.
 
 pub mod attribute;
 pub mod bounds;
@@ -15,3 +16,4 @@ pub mod shaper;
 pub mod state;
 pub mod states;
 pub mod verdict;
+pub mod window;

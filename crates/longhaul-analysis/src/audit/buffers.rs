@@ -11,9 +11,10 @@
 //! buffer (ESnet).
 
 use super::Rule;
-use super::case::{Case, MOST_BUFFER, MOST_WINDOW, VERY_FAST_BPS};
+use super::case::{Case, MOST_BUFFER, VERY_FAST_BPS};
 use super::judgement::{Judgement, advice, by_hand, good, limits, sysctl};
 use super::readings::Read;
+use crate::limit::window;
 use longhaul_model::report::v1::host::{Grade, Remedy};
 use longhaul_model::units::{Bytes, Rate};
 
@@ -92,7 +93,7 @@ fn window_of(case: &Case, buffer: u64) -> u64 {
         Some(shift @ -31..=0) => buffer >> -shift,
         _ => buffer / 2,
     };
-    window.min(MOST_WINDOW)
+    window.min(window::MOST)
 }
 
 fn receive_autotuning(case: &Case) -> Read<Judgement> {
@@ -113,7 +114,7 @@ fn send_autotuning(case: &Case) -> Read<Judgement> {
         case,
         WMEM,
         sizes,
-        (what, sizes[2].min(MOST_WINDOW)),
+        (what, sizes[2].min(window::MOST)),
     ))
 }
 
@@ -131,7 +132,7 @@ fn asked_buffer(case: &Case, name: &str, which: &str) -> Read<Judgement> {
         "{name}: a program that asks for its own {which} buffer gets {} at most, and is not told",
         Bytes(most)
     );
-    let judged = by_window(case, &what, most, most.min(MOST_WINDOW));
+    let judged = by_window(case, &what, most, most.min(window::MOST));
     Ok(raised(case, judged, most, |wanted| {
         sysctl(name, wanted.to_string(), purpose(case, wanted, true))
     }))
@@ -175,7 +176,7 @@ fn raised(
     if present < wanted {
         return judged.remedy(remedy(wanted));
     }
-    let streams = case.in_flight_bytes().div_ceil(MOST_WINDOW).max(2);
+    let streams = case.in_flight_bytes().div_ceil(window::MOST).max(2);
     judged.remedy(by_hand(format!(
         "No setting gives one stream more; {streams} streams share the path"
     )))

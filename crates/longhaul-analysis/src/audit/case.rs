@@ -15,8 +15,6 @@ pub const FAST_BPS: u64 = 10_000_000_000;
 pub const VERY_FAST_BPS: u64 = 40_000_000_000;
 /// The greatest buffer that a sysctl can state: it is an int.
 pub const MOST_BUFFER: u64 = (1 << 31) - 1;
-/// The widest window that the window-scale option can express (RFC 7323).
-pub const MOST_WINDOW: u64 = 1 << 30;
 
 /// One host, judged for one path.
 pub struct Case<'a> {

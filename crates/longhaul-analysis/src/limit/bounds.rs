@@ -13,6 +13,7 @@ use super::state::State;
 use super::verdict::Verdict;
 use crate::caveats::receive_clip;
 use crate::stats::quantile::median;
+use crate::throughput::words::percent;
 use crate::throughput::{rtt, totals};
 use longhaul_model::report::v1::analysis::{Bound, Limiter};
 use longhaul_model::report::v1::observation::{Buffer, End, Stream, StreamEnd, Tcp};
@@ -287,10 +288,6 @@ fn signs_of_fullness(scene: &Scene) -> String {
     });
     let signs: Vec<String> = queue.into_iter().chain(steadiness).collect();
     signs.join(", ")
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn loss(scene: &Scene, verdict: &Verdict) -> Option<Bound> {

@@ -11,6 +11,7 @@
 //! Wrong when: losses come in bursts, or the streams make them.
 
 use crate::limit::bounds::{cubic_bps, loss_bound_bps, mathis_bps, window_bound_bps};
+use crate::throughput::words::streams;
 use longhaul_model::report::v1::analysis::{Bound, Limiter};
 use longhaul_model::report::v1::predict::Plan;
 use longhaul_model::report::v1::scan::Setting;
@@ -83,7 +84,7 @@ fn window(plan: &Plan, setting: &Setting) -> Option<Bound> {
         why: format!(
             "window of {}{clipped} x {} in each round trip of {}",
             Bytes(window),
-            streams(setting),
+            streams(setting.streams),
             rtt(plan)
         ),
     })
@@ -112,7 +113,7 @@ fn loss(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Option<Bound> {
     Some(Bound {
         limiter: Limiter::Loss,
         rate_bps: times(one, setting),
-        why: format!("{what}, {}", streams(setting)),
+        why: format!("{what}, {}", streams(setting.streams)),
     })
 }
 
@@ -126,7 +127,7 @@ pub fn formulas(plan: &Plan, setting: &Setting, loss: f64, buffer_bytes: u64) ->
         one.map(|one| Bound {
             limiter: Limiter::Loss,
             rate_bps: times(one, setting),
-            why: format!("{name}, {}", streams(setting)),
+            why: format!("{name}, {}", streams(setting.streams)),
         })
     };
     let (reno, cubic) = match setting.congestion_control.as_deref() {
@@ -138,7 +139,7 @@ pub fn formulas(plan: &Plan, setting: &Setting, loss: f64, buffer_bytes: u64) ->
     let altman = Bound {
         limiter: Limiter::PathCapacity,
         rate_bps: (link_bps(plan) * altman_share(setting.streams)) as u64,
-        why: format!("Altman 1 - 1/(1 + 3 N), {}", streams(setting)),
+        why: format!("Altman 1 - 1/(1 + 3 N), {}", streams(setting.streams)),
     };
     let pipe_bytes = plan.path.capacity_bps as f64 * rtt_s / 8.0;
     let short = (buffer_bytes as f64) < SHORT_QUEUE_RATIO * pipe_bytes;
@@ -187,13 +188,6 @@ fn timeout_share(loss: f64, window: f64) -> f64 {
 
 fn times(one_bps: f64, setting: &Setting) -> u64 {
     (one_bps * f64::from(setting.streams)) as u64
-}
-
-fn streams(setting: &Setting) -> String {
-    match setting.streams {
-        1 => String::from("1 stream"),
-        n => format!("{n} streams"),
-    }
 }
 
 fn rtt(plan: &Plan) -> String {

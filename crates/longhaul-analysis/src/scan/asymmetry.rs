@@ -8,9 +8,8 @@
 
 use super::cells::{Group, groups};
 use super::hosts::{End, Hosts};
-use super::words::percent;
 use crate::stats::quantile::median;
-use crate::throughput::words::name;
+use crate::throughput::words::{name, percent};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{Asymmetry, AsymmetryCell, Bin, Cell};
 use longhaul_model::units::Bytes;

@@ -11,12 +11,9 @@
 use super::cells::{Group, groups};
 use super::noise::{Noise, interval_bps, noise};
 use crate::tune::curve::{Measured, expected_bps};
-use crate::tune::tally::{LEAST_ERROR_RATIO, QUANTILE, USUAL_ERROR_RATIO};
+use crate::tune::tally::{AS_GOOD_RATIO, LEAST_ERROR_RATIO, QUANTILE, USUAL_ERROR_RATIO};
 use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Plan, Search, Setting};
 use std::cmp::Ordering;
-
-/// A setting this near to the best is as good.
-const NEAR_RATIO: f64 = 0.97;
 
 /// Best, recommended, default and present of one direction's cells.
 pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
@@ -26,7 +23,7 @@ pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
         .iter()
         .reduce(|a, b| if better(b, a) { b } else { a });
     let rates = rates_bps(plan, &groups, scatter);
-    let enough = NEAR_RATIO * rates.iter().copied().fold(0.0, f64::max);
+    let enough = AS_GOOD_RATIO * rates.iter().copied().fold(0.0, f64::max);
     let adequate = groups.iter().zip(&rates).filter(|(_, bps)| **bps >= enough);
     let recommended = adequate.map(|(g, _)| g).min_by(|a, b| smaller(a, b));
     let of = |setting: &Setting| groups.iter().find(|g| g.setting == setting);

@@ -10,9 +10,10 @@
 use super::cells::{Group, groups};
 use super::needs::Stopgap;
 use super::noise::noise;
-use super::words::{direction, percent, rate, setting, streams};
+use super::words::{direction, setting};
+use crate::diagnose::{advice, unproven};
 use crate::stats::robust::mean_and_deviation;
-use crate::throughput::words::name;
+use crate::throughput::words::{name, percent, rate, streams};
 use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Need, Regime};
 use longhaul_model::report::v1::{Advice, Finding, Throughput};
 use longhaul_model::units::{Bytes, format_duration};
@@ -76,7 +77,7 @@ pub fn path_changed(regimes: &[Regime]) -> Option<Finding> {
     let what = change.unwrap_or("its level changed");
     Some(Finding {
         supports,
-        ..finding(
+        ..unproven(
             "path_changed",
             0.95,
             format!(
@@ -133,7 +134,7 @@ fn clipped(case: &Case, gap: &Stopgap) -> Option<Finding> {
         gap.host,
         rate(recommended.goodput_bps)
     );
-    let mut found = finding("window_clipped", 0.9, summary);
+    let mut found = unproven("window_clipped", 0.9, summary);
     let needs = case
         .found
         .needs
@@ -183,7 +184,7 @@ fn present_too_small(case: &Case) -> Option<Finding> {
         setting(&best.setting),
         name(present.limited_by)
     );
-    let mut found = finding("present_too_small", 0.9, summary);
+    let mut found = unproven("present_too_small", 0.9, summary);
     found.advice.push(Advice {
         expected_bps: Some(recommended.goodput_bps),
         ..advice(
@@ -225,14 +226,14 @@ fn nothing_matters(case: &Case) -> Option<Finding> {
         rate(best.goodput_bps),
         name(recommended.limited_by)
     );
-    Some(finding("settings_do_not_matter", 0.8, summary))
+    Some(unproven("settings_do_not_matter", 0.8, summary))
 }
 
 fn many_streams(case: &Case) -> Option<Finding> {
     let recommended = case.found.recommended.as_ref()?;
     let count = recommended.setting.streams;
     (count > FAIR_STREAMS).then(|| {
-        let mut found = finding(
+        let mut found = unproven(
             "many_streams",
             1.0,
             format!(
@@ -277,24 +278,4 @@ fn taken_over(case: &Case) -> Vec<Finding> {
 
 fn place(finding: &Finding) -> Option<&str> {
     finding.advice.first().map(|a| a.place.as_str())
-}
-
-fn finding(cause: &str, confidence_ratio: f64, summary: String) -> Finding {
-    Finding {
-        cause: cause.to_owned(),
-        summary,
-        confidence_ratio,
-        supports: Vec::new(),
-        contradicts: Vec::new(),
-        advice: Vec::new(),
-    }
-}
-
-fn advice(place: &str, text: String) -> Advice {
-    Advice {
-        place: place.to_owned(),
-        text,
-        command: None,
-        expected_bps: None,
-    }
 }

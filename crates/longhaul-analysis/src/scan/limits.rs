@@ -3,7 +3,8 @@
 use super::cells::{groups, without_result};
 use super::noise::noise;
 use super::order;
-use super::words::{direction, percent};
+use super::words::direction;
+use crate::throughput::words::percent;
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::scan::{Cell, Observation, Plan, Search};
 use std::collections::BTreeMap;

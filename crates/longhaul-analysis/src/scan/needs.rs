@@ -11,15 +11,13 @@
 
 use super::cells::{goodput, idle_rtt_us};
 use super::hosts::{End, Hosts};
-use super::words::{rate, streams};
+use crate::limit::window;
+use crate::throughput::words::{rate, streams};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{Cell, Conclusion, Need};
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
-const LEAST_WINDOW: u64 = 1 << 16;
-/// The widest window of the window-scale option (RFC 7323).
-const MOST_WINDOW: u64 = 1 << 30;
 /// Where a host's least and default buffer are unknown: the kernel's own.
 const USUAL_SIZES: [[u64; 2]; 2] = [[4096, 16_384], [4096, 131_072]];
 
@@ -62,7 +60,7 @@ pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stop
     };
     let idle_rtt_us = idle_rtt_us(cells).filter(|us| *us > 0)?;
     let path = rate(best.goodput_bps).bytes_in(Duration::from_micros(idle_rtt_us));
-    let wanted_bytes = power_of_two(path.saturating_mul(2));
+    let wanted_bytes = window::rounded(path.saturating_mul(2));
     let clip = end
         .clip(cells, found.forward)
         .filter(|(_, granted)| *granted < path);
@@ -160,8 +158,4 @@ fn for_one_stream(gap: &Stopgap, hosts: Hosts) -> Vec<Need> {
         ));
     }
     needs
-}
-
-fn power_of_two(bytes: u64) -> u64 {
-    bytes.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
 }

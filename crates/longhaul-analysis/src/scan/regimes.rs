@@ -13,8 +13,9 @@ mod floor;
 mod level;
 
 use super::cells::{goodput, median_of};
-use super::words::{percent, rate, setting};
+use super::words::setting;
 use crate::stats::quantile::median;
+use crate::throughput::words::{percent, rate};
 use longhaul_model::report::v1::scan::{Cell, Regime, Setting};
 use longhaul_model::units::format_duration;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! A setting in words, for sentences.
 
+use crate::throughput::words::streams;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate};
 
@@ -16,19 +17,6 @@ pub fn setting(setting: &Setting) -> String {
         format!(", each paced at {}", Rate::bits_per_second(bps))
     });
     format!("{window}{control}{pacing}")
-}
-
-pub fn streams(count: u32) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} stream{plural}")
-}
-
-pub fn rate(bps: u64) -> Rate {
-    Rate::bits_per_second(bps)
-}
-
-pub fn percent(ratio: f64) -> String {
-    format!("{:.0} %", ratio * 100.0)
 }
 
 pub fn direction(forward: bool) -> &'static str {

@@ -1,5 +1,5 @@
-//! The verdict in one line, for the terminal. Reads only the analysis, so that an archived one can
-//! be told again.
+//! The verdict in one line, for the terminal, and the words that all sentences share. Reads only the
+//! analysis, so that an archived one can be told again.
 
 use longhaul_model::report::v1::analysis::{Analysis, Limiter};
 use longhaul_model::units::Rate;
@@ -53,4 +53,18 @@ pub const fn name(limiter: Limiter) -> &'static str {
         Limiter::Ramp => "its own ramp: the run ended before the rate settled",
         Limiter::Unknown => "something unknown",
     }
+}
+
+pub fn streams(count: u32) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} stream{plural}")
+}
+
+pub fn rate(bps: u64) -> Rate {
+    Rate::bits_per_second(bps)
+}
+
+/// In whole per cent.
+pub fn percent(ratio: f64) -> String {
+    format!("{:.0} %", ratio * 100.0)
 }

@@ -1,11 +1,10 @@
 //! What may be tried: the plan's lists, where it has any, and the program's own limits.
 
+use crate::limit::window;
 use longhaul_model::report::v1::scan::{Plan, Setting};
 
 /// The most streams that one run may have.
 pub const MOST_STREAMS: u32 = 128;
-/// The widest window that the window-scale option can express (RFC 7323).
-pub const MOST_WINDOW: u64 = 1 << 30;
 
 /// An empty list leaves its knob free.
 #[derive(Debug, Clone)]
@@ -34,7 +33,7 @@ impl Allowed {
     }
 
     pub fn window(&self, window: Option<u64>) -> bool {
-        window.is_none_or(|w| (1..=MOST_WINDOW).contains(&w))
+        window.is_none_or(|w| (1..=window::MOST).contains(&w))
             && (self.windows.is_empty() || self.windows.contains(&window))
     }
 
@@ -93,7 +92,7 @@ impl Allowed {
 
     /// The least permitted window of at least `wanted`, or else the largest; not over `most`.
     pub fn explicit_window(&self, wanted: u64, most: u64) -> Option<u64> {
-        let most = most.min(MOST_WINDOW);
+        let most = most.min(window::MOST);
         if self.windows.is_empty() {
             return Some(wanted.min(most));
         }

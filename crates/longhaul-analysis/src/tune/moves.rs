@@ -5,10 +5,12 @@
 //! gives nothing, more streams are tried once before the search settles.
 //! Wrong when: two limits hold at once, and only both together would give way.
 
-use super::allowed::{Allowed, MOST_STREAMS, MOST_WINDOW};
+use super::allowed::{Allowed, MOST_STREAMS};
 use super::tally::{Tally, gain};
 use super::windows::{Windows, in_flight_bytes};
 use super::{Trial, words};
+use crate::limit::window;
+use crate::throughput::words as shared;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate};
@@ -36,7 +38,6 @@ const MOST_SHARING: u32 = 48;
 const PACED_RATIO: f64 = 0.95;
 /// Round trips grown by more than this are not worth a few per cent.
 const LONGER_TRIP_RATIO: f64 = 1.5;
-const LEAST_WINDOW: u64 = 1 << 16;
 pub const BBR: &str = "bbr";
 
 /// All that the moves look at.
@@ -119,7 +120,7 @@ fn wider_window(view: &View, from: &Tally) -> Option<Move> {
         (MARGIN * f).clamp(LEAST_FACTOR, MOST_FACTOR)
     });
     let wanted = (present as f64 * factor) as u64;
-    let wanted = wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two();
+    let wanted = window::rounded(wanted);
     let explicit = view
         .allowed
         .explicit_window(wanted, view.windows.explicit_bytes);
@@ -170,7 +171,7 @@ pub fn narrower_window(view: &View) -> Option<Move> {
     });
     let below = calmer.max_by_key(|t| t.setting.window_bytes)?;
     let wanted = (MARGIN * view.path_bytes()? / f64::from(last.setting.streams)) as u64;
-    let wanted = wanted.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two();
+    let wanted = window::rounded(wanted);
     let bytes = view
         .allowed
         .explicit_window(wanted, view.windows.explicit_bytes)?;
@@ -288,7 +289,7 @@ fn shared_window(view: &View, from: &Tally, streams: u32) -> Option<u64> {
         .filter(|_| !held_by_window(from.limiter()));
     let enough = path.map_or(asked, |path| {
         let each = (MOST_PRODUCTS * path / f64::from(streams)) as u64;
-        each.clamp(LEAST_WINDOW, MOST_WINDOW).next_power_of_two()
+        window::rounded(each)
     });
     let narrower = Some(asked.min(enough)).filter(|bytes| view.allowed.window(Some(*bytes)));
     narrower.or(Some(asked))
@@ -377,7 +378,7 @@ fn sharing(view: &View, from: &Tally) -> Option<f64> {
 
 fn why_streams(from: &Tally, streams: u32) -> String {
     let now = rate(from.goodput_bps());
-    let present = counted(from.setting.streams);
+    let present = shared::streams(from.setting.streams);
     match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
             "{present} gave {now}, held by the {}, and no larger window is to be had; {streams} carry more",
@@ -401,11 +402,7 @@ fn why_streams(from: &Tally, streams: u32) -> String {
 }
 
 /// `1 stream`, `8 streams`.
-pub fn counted(streams: u32) -> String {
-    let plural = if streams == 1 { "" } else { "s" };
-    format!("{streams} stream{plural}")
-}
-
+/// Figures that the search reckons with are no whole numbers.
 pub fn rate(bps: f64) -> Rate {
-    Rate::bits_per_second(bps as u64)
+    shared::rate(bps as u64)
 }

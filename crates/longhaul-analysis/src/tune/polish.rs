@@ -3,8 +3,9 @@
 //! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles where 5 % more is unlikely
 //! (one standard error). Wrong when: the noise of the path is larger than its probes' intervals say.
 
-use super::moves::{Move, View, counted, middle, rate};
+use super::moves::{Move, View, middle, rate};
 use super::tally::{Tally, best, chosen, gain};
+use crate::throughput::words::streams;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::Bytes;
@@ -62,7 +63,7 @@ fn asked_control(view: &View, choice: &Tally) -> Option<Move> {
         why: format!(
             "{} may be tried, too: {} gave {} without it",
             setting.congestion_control.as_deref().unwrap_or("it"),
-            counted(setting.streams),
+            streams(setting.streams),
             rate(choice.goodput_bps())
         ),
         setting,
@@ -101,7 +102,7 @@ fn doubted(view: &View, choice: &Tally) -> Option<Move> {
 /// A setting in the words that set it apart from another.
 fn told(setting: &Setting, other: &Setting) -> String {
     if setting.streams != other.streams {
-        return counted(setting.streams);
+        return streams(setting.streams);
     }
     if setting.window_bytes != other.window_bytes {
         let window = setting.window_bytes.map(|bytes| Bytes(bytes).to_string());
@@ -146,7 +147,7 @@ fn between(view: &View, like: &Setting, low: u32, high: u32, needed: Option<u32>
     view.is_new(&setting).then(|| Move {
         why: format!(
             "between {low} and {} may lie what does as well or better; try {}",
-            counted(high),
+            streams(high),
             setting.streams
         ),
         setting,

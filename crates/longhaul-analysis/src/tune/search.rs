@@ -8,9 +8,10 @@
 //! Wrong when: the path changes during the search; then its trials are not of one path.
 
 use super::allowed::Allowed;
-use super::moves::{self, Move, View, counted};
+use super::moves::{self, Move, View};
 use super::tally::{self, chosen, tallies};
 use super::{Probe, Spent, Start, Step, Stop, Trial, polish, windows};
+use crate::throughput::words::streams;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{Plan, Setting};
 use std::time::Duration;
@@ -199,7 +200,7 @@ impl Search {
             setting: last.setting.clone(),
             why: format!(
                 "the rate of {} still climbed when the probe ended; the same for longer",
-                counted(last.setting.streams)
+                streams(last.setting.streams)
             ),
         })
     }

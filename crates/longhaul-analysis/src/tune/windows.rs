@@ -8,7 +8,7 @@
 //! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits before.
 
 use super::Trial;
-use super::allowed::MOST_WINDOW;
+use crate::limit::window;
 use longhaul_model::report::v1::scan::Setting;
 
 /// What the probes so far say about windows.
@@ -34,7 +34,7 @@ pub fn seen(trials: &[Trial]) -> Windows {
         received.into_iter().chain(t.sender.automatic_bytes).min()
     });
     Windows {
-        explicit_bytes: explicit.chain([MOST_WINDOW]).min().unwrap_or(MOST_WINDOW),
+        explicit_bytes: explicit.chain([window::MOST]).min().unwrap_or(window::MOST),
         automatic_bytes: automatic.min(),
     }
 }
