@@ -9,6 +9,7 @@
 
 pub mod accuracy;
 pub mod audit;
+pub mod available;
 pub mod caveats;
 pub mod diagnose;
 pub mod limit;
