@@ -17,6 +17,7 @@ pub mod netlink;
 pub mod netns;
 pub mod packet_socket;
 pub mod poll;
+pub mod probe_socket;
 pub mod process;
 pub mod region;
 pub mod sched;

@@ -1,0 +1,311 @@
+//! Sending with a TTL of the packet's own, and receiving with all that the kernel tells beside.
+
+use super::{Family, ProbeSocket};
+use crate::tcp::uninterrupted;
+use socket2::SockAddr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Room for time, TTL and an error with its sender; aligned as control messages must be.
+const CONTROL_WORDS: usize = 64;
+/// `linux/errqueue.h`: the extensions of the error are not whole.
+const EXTENSIONS_INVALID: u8 = 1;
+
+/// One message that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// What the buffer holds of it: the message; for an error the quoted packet behind its
+    /// transport header (for a ping socket from its ICMP header on).
+    pub bytes: usize,
+    /// It was longer than the buffer.
+    pub cut: bool,
+    /// Who sent it; for an error the address that the quoted packet was sent to.
+    pub from: Option<SocketAddr>,
+    /// Wall clock of its arrival in the kernel, since 1970.
+    pub at: Option<Duration>,
+    /// TTL or hop limit that it arrived with.
+    pub ttl: Option<u8>,
+    /// Set when it stood in the error queue.
+    pub queued: Option<Queued>,
+}
+
+/// What the error queue tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    /// A router or the far end sent an ICMP error about one of our packets.
+    Icmp(Trouble),
+    /// This host would not send it; with the MTU where that was the reason.
+    Local { errno: u32, mtu_bytes: Option<u32> },
+    /// The packet of this number has left, at the time of the arrival.
+    Sent { number: u32 },
+    /// Anything else.
+    Other,
+}
+
+/// An ICMP error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trouble {
+    /// Type and code, of ICMP or ICMPv6 by the family of the socket.
+    pub kind: u8,
+    pub code: u8,
+    /// MTU of a "packet too big".
+    pub info: u32,
+    pub reported_by: Option<IpAddr>,
+    /// Where among the bytes the RFC 4884 extensions begin.
+    pub extensions_at: Option<usize>,
+}
+
+impl ProbeSocket {
+    /// Sends one packet, with this TTL or the socket's. An older ICMP error that the kernel gives
+    /// in place of sending is passed over; it stands in the error queue as well.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the queue of the socket is full; EMSGSIZE for what may not be cut.
+    pub fn send(&self, packet: &[u8], to: Option<SocketAddr>, ttl: Option<u8>) -> io::Result<()> {
+        match self.send_once(packet, to, ttl) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                self.send_once(packet, to, ttl)
+            }
+            sent => sent,
+        }
+    }
+
+    fn send_once(&self, packet: &[u8], to: Option<SocketAddr>, ttl: Option<u8>) -> io::Result<()> {
+        let to = to.map(SockAddr::from);
+        let mut part = libc::iovec {
+            iov_base: packet.as_ptr().cast_mut().cast(),
+            iov_len: packet.len(),
+        };
+        let mut control = [0_u64; CONTROL_WORDS];
+        // SAFETY: an all-zero msghdr has no buffers.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        if let Some(to) = &to {
+            header.msg_name = to.as_ptr().cast_mut().cast();
+            header.msg_namelen = to.len();
+        }
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        if let Some(ttl) = ttl {
+            self.attach_ttl(&mut header, &mut control, ttl);
+        }
+        let raw = self.socket.as_raw_fd();
+        // SAFETY: name, part and control of the header outlive the call, which only reads them.
+        uninterrupted(|| unsafe { libc::sendmsg(raw, &raw const header, 0) }).map(drop)
+    }
+
+    fn attach_ttl(&self, header: &mut libc::msghdr, control: &mut [u64; CONTROL_WORDS], ttl: u8) {
+        let (level, kind) = match self.family {
+            Family::V4 => (libc::IPPROTO_IP, libc::IP_TTL),
+            Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+        };
+        let bytes = size_of::<i32>() as u32;
+        header.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
+        let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
+        header.msg_controllen = space as _;
+        // SAFETY: the control buffer has room for one message of this size, so the first header
+        // and its data lie inside.
+        unsafe {
+            let first = libc::CMSG_FIRSTHDR(header);
+            (*first).cmsg_level = level;
+            (*first).cmsg_type = kind;
+            (*first).cmsg_len = length as _;
+            libc::CMSG_DATA(first)
+                .cast::<i32>()
+                .write_unaligned(i32::from(ttl));
+        }
+    }
+
+    /// Takes the next message: from the error queue first, then what came in the ordinary way;
+    /// `None` when nothing is there.
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<Arrival>> {
+        if let Some(queued) = self.receive_from(into, libc::MSG_ERRQUEUE)? {
+            return Ok(Some(queued));
+        }
+        match self.receive_from(into, 0) {
+            // A pending error is told here too; its details stand in the queue, if anywhere.
+            Err(error) if tells_of_path(&error) => self.receive_from(into, libc::MSG_ERRQUEUE),
+            arrival => arrival,
+        }
+    }
+
+    fn receive_from(&self, into: &mut [u8], flags: i32) -> io::Result<Option<Arrival>> {
+        let mut part = libc::iovec {
+            iov_base: into.as_mut_ptr().cast(),
+            iov_len: into.len(),
+        };
+        let mut control = [0_u64; CONTROL_WORDS];
+        // SAFETY: all-zero is a valid sockaddr_storage.
+        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        // SAFETY: an all-zero msghdr has no buffers.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_name = (&raw mut name).cast();
+        header.msg_namelen = size_of_val(&name) as libc::socklen_t;
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control) as _;
+        let raw = self.socket.as_raw_fd();
+        // SAFETY: name, part (over `into`) and control of the header outlive the call.
+        match uninterrupted(|| unsafe { libc::recvmsg(raw, &raw mut header, flags) }) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+            Ok(bytes) => Ok(Some(arrival(&header, &name, bytes))),
+        }
+    }
+}
+
+/// What an earlier packet met on its way, not a trouble of this call.
+fn tells_of_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+    let of_path = [
+        libc::EMSGSIZE,
+        libc::EPROTO,
+        libc::EOPNOTSUPP,
+        libc::ENOPROTOOPT,
+    ];
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied
+    ) || error.raw_os_error().is_some_and(|code| {
+        of_path.contains(&code) || code == libc::EHOSTDOWN || code == libc::ENONET
+    })
+}
+
+fn arrival(header: &libc::msghdr, name: &libc::sockaddr_storage, bytes: usize) -> Arrival {
+    let mut arrival = Arrival {
+        bytes,
+        cut: header.msg_flags & libc::MSG_TRUNC != 0,
+        from: None,
+        at: None,
+        ttl: None,
+        queued: None,
+    };
+    if header.msg_namelen > 0 {
+        arrival.from = address(bytes_of(name));
+    }
+    each_control(header, |level, kind, data| match (level, kind) {
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => arrival.at = time(data).or(arrival.at),
+        // Three times, the first of which is the kernel's.
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.at = arrival.at.or(time(data)),
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+            arrival.ttl = structure::<i32>(data).and_then(|ttl| u8::try_from(ttl).ok());
+        }
+        (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+            arrival.queued = queued(data);
+        }
+        _ => {}
+    });
+    arrival
+}
+
+fn queued(data: &[u8]) -> Option<Queued> {
+    let error: libc::sock_extended_err = structure(data)?;
+    Some(match error.ee_origin {
+        libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => {
+            // ee_data holds struct sock_ee_data_rfc4884: a length of 16 bits, flags of 8.
+            let [low, high, flags, _] = error.ee_data.to_ne_bytes();
+            let length = usize::from(u16::from_ne_bytes([low, high]));
+            Queued::Icmp(Trouble {
+                kind: error.ee_type,
+                code: error.ee_code,
+                info: error.ee_info,
+                reported_by: data
+                    .get(size_of::<libc::sock_extended_err>()..)
+                    .and_then(address)
+                    .map(|offender| offender.ip()),
+                extensions_at: (length > 0 && flags & EXTENSIONS_INVALID == 0).then_some(length),
+            })
+        }
+        libc::SO_EE_ORIGIN_LOCAL => Queued::Local {
+            errno: error.ee_errno,
+            mtu_bytes: (error.ee_info > 0).then_some(error.ee_info),
+        },
+        libc::SO_EE_ORIGIN_TIMESTAMPING => Queued::Sent {
+            number: error.ee_data,
+        },
+        _ => Queued::Other,
+    })
+}
+
+/// An address as the kernel writes it, if it is one of IP.
+fn address(data: &[u8]) -> Option<SocketAddr> {
+    let family: libc::sa_family_t = structure(data)?;
+    match i32::from(family) {
+        libc::AF_INET => {
+            let found: libc::sockaddr_in = structure(data)?;
+            let address = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
+            let port = u16::from_be(found.sin_port);
+            Some(SocketAddrV4::new(address, port).into())
+        }
+        libc::AF_INET6 => {
+            let found: libc::sockaddr_in6 = structure(data)?;
+            let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
+            let port = u16::from_be(found.sin6_port);
+            Some(SocketAddrV6::new(address, port, 0, found.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+fn time(data: &[u8]) -> Option<Duration> {
+    let time: libc::timespec = structure(data)?;
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
+    (seconds > 0 && nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
+}
+
+/// Structures of the kernel that are integers through and through: any bytes are a value.
+trait Plain: Copy {}
+impl Plain for i32 {}
+impl Plain for libc::sa_family_t {}
+impl Plain for libc::timespec {}
+impl Plain for libc::sockaddr_in {}
+impl Plain for libc::sockaddr_in6 {}
+impl Plain for libc::sock_extended_err {}
+
+/// The structure at the begin of `bytes`.
+fn structure<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: `bytes` is long enough, and for a `Plain` type all bytes are a valid value.
+    Some(unsafe {
+        let into = value.as_mut_ptr().cast::<u8>();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, size_of::<T>());
+        value.assume_init()
+    })
+}
+
+fn bytes_of(name: &libc::sockaddr_storage) -> &[u8] {
+    // SAFETY: the storage was zeroed before the kernel wrote to it, so all of it has a value.
+    unsafe {
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(name).cast(),
+            size_of::<libc::sockaddr_storage>(),
+        )
+    }
+}
+
+/// Calls `each` with level, type and data of every control message.
+fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
+    // SAFETY: the kernel has set the control length of a header that points to a live buffer.
+    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !control.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers whose data is whole inside the
+        // buffer, as far as their length says.
+        let (level, kind, data) = unsafe {
+            let whole = (*control).cmsg_len as usize;
+            let length = whole.saturating_sub(libc::CMSG_LEN(0) as usize);
+            let data = std::slice::from_raw_parts(libc::CMSG_DATA(control), length);
+            ((*control).cmsg_level, (*control).cmsg_type, data)
+        };
+        each(level, kind, data);
+        // SAFETY: as above.
+        control = unsafe { libc::CMSG_NXTHDR(header, control) };
+    }
+}
