@@ -18,6 +18,7 @@ pub mod engine;
 pub mod error;
 pub mod host;
 pub mod limits;
+pub mod path;
 pub mod probing;
 pub mod secure;
 pub mod serve;

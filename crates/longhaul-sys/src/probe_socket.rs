@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | [`ProbeSocket::packets`] | `CAP_NET_RAW` | nothing: it sends IP packets with their headers |
 //! | [`ProbeSocket::all_icmp`] | `CAP_NET_RAW` | all ICMP that comes to this network namespace |
-//! | [`ProbeSocket::all_tcp`] | `CAP_NET_RAW` | all TCP segments that come to one port |
+//! | [`ProbeSocket::all_tcp`] | `CAP_NET_RAW` | TCP segments that come to some ports |
 //! | [`ProbeSocket::ping`] | a group in `net.ipv4.ping_group_range` | echo replies, errors |
 //! | [`ProbeSocket::udp`] | nothing | datagrams, errors |
 //!
@@ -23,6 +23,7 @@ use crate::syscall::status;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// `linux/in.h`, `linux/in6.h`: with errors, where in them the RFC 4884 extensions stand.
@@ -142,15 +143,15 @@ impl ProbeSocket {
         Ok(it)
     }
 
-    /// Hears the TCP segments that come to `port` of this host, whether a socket has that port or
+    /// Hears the TCP segments that come to these ports of this host, whether a socket has them or
     /// not. IPv4 segments come with their IP header, IPv6 ones without.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
-    pub fn all_tcp(family: Family, port: u16) -> io::Result<ProbeSocket> {
+    pub fn all_tcp(family: Family, ports: RangeInclusive<u16>) -> io::Result<ProbeSocket> {
         let it = ProbeSocket::open(family, Type::RAW, Protocol::TCP)?;
         // First the filter: nothing of other ports may come in between.
-        filter::tcp_port_only(&it.socket, family, port)?;
+        filter::tcp_ports_only(&it.socket, family, &ports)?;
         it.hearing()
     }
 

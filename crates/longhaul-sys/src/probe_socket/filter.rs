@@ -4,6 +4,7 @@ use super::Family;
 use crate::syscall::status;
 use socket2::Socket;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 
 /// `linux/icmp.h`.
@@ -33,18 +34,23 @@ pub(super) fn answers_only(socket: &Socket, family: Family) -> io::Result<()> {
     }
 }
 
-/// TCP segments to this port, told by a classic BPF program: a raw IPv4 socket sees the packet
+/// TCP segments to these ports, told by a classic BPF program: a raw IPv4 socket sees the packet
 /// from its IP header on, an IPv6 one from its TCP header on.
-pub(super) fn tcp_port_only(socket: &Socket, family: Family, port: u16) -> io::Result<()> {
+pub(super) fn tcp_ports_only(
+    socket: &Socket,
+    family: Family,
+    ports: &RangeInclusive<u16>,
+) -> io::Result<()> {
     // BPF_LDX|BPF_B|BPF_MSH: X = 4 * (packet[0] & 15); BPF_LD|BPF_H|BPF_IND and |BPF_ABS;
-    // BPF_JMP|BPF_JEQ|BPF_K; BPF_RET|BPF_K (linux/filter.h).
+    // BPF_JMP|BPF_JGE|BPF_K and |BPF_JGT; BPF_RET|BPF_K (linux/filter.h).
     let load: &[libc::sock_filter] = match family {
         Family::V4 => &[step(0xb1, 0, 0, 0), step(0x48, 0, 0, 2)],
         Family::V6 => &[step(0x28, 0, 0, 2)],
     };
     let mut program = load.to_vec();
     program.extend([
-        step(0x15, 0, 1, u32::from(port)),
+        step(0x35, 0, 2, u32::from(*ports.start())),
+        step(0x25, 1, 0, u32::from(*ports.end())),
         step(0x06, 0, 0, u32::MAX),
         step(0x06, 0, 0, 0),
     ]);

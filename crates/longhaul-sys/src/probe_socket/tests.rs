@@ -164,7 +164,7 @@ fn of_tcp_only_the_asked_port_is_heard() {
     for address in LOOPBACK {
         let listener = std::net::TcpListener::bind((address, 0)).expect("a port");
         let port = listener.local_addr().expect("address").port();
-        let heard = ProbeSocket::all_tcp(Family::of(address), port);
+        let heard = ProbeSocket::all_tcp(Family::of(address), port..=port);
         let Some(listening) = raw_or_denied(heard) else {
             continue;
         };
