@@ -1,0 +1,142 @@
+//! Where does a time of the kernel's wall clock stand on the monotonic one?
+//!
+//! The kernel stamps packets by the wall clock, which somebody may set while a probe is under
+//! way. A stamp is trusted only where both clocks ran alike from the sending of the probe to the
+//! reading of its answer, and where it falls between the two; else the time of reading counts,
+//! which is later by what the kernel and this program took.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// By how much two clocks of one host may drift apart: NTP slews no faster.
+const SLEW_PPM: u128 = 500;
+/// Two clocks are read one after the other; what that may take without being noticed.
+const READING: Duration = Duration::from_micros(20);
+/// Attempts at reading both clocks without an interruption in between.
+const ATTEMPTS: u32 = 3;
+
+/// Both clocks of this host, read together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Since the begin of the series.
+    pub monotonic: Duration,
+    /// Since 1970.
+    pub wall: Duration,
+    /// How far apart the two readings may lie.
+    pub doubt: Duration,
+}
+
+impl Moment {
+    /// Reads both clocks, `epoch` being the begin of the series.
+    pub fn now(epoch: Instant) -> Moment {
+        let mut best = Moment::read(epoch);
+        for _ in 1..ATTEMPTS {
+            if best.doubt <= READING {
+                break;
+            }
+            best = Moment::read(epoch);
+        }
+        best
+    }
+
+    fn read(epoch: Instant) -> Moment {
+        let before = epoch.elapsed();
+        let wall = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let after = epoch.elapsed();
+        Moment {
+            monotonic: after,
+            wall,
+            doubt: after.saturating_sub(before),
+        }
+    }
+
+    /// Wall clock minus monotonic one.
+    fn offset_ns(&self) -> i128 {
+        self.wall.as_nanos() as i128 - self.monotonic.as_nanos() as i128
+    }
+
+    /// Neither clock was set between the two moments, as far as readings can tell.
+    fn runs_alike(&self, later: &Moment) -> bool {
+        let apart = later.offset_ns().abs_diff(self.offset_ns());
+        let between = later.monotonic.saturating_sub(self.monotonic).as_nanos();
+        let slewed = between * SLEW_PPM / 1_000_000;
+        apart <= slewed + (self.doubt + later.doubt + READING).as_nanos()
+    }
+}
+
+/// The kernel's `stamp` of the wall clock on the monotonic axis, for a packet that belongs to a
+/// probe sent at `sent` and was read at `read`; absent where the stamp cannot be right.
+pub fn place(stamp: Duration, sent: &Moment, read: &Moment) -> Option<Duration> {
+    if !sent.runs_alike(read) {
+        return None;
+    }
+    let waited = read.wall.checked_sub(stamp)?;
+    let at = read.monotonic.checked_sub(waited)?;
+    (at >= sent.monotonic).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WALL: Duration = Duration::from_secs(1_700_000_000);
+
+    fn moment(monotonic: Duration, step_ns: i64) -> Moment {
+        let wall = (WALL + monotonic).as_nanos() as i128 + i128::from(step_ns);
+        Moment {
+            monotonic,
+            wall: Duration::from_nanos(wall as u64),
+            doubt: Duration::from_micros(1),
+        }
+    }
+
+    #[test]
+    fn a_stamp_stands_where_the_packet_came() {
+        let sent = moment(Duration::from_millis(10), 0);
+        let read = moment(Duration::from_millis(41), 0);
+        let stamp = WALL + Duration::from_millis(40);
+        assert_eq!(place(stamp, &sent, &read), Some(Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn a_stamp_before_the_sending_or_after_the_reading_is_none() {
+        let sent = moment(Duration::from_millis(10), 0);
+        let read = moment(Duration::from_millis(41), 0);
+        for at_ms in [0, 9, 42, 4000] {
+            let stamp = WALL + Duration::from_millis(at_ms);
+            assert_eq!(place(stamp, &sent, &read), None, "{at_ms}");
+        }
+    }
+
+    #[test]
+    fn two_readings_of_this_host_run_alike() {
+        let epoch = Instant::now();
+        let (first, second) = (Moment::now(epoch), Moment::now(epoch));
+        assert!(second.monotonic >= first.monotonic);
+        assert!(first.runs_alike(&second) || second.wall < first.wall);
+    }
+
+    proptest! {
+        /// Whenever the wall clock is set, and wherever to: no time is negative, and none is off
+        /// by more than what two clocks may differ by unnoticed.
+        #[test]
+        fn a_step_never_makes_a_round_trip_short(
+            (rtt_us, read_us) in (1_u64..500_000, 0_u64..20_000),
+            step_at_us in 0_u64..520_000,
+            step_ns in prop_oneof![-5_000_000_000_i64..5_000_000_000, -200_000_i64..200_000],
+        ) {
+            let at = |us| Duration::from_micros(us);
+            let stepped = |us: u64| if us >= step_at_us { step_ns } else { 0 };
+            let sent = moment(at(0), stepped(0));
+            let came = moment(at(rtt_us), stepped(rtt_us));
+            let read = moment(at(rtt_us + read_us), stepped(rtt_us + read_us));
+            let unnoticed = Duration::from_micros(22) + at(rtt_us + read_us) * 500 / 1_000_000;
+            if let Some(placed) = place(came.wall, &sent, &read) {
+                prop_assert!(placed.abs_diff(at(rtt_us)) <= unnoticed, "{placed:?}");
+                prop_assert!(placed <= read.monotonic);
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What is known of a series of round trips: when the next probe is due, which answer belongs to
+//! which, what came twice, late, or out of order. No socket and no clock.
+//!
+//! Bounds: a series of n probes is over after (n - 1) intervals and one timeout, whatever comes.
+
+use super::moment::{Moment, place};
+use longhaul_model::report::v1::path::{Echo, Echoes, Protocol};
+use std::time::Duration;
+
+/// The most probes of one series.
+pub const MOST_PROBES: u32 = 100_000;
+/// Between probes, at least.
+pub const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+/// For the last answer, at most.
+pub const MOST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a series is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    pub probes: u32,
+    pub interval: Duration,
+    pub timeout: Duration,
+    /// The series ends early when none of the first probes, this many, is answered in time.
+    pub give_up_after: Option<u32>,
+}
+
+impl Schedule {
+    /// Held to what any series may be.
+    pub fn bounded(self) -> Schedule {
+        Schedule {
+            probes: self.probes.min(MOST_PROBES),
+            interval: self.interval.max(LEAST_INTERVAL),
+            timeout: self.timeout.min(MOST_TIMEOUT),
+            give_up_after: self.give_up_after,
+        }
+    }
+}
+
+/// Who took the times of a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Clock {
+    User,
+    KernelReceive,
+    Kernel,
+}
+
+impl Clock {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Clock::User => "user",
+            Clock::KernelReceive => "kernel_receive",
+            Clock::Kernel => "kernel",
+        }
+    }
+}
+
+/// When an answer came, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// Read by this program, with the kernel's stamp of its arrival where there is one.
+    Read {
+        moment: Moment,
+        stamp: Option<Duration>,
+    },
+    /// The kernel measured the whole round trip.
+    Measured { moment: Moment, rtt: Duration },
+}
+
+/// What an answer turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Counts,
+    Duplicate,
+    /// After its timeout, or to a probe that was never sent.
+    Discarded,
+}
+
+#[derive(Debug, Clone)]
+struct Probe {
+    sent: Moment,
+    /// When the kernel sent it, on the monotonic axis.
+    left: Option<Duration>,
+    answer: Option<Answer>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    at: Duration,
+    by_kernel: bool,
+    measured: Option<Duration>,
+    ttl: Option<u8>,
+}
+
+impl Probe {
+    fn rtt(&self) -> Option<(Duration, Clock)> {
+        let answer = self.answer?;
+        if let Some(rtt) = answer.measured {
+            return Some((rtt, Clock::Kernel));
+        }
+        let left = self.left.filter(|&left| left <= answer.at);
+        let clock = match (left, answer.by_kernel) {
+            (Some(_), true) => Clock::Kernel,
+            (None, true) => Clock::KernelReceive,
+            (_, false) => Clock::User,
+        };
+        let from = left.unwrap_or(self.sent.monotonic);
+        Some((answer.at.saturating_sub(from), clock))
+    }
+
+    fn echo(&self) -> Echo {
+        let rtt = self.rtt().map(|(rtt, _)| rtt);
+        Echo {
+            at_us: self.sent.monotonic.as_micros() as u64,
+            rtt_ns: rtt.map(|rtt| rtt.as_nanos() as u64),
+            ttl: self.answer.and_then(|answer| answer.ttl),
+        }
+    }
+}
+
+/// A series under way.
+#[derive(Debug, Clone)]
+pub struct Series {
+    schedule: Schedule,
+    probes: Vec<Probe>,
+    /// Highest number answered.
+    latest: Option<u32>,
+    answered: u32,
+    duplicates: u32,
+    reordered: u32,
+    discarded: u32,
+    /// Probes of which the outcome has been told.
+    told: usize,
+    gave_up: bool,
+}
+
+impl Series {
+    pub fn new(schedule: Schedule) -> Series {
+        Series {
+            schedule: schedule.bounded(),
+            probes: Vec::new(),
+            latest: None,
+            answered: 0,
+            duplicates: 0,
+            reordered: 0,
+            discarded: 0,
+            told: 0,
+            gave_up: false,
+        }
+    }
+
+    /// When the next probe is to be sent, from the begin; absent: all are.
+    pub fn due(&self) -> Option<Duration> {
+        let number = self.probes.len() as u32;
+        let more = number < self.schedule.probes && !self.gave_up;
+        // Each after the one before, so that a pause of this host is not made up by a burst.
+        more.then(|| match self.probes.last() {
+            Some(last) => last.sent.monotonic + self.schedule.interval,
+            None => Duration::ZERO,
+        })
+    }
+
+    /// Number of the next probe.
+    pub fn next_number(&self) -> u32 {
+        self.probes.len() as u32
+    }
+
+    /// The next probe goes out at this moment.
+    pub fn sent(&mut self, moment: Moment) {
+        self.probes.push(Probe {
+            sent: moment,
+            left: None,
+            answer: None,
+        });
+    }
+
+    /// The kernel says when it sent a probe; read at `read`.
+    pub fn left(&mut self, number: u32, stamp: Duration, read: &Moment) {
+        if let Some(probe) = self.probes.get_mut(number as usize) {
+            probe.left = place(stamp, &probe.sent, read);
+        }
+    }
+
+    /// An answer to a probe.
+    pub fn answer(&mut self, number: u32, came: Came, ttl: Option<u8>) -> Verdict {
+        let timeout = self.schedule.timeout;
+        let Some(probe) = self.probes.get_mut(number as usize) else {
+            return self.discard();
+        };
+        if probe.answer.is_some() {
+            self.duplicates = self.duplicates.saturating_add(1);
+            return Verdict::Duplicate;
+        }
+        let answer = received(&probe.sent, came, ttl);
+        if answer.at.saturating_sub(probe.sent.monotonic) > timeout {
+            return self.discard();
+        }
+        probe.answer = Some(answer);
+        self.answered += 1;
+        if self.latest.is_some_and(|latest| number < latest) {
+            self.reordered += 1;
+        }
+        self.latest = self.latest.max(Some(number));
+        Verdict::Counts
+    }
+
+    /// Something came that is no answer: forged, garbled, of another time.
+    pub fn discard(&mut self) -> Verdict {
+        self.discarded = self.discarded.saturating_add(1);
+        Verdict::Discarded
+    }
+
+    /// When there is nothing left to wait for but answers, until when; absent while probes are to
+    /// be sent.
+    pub fn ends(&self) -> Option<Duration> {
+        if self.due().is_some() {
+            return None;
+        }
+        let waiting = self
+            .probes
+            .iter()
+            .rev()
+            .find(|probe| probe.answer.is_none());
+        Some(waiting.map_or(Duration::ZERO, |probe| {
+            probe.sent.monotonic + self.schedule.timeout
+        }))
+    }
+
+    /// Nothing more is to be sent, and nothing is waited for.
+    pub fn is_over(&mut self, now: Duration) -> bool {
+        self.look_for_silence(now);
+        self.ends().is_some_and(|end| now >= end)
+    }
+
+    fn look_for_silence(&mut self, now: Duration) {
+        let Some(first) = self.schedule.give_up_after.filter(|_| self.answered == 0) else {
+            return;
+        };
+        let last = first
+            .checked_sub(1)
+            .and_then(|last| self.probes.get(last as usize));
+        let silent = last.is_some_and(|probe| now >= probe.sent.monotonic + self.schedule.timeout);
+        self.gave_up |= silent;
+    }
+
+    /// None of the first probes was answered, and the series ended for it.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
+    pub fn answered(&self) -> u32 {
+        self.answered
+    }
+
+    /// Probes answered or given up since the last call, in the order of sending.
+    pub fn settled(&mut self, now: Duration) -> Vec<Echo> {
+        let timeout = self.schedule.timeout;
+        let open = self.probes.iter().skip(self.told);
+        let settled: Vec<Echo> = open
+            .take_while(|probe| probe.answer.is_some() || now >= probe.sent.monotonic + timeout)
+            .map(Probe::echo)
+            .collect();
+        self.told += settled.len();
+        settled
+    }
+
+    /// The clock of most answers.
+    fn clock(&self) -> Clock {
+        let mut clocks: Vec<Clock> = self
+            .probes
+            .iter()
+            .filter_map(|probe| probe.rtt().map(|(_, clock)| clock))
+            .collect();
+        clocks.sort_unstable();
+        clocks.get(clocks.len() / 2).copied().unwrap_or(Clock::User)
+    }
+
+    /// What the series gave.
+    pub fn echoes(&self, protocol: Protocol, packet_bytes: u32) -> Echoes {
+        Echoes {
+            protocol,
+            clock: self.clock().word().to_owned(),
+            packet_bytes,
+            sent: self.probes.len() as u32,
+            echoes: self.probes.iter().map(Probe::echo).collect(),
+            duplicates: self.duplicates,
+            reordered: self.reordered,
+            discarded: self.discarded,
+        }
+    }
+}
+
+fn received(sent: &Moment, came: Came, ttl: Option<u8>) -> Answer {
+    match came {
+        Came::Measured { moment, rtt } => Answer {
+            at: moment.monotonic,
+            by_kernel: true,
+            measured: Some(rtt),
+            ttl,
+        },
+        Came::Read { moment, stamp } => {
+            let placed = stamp.and_then(|stamp| place(stamp, sent, &moment));
+            Answer {
+                at: placed.unwrap_or(moment.monotonic),
+                by_kernel: placed.is_some(),
+                measured: None,
+                ttl,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! The path MTU, by packets that must not be cut.
+
+mod search;

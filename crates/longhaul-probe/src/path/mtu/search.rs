@@ -1,0 +1,360 @@
+//! Which packet size is tried next, and what do answers, refusals and silence say of the path's
+//! MTU? In the manner of RFC 8899: what arrives is believed, what routers say is a hint. No
+//! socket and no clock.
+//!
+//! Sizes are whole IP packets that must not be cut. A small size comes first and shows that the
+//! far end answers, how fast, and how often packets are lost; then the interface's own; then a
+//! refusing router's figure and the byte above it; then halves of what is left. A size has failed
+//! when it was refused, or when so many of it vanished that loss alone does it once in a thousand
+//! times; the size at which the search would end is then tried once more.
+//!
+//! Bounds: [`Limits::most_time`] and [`MOST_TRIES`], whatever comes.
+
+use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The most packets of one search.
+pub const MOST_TRIES: u32 = 250;
+/// The first, small size: what IPv4 hosts must take, and the least MTU of IPv6 (RFC 8200).
+const BASE_BYTES: [u32; 2] = [576, 1280];
+/// A router that speaks of less is not believed (RFC 791, RFC 8201).
+const LEAST_BYTES: [u32; 2] = [68, 1280];
+/// Of the first size, to learn round trip and loss.
+const BASE_TRIES: u32 = 5;
+/// Of any size, before silence counts.
+const TRIES: (u32, u32) = (3, 12);
+/// All tries of a size may be lost by chance this often.
+const CHANCE: f64 = 0.001;
+/// Added to some round trips before an answer is given up.
+const SLACK: Duration = Duration::from_millis(100);
+/// Round trips that an answer may take.
+const ROUND_TRIPS: u32 = 3;
+
+/// What a search is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub six: bool,
+    /// MTU of the interface.
+    pub local_bytes: u32,
+    /// Between two packets.
+    pub gap: Duration,
+    /// For an answer, while the round trip is not known; later at most.
+    pub timeout: Duration,
+    /// For the whole search.
+    pub most_time: Duration,
+}
+
+impl Limits {
+    fn base_bytes(&self) -> u32 {
+        BASE_BYTES[usize::from(self.six)].min(self.local_bytes)
+    }
+
+    fn least_bytes(&self) -> u32 {
+        LEAST_BYTES[usize::from(self.six)]
+    }
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Send a packet of this size under this number.
+    Send {
+        number: u32,
+        packet_bytes: u32,
+    },
+    /// Nothing until then, but listening.
+    Wait {
+        until: Duration,
+    },
+    Done(End),
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The largest size that passes is known to the byte.
+    Found,
+    /// Not even small packets are answered.
+    NoAnswer,
+    /// Out of time or tries; the MTU lies between sizes that passed and failed.
+    Exhausted,
+}
+
+/// A router's word that a packet was too big.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub by: String,
+    /// What fits; old routers do not say.
+    pub mtu_bytes: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Size {
+    sent: u32,
+    arrived: u32,
+    refusal: Option<Refusal>,
+    unsendable: bool,
+    /// Tries before silence counts.
+    wanted: u32,
+    /// When silence counts.
+    patience: Duration,
+    tried_again: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Try {
+    packet_bytes: u32,
+    sent: Duration,
+    answered: bool,
+}
+
+/// A search under way.
+#[derive(Debug, Clone)]
+pub struct Search {
+    limits: Limits,
+    sizes: BTreeMap<u32, Size>,
+    tries: Vec<Try>,
+    current: Option<u32>,
+    hints: Vec<u32>,
+    slowest: Option<Duration>,
+    next_send: Duration,
+    discarded: u32,
+}
+
+impl Search {
+    pub fn new(limits: Limits) -> Search {
+        Search {
+            limits,
+            sizes: BTreeMap::new(),
+            tries: Vec::new(),
+            current: None,
+            hints: Vec::new(),
+            slowest: None,
+            next_send: Duration::ZERO,
+            discarded: 0,
+        }
+    }
+
+    /// What to do at this time.
+    pub fn step(&mut self, now: Duration) -> Step {
+        if now >= self.limits.most_time || self.tries.len() >= MOST_TRIES as usize {
+            return Step::Done(End::Exhausted);
+        }
+        if self.current.is_none_or(|size| self.is_settled(size, now)) {
+            self.current = self.pick();
+            let Some(size) = self.current else {
+                return Step::Done(self.end());
+            };
+            self.open(size);
+        }
+        let Some((packet_bytes, size)) = self
+            .current
+            .and_then(|bytes| self.sizes.get(&bytes).map(|size| (bytes, size)))
+        else {
+            return Step::Done(self.end());
+        };
+        let until = match (size.sent < size.wanted, now < self.next_send) {
+            (true, false) => return self.send(packet_bytes, now),
+            (true, true) => self.next_send,
+            (false, _) => size.patience,
+        };
+        Step::Wait {
+            until: until.min(self.limits.most_time),
+        }
+    }
+
+    fn send(&mut self, packet_bytes: u32, now: Duration) -> Step {
+        let number = self.tries.len() as u32;
+        self.tries.push(Try {
+            packet_bytes,
+            sent: now,
+            answered: false,
+        });
+        self.next_send = now + self.limits.gap;
+        let patience = now + self.patience();
+        let size = self.sizes.entry(packet_bytes).or_default();
+        size.sent += 1;
+        size.patience = patience;
+        Step::Send {
+            number,
+            packet_bytes,
+        }
+    }
+
+    /// The far end answered the packet of this number.
+    pub fn arrived(&mut self, number: u32, now: Duration) {
+        let Some(attempt) = self.tries.get_mut(number as usize) else {
+            self.discarded += 1;
+            return;
+        };
+        if std::mem::replace(&mut attempt.answered, true) {
+            return;
+        }
+        let took = now.saturating_sub(attempt.sent);
+        self.slowest = self.slowest.max(Some(took));
+        if let Some(size) = self.sizes.get_mut(&attempt.packet_bytes) {
+            size.arrived += 1;
+        }
+    }
+
+    /// Somebody says that the packet of this number was too big. Absurd words count for nothing:
+    /// that what was sent fits, less than any MTU may be, less than what has arrived.
+    pub fn refused(&mut self, number: u32, refusal: Refusal) {
+        let Some(&Try { packet_bytes, .. }) = self.tries.get(number as usize) else {
+            self.discarded += 1;
+            return;
+        };
+        // RFC 1191: routers older than it say nothing, which reads as 0.
+        let told = refusal.mtu_bytes.filter(|&mtu| mtu != 0);
+        let absurd = told.is_some_and(|mtu| {
+            mtu >= packet_bytes || mtu < self.limits.least_bytes() || mtu < self.low().unwrap_or(0)
+        });
+        if absurd {
+            self.discarded += 1;
+            return;
+        }
+        self.hints
+            .extend(told.filter(|mtu| !self.hints.contains(mtu)));
+        let refusal = Refusal {
+            mtu_bytes: told,
+            ..refusal
+        };
+        if let Some(size) = self.sizes.get_mut(&packet_bytes) {
+            let larger = size.refusal.as_ref().is_none_or(|old| old.mtu_bytes < told);
+            if larger {
+                size.refusal = Some(refusal);
+            }
+        }
+    }
+
+    /// This host itself does not send packets of this size.
+    pub fn unsendable(&mut self, number: u32) {
+        let size = self
+            .tries
+            .get(number as usize)
+            .map(|attempt| attempt.packet_bytes);
+        if let Some(size) = size.and_then(|size| self.sizes.get_mut(&size)) {
+            size.unsendable = true;
+        }
+    }
+
+    /// Messages that could not be believed.
+    pub fn discarded(&self) -> u32 {
+        self.discarded
+    }
+
+    /// Largest size that arrived.
+    pub fn low(&self) -> Option<u32> {
+        let arrived = self.sizes.iter().rev().find(|(_, size)| size.arrived > 0);
+        arrived.map(|(&bytes, _)| bytes)
+    }
+
+    /// Smallest size above `low` that did not arrive, at any try.
+    pub fn high(&self) -> Option<u32> {
+        let from = self.low().map_or(0, |low| low + 1);
+        self.sizes.range(from..).next().map(|(&bytes, _)| bytes)
+    }
+
+    /// All that was tried, as it stands.
+    pub fn result(&self) -> MtuSearch {
+        let probe = |(&packet_bytes, size): (&u32, &Size)| MtuProbe {
+            packet_bytes,
+            sent: size.sent,
+            arrived: size.arrived,
+            refused_by: size.refusal.as_ref().map(|refusal| refusal.by.clone()),
+            refused_mtu_bytes: size.refusal.as_ref().and_then(|refusal| refusal.mtu_bytes),
+        };
+        MtuSearch {
+            local_bytes: self.limits.local_bytes,
+            probes: self.sizes.iter().map(probe).collect(),
+        }
+    }
+
+    fn end(&self) -> End {
+        match self.low() {
+            Some(_) => End::Found,
+            None => End::NoAnswer,
+        }
+    }
+
+    fn is_settled(&self, packet_bytes: u32, now: Duration) -> bool {
+        let Some(size) = self.sizes.get(&packet_bytes) else {
+            return false;
+        };
+        let silent = size.sent >= size.wanted && now >= size.patience;
+        if packet_bytes == self.limits.base_bytes() && !size.unsendable {
+            return silent || (size.sent >= size.wanted && size.arrived == size.sent);
+        }
+        silent || size.arrived > 0 || size.refusal.is_some() || size.unsendable
+    }
+
+    fn open(&mut self, packet_bytes: u32) {
+        let more = if packet_bytes == self.limits.base_bytes() {
+            BASE_TRIES
+        } else {
+            self.tries_wanted()
+        };
+        let size = self.sizes.entry(packet_bytes).or_default();
+        size.tried_again = size.sent > 0;
+        size.wanted = size.sent + more;
+    }
+
+    /// The next size; absent when there is none left to try.
+    fn pick(&self) -> Option<u32> {
+        let (base, local) = (self.limits.base_bytes(), self.limits.local_bytes);
+        let tried = |bytes: &u32| self.sizes.contains_key(bytes);
+        if !tried(&base) {
+            return Some(base);
+        }
+        let hinted = |low: u32, high: u32| {
+            let inside = self
+                .hints
+                .iter()
+                .copied()
+                .filter(|&hint| hint > low && hint < high);
+            inside.filter(|hint| !tried(hint)).max()
+        };
+        let Some(low) = self.low() else {
+            return hinted(0, base);
+        };
+        if low < local && !tried(&local) {
+            return Some(local);
+        }
+        let high = self.high()?;
+        // Does the router's figure hold, or is it told too low?
+        let above = Some(low + 1).filter(|above| self.hints.contains(&low) && *above < high);
+        let middle = Some(low + (high - low) / 2).filter(|&middle| middle > low);
+        hinted(low, high)
+            .or(above)
+            .or(middle)
+            .or_else(|| self.worth_another_look(high).then_some(high))
+    }
+
+    /// It vanished without a word, once.
+    fn worth_another_look(&self, high: u32) -> bool {
+        self.sizes
+            .get(&high)
+            .is_some_and(|size| !size.tried_again && !size.unsendable && size.refusal.is_none())
+    }
+
+    /// So many that loss alone takes them all once in a thousand times.
+    fn tries_wanted(&self) -> u32 {
+        let low = self.low().unwrap_or(0);
+        let passed = self.sizes.range(..=low);
+        let (sent, arrived) = passed.fold((0, 0), |(sent, arrived), (_, size)| {
+            (sent + size.sent, arrived + size.arrived)
+        });
+        let lost = f64::from(sent - arrived.min(sent)) + 0.5;
+        let tries = CHANCE.ln() / (lost / f64::from(sent + 1)).ln();
+        (tries.ceil().max(0.0) as u32).clamp(TRIES.0, TRIES.1)
+    }
+
+    fn patience(&self) -> Duration {
+        let known = self.slowest.map(|slowest| slowest * ROUND_TRIPS + SLACK);
+        known.map_or(self.limits.timeout, |time| time.min(self.limits.timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests;
