@@ -39,12 +39,9 @@ fn chain(hops: usize, one_way: Duration, rated_links: usize) -> PathSpec {
         };
         HopSpec {
             name: format!("r{index}"),
-            city: None,
             forward: link.clone(),
             reverse: link,
-            silent: false,
-            icmp_limit: None,
-            icmp_delay: Duration::ZERO,
+            ..HopSpec::default()
         }
     };
     PathSpec {

@@ -15,6 +15,8 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../paths/slac-daresbury.toml"),
     ),
     ("slac-cesnet", include_str!("../paths/slac-cesnet.toml")),
+    ("slac-in2p3", include_str!("../paths/slac-in2p3.toml")),
+    ("slac-upgrade", include_str!("../paths/slac-upgrade.toml")),
 ];
 
 /// Key and name of every shipped path, in the order of `lab list`.

@@ -1,7 +1,7 @@
 //! `lab show`: a path in words, 80 columns wide, with what it can carry and what the lab cannot.
 
 use crate::figures;
-use crate::spec::{Change, CrossPattern, EventSpec, HopSpec, LinkSpec, PathSpec};
+use crate::spec::{Change, CrossPattern, EventSpec, HopSpec, LinkSpec, Manners, PathSpec, Rewrite};
 use longhaul_model::units::{Bytes, format_duration};
 use std::fmt::Write;
 
@@ -64,6 +64,15 @@ fn write_figures(page: &mut String, path: &PathSpec) -> std::fmt::Result {
         writeln!(page, "  begins at      {}", format_duration(path.begin_at))?;
     }
     writeln!(page, "  MTU            {} bytes", path.mtu)?;
+    for (host, spec) in [("near", &path.near), ("far", &path.far)] {
+        if !spec.batch.is_zero() {
+            let period = format_duration(spec.batch);
+            writeln!(
+                page,
+                "  batches        {host} gets its packets every {period}"
+            )?;
+        }
+    }
     for (forward, label) in [(true, "forward"), (false, "reverse")] {
         let narrow = figures::narrow_link(path, forward);
         let limit = figures::goodput_limit(path, forward);
@@ -131,7 +140,37 @@ fn notes(hop: &HopSpec) -> Vec<String> {
     if !hop.icmp_delay.is_zero() {
         notes.push(format!("answers {} late", format_duration(hop.icmp_delay)));
     }
+    match hop.icmp {
+        Manners::Honest => {}
+        Manners::Garbage => notes.push("answers with garbage".to_owned()),
+        Manners::Forged => notes.push("answers about packets nobody sent".to_owned()),
+    }
+    if !hop.mpls.is_empty() {
+        let labels: Vec<String> = hop.mpls.iter().map(u32::to_string).collect();
+        notes.push(format!("MPLS {}", labels.join(" ")));
+    }
+    if hop.balance > 1 {
+        notes.push(format!("{} routers side by side, by flow", hop.balance));
+    }
+    notes.extend(rewrite_note(hop.rewrite));
     notes
+}
+
+fn rewrite_note(rewrite: Rewrite) -> Option<String> {
+    let stripped = [
+        (rewrite.sack, "sack"),
+        (rewrite.window_scale, "window_scale"),
+        (rewrite.timestamps, "timestamps"),
+    ];
+    let stripped: Vec<&str> = stripped
+        .iter()
+        .filter_map(|(is, name)| is.then_some(*name))
+        .collect();
+    let strip = (!stripped.is_empty()).then(|| format!("strips {}", stripped.join(", ")));
+    let clamp = rewrite.clamp_mss;
+    let clamp = clamp.map(|bytes| format!("clamps the MSS to {bytes} bytes"));
+    let parts: Vec<String> = strip.into_iter().chain(clamp).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn link_notes(link: &LinkSpec) -> Vec<String> {
@@ -184,12 +223,12 @@ pub(crate) fn pattern(pattern: CrossPattern) -> &'static str {
 }
 
 fn write_event(page: &mut String, event: &EventSpec) -> std::fmt::Result {
-    writeln!(
-        page,
-        "  {:>8}  {}",
-        format_duration(event.at),
-        describe_change(&event.change)
-    )
+    let mut at = format_duration(event.at);
+    for line in wrapped(&describe_change(&event.change), 66) {
+        writeln!(page, "  {at:>8}  {line}")?;
+        at.clear();
+    }
+    Ok(())
 }
 
 pub(crate) fn describe_change(change: &Change) -> String {

@@ -15,13 +15,17 @@
 
 mod address;
 mod agenda;
+mod batch;
 mod bucket;
 mod chain;
 mod checksum;
 mod cross;
+mod flow;
+mod hostile;
 mod icmp;
 mod lay;
 mod link;
+mod middlebox;
 pub mod packet;
 mod pool;
 mod random;
@@ -42,6 +46,7 @@ pub use truth::Truth;
 
 use crate::spec::LinkSpec;
 use agenda::Agenda;
+use batch::Batch;
 use chain::Chain;
 use link::{Leaving, Link, Outlet};
 use packet::Reject;
@@ -105,6 +110,8 @@ struct Station {
     /// Due time of the last unit put into the inbox: order is kept.
     last_due: Nanos,
     link: Option<Box<Link>>,
+    /// Of a host that does not get its packets one by one.
+    batch: Option<Box<Batch>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -309,6 +316,11 @@ impl Engine {
         let (_, source) = self.agenda.pop()?;
         let station = source / 2;
         if source % 2 == 1 {
+            if let Some(batch) = &mut self.stations[station as usize].batch {
+                let unit = batch.give_up();
+                self.agenda.set(source, batch.due());
+                return unit.map(|unit| (station, unit));
+            }
             self.work(station, |link, outlet| link.work(due, outlet));
             return None;
         }
@@ -321,8 +333,14 @@ impl Engine {
 
     fn arrive(&mut self, station: u32, unit: Unit) -> Option<(u32, Unit)> {
         let shape = self.packets.get(unit.packet).shape;
-        let Some(link) = &mut self.stations[station as usize].link else {
-            return Some((station, unit));
+        let it = &mut self.stations[station as usize];
+        let Some(link) = &mut it.link else {
+            let Some(batch) = &mut it.batch else {
+                return Some((station, unit));
+            };
+            batch.take_in(unit);
+            self.agenda.set(station * 2 + 1, batch.due());
+            return None;
         };
         if let Some(refusal) = link.refuses(&shape, &mut self.totals.dropped, &unit) {
             self.refuse(station, unit, refusal);
@@ -407,7 +425,8 @@ impl Engine {
 
     fn deliver(&mut self, station: u32, unit: Unit) -> Delivery<'_> {
         let it = &self.stations[station as usize];
-        let host = self.chains[usize::from(it.chain)].from.other();
+        let chain = &self.chains[usize::from(it.chain)];
+        let host = chain.from.other();
         let packet = *self.packets.get(unit.packet);
         let count = u64::from(unit.count);
         self.totals.delivered.add(count, packet.shape.bytes(&unit));
@@ -434,8 +453,17 @@ impl Engine {
         self.packets.release(&unit);
         let ip = self.packets.bytes(unit.packet);
         let ttl = (u16::from(packet.ttl) - routers) as u8;
+        let begin = self.scratch.len();
         rewrite::push_headers(&mut self.scratch, &packet, ip, &unit, ttl);
-        let payload = &ip[rewrite::payload_range(&packet, &unit)];
+        let mut payload = &ip[rewrite::payload_range(&packet, &unit)];
+        if let Some(change) = chain.rewrites.last().copied()
+            && middlebox::concerns(&packet, ip)
+        {
+            self.scratch.extend_from_slice(payload);
+            payload = &[];
+            let is_summed = packet.offload.flags & packet::NEEDS_CHECKSUM == 0;
+            middlebox::rewrite(&mut self.scratch[begin..], &packet, change, is_summed);
+        }
         Delivery {
             host,
             due: unit.until,

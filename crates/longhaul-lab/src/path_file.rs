@@ -18,6 +18,7 @@ pub use error::{PathFileError, Place};
 
 use crate::spec::{HostSpec, MachineSpec, PathSpec};
 use read::Table;
+use std::time::Duration;
 use tree::Node;
 
 /// Largest path file read, bytes.
@@ -31,7 +32,9 @@ const MTU_MAX: u64 = 65_535;
 const KEYS: &[&str] = &[
     "name", "mtu", "seed", "near", "far", "hops", "routes", "events", "begin_at", "machine",
 ];
-const HOST_KEYS: &[&str] = &["city", "sysctl"];
+const HOST_KEYS: &[&str] = &["city", "sysctl", "batch"];
+/// Longer than any network card waits.
+const BATCH_MAX: Duration = Duration::from_millis(100);
 const MACHINE_KEYS: &[&str] = &["required", "sysctl"];
 
 /// Reads the text of a path file. `file` is what errors call it, `key` the short name of the path.
@@ -86,9 +89,14 @@ fn read_host(path: &Table<'_>, host: &str) -> Result<HostSpec, PathFileError> {
     let Some(table) = path.table(host, Some(HOST_KEYS))? else {
         return Ok(HostSpec::default());
     };
+    let batch = table.duration("batch")?.unwrap_or_default();
+    if batch > BATCH_MAX {
+        return Err(table.refuse("batch", "longer than the 100 ms allowed"));
+    }
     Ok(HostSpec {
         city: table.text("city")?,
         sysctl: table.sysctls("sysctl")?,
+        batch,
     })
 }
 

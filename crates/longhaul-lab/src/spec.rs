@@ -38,6 +38,9 @@ pub struct HostSpec {
     pub city: Option<String>,
     /// Per-namespace sysctls by dotted name: `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
+    /// The host gets its packets in batches, as from a network card that waits this long from the
+    /// first packet of a batch before it interrupts; zero: one by one.
+    pub batch: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,7 +51,7 @@ pub struct MachineSpec {
     pub required: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct HopSpec {
     /// What the router is called; also its name in the truth file.
     pub name: String,
@@ -64,6 +67,44 @@ pub struct HopSpec {
     pub icmp_limit: Option<u32>,
     /// Extra time the router takes to make an ICMP message (slow control processor).
     pub icmp_delay: Duration,
+    /// What its ICMP errors are like.
+    pub icmp: Manners,
+    /// MPLS labels that its ICMP errors show, outermost first (RFC 4950).
+    pub mpls: Vec<u32>,
+    /// So many routers stand here side by side, each with an address of its own, and every flow
+    /// keeps to one of them; zero and one: a single router.
+    pub balance: u8,
+    /// What it does to the options of a TCP handshake.
+    pub rewrite: Rewrite,
+}
+
+/// Whether what a router says can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Manners {
+    #[default]
+    Honest,
+    /// Cut off, with lengths that lie and bytes of chance.
+    Garbage,
+    /// Sound messages about packets that nobody sent.
+    Forged,
+}
+
+/// What a middlebox makes of TCP options in packets with SYN, both ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rewrite {
+    /// These become NOPs.
+    pub sack: bool,
+    pub window_scale: bool,
+    pub timestamps: bool,
+    /// A larger maximum segment size becomes this, bytes.
+    pub clamp_mss: Option<u16>,
+}
+
+impl Rewrite {
+    /// Whether it leaves everything as it is.
+    pub fn is_none(&self) -> bool {
+        *self == Rewrite::default()
+    }
 }
 
 /// One direction of one link: what happens to a packet, in this order.

@@ -3,7 +3,8 @@
 //! Host near is 10.77.0.1 and fd77::1, host far 10.77.0.2 and fd77::2. Router `k` (from 1) of
 //! route `r` (0 is `main`, then the alternatives in order of name) is 10.77.(r+1).k and
 //! fd77:0:0:(r+1)::k, unless an earlier route has a router of the same name: then it is that
-//! router, with the address it has there.
+//! router, with the address it has there. Where N routers stand side by side, the others have
+//! 10.78.(r+1).k and fd77:0:0:(r+1)::1:k, 10.79.(r+1).k and so on.
 
 use crate::spec::{HopSpec, PathSpec};
 use std::collections::HashMap;
@@ -44,6 +45,17 @@ pub struct RouterAddress {
 }
 
 impl RouterAddress {
+    /// Of the router number `way` (from 0) of those side by side.
+    pub(crate) fn beside(self, way: u8) -> RouterAddress {
+        let [a, b, c, d] = self.v4.octets();
+        let mut v6 = self.v6.segments();
+        v6[6] = u16::from(way);
+        RouterAddress {
+            v4: Ipv4Addr::new(a, b + way, c, d),
+            v6: Ipv6Addr::from(v6),
+        }
+    }
+
     pub(super) fn of_family(&self, other: IpAddr) -> IpAddr {
         match other {
             IpAddr::V4(_) => IpAddr::V4(self.v4),

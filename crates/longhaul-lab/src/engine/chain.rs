@@ -13,7 +13,7 @@ use super::link::nanos;
 use super::truth::Tally;
 use super::unit::{Shape, Unit};
 use super::{Host, Nanos};
-use crate::spec::LinkSpec;
+use crate::spec::{LinkSpec, Rewrite};
 
 pub(super) struct Chain {
     pub route: usize,
@@ -26,6 +26,8 @@ pub(super) struct Chain {
     /// The links, to be described in the truth; a station knows its own.
     pub specs: Vec<LinkSpec>,
     pub passed: Vec<Passed>,
+    /// For each link, what the routers before it make of TCP options; empty: none makes anything.
+    pub rewrites: Vec<Rewrite>,
 }
 
 /// The time that a run of plain links takes.

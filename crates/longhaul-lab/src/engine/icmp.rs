@@ -1,12 +1,14 @@
 //! What does a router say to the sender of a packet?
 //!
-//! Source: RFC 792, 1812 (4.3.2), 4443. Errors quote the first 128 bytes of the packet as it was
-//! on the wire; an error is never answered with an error.
+//! Source: RFC 792, 1812 (4.3.2), 4443; labels of MPLS as RFC 4884 and 4950 have them. Errors quote
+//! the first 128 bytes of the packet as it was on the wire; an error is never answered with an error.
 
 use super::checksum;
+use super::middlebox;
 use super::packet::{ICMP, ICMP6, Packet};
 use super::rewrite;
 use super::unit::Unit;
+use crate::spec::Rewrite;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const QUOTED: usize = 128;
@@ -95,8 +97,43 @@ pub(super) fn write_error(out: &mut Vec<u8>, question: &Question, from: IpAddr, 
     rewrite::push_headers(out, packet, ip, &first, question.ttl);
     out.extend_from_slice(&ip[rewrite::payload_range(packet, &first)]);
     rewrite::complete_checksum(&mut out[quote..], packet);
+    if let Some(change) = question.rewritten
+        && middlebox::concerns(packet, ip)
+    {
+        middlebox::rewrite(&mut out[quote..], packet, change, true);
+    }
     out.truncate(quote + QUOTED);
+    // "Too big" has no field that says where extensions begin.
+    if !question.labels.is_empty() && !matches!(message, Message::TooBig { .. }) {
+        out.resize(quote + QUOTED, 0);
+        // Where the quoted packet ends: in words of 32 bits, of 64 in IPv6.
+        let (at, words) = if from.is_ipv4() {
+            (5, QUOTED / 4)
+        } else {
+            (4, QUOTED / 8)
+        };
+        out[icmp + at] = words as u8;
+        push_labels(out, question.labels);
+    }
     seal(out, icmp, from);
+}
+
+/// Appends the extension structure with one object, the label stack.
+fn push_labels(out: &mut Vec<u8>, labels: &[u32]) {
+    let begin = out.len();
+    // Version 2, and a checksum to come.
+    out.extend_from_slice(&[0x20, 0, 0, 0]);
+    let length = 4 + 4 * labels.len() as u16;
+    out.extend_from_slice(&length.to_be_bytes());
+    // Class 1, MPLS label stack; type 1, incoming.
+    out.extend_from_slice(&[1, 1]);
+    for (index, label) in labels.iter().enumerate() {
+        let is_bottom = u32::from(index + 1 == labels.len());
+        // The label's TTL was 1 too.
+        out.extend_from_slice(&(label << 12 | is_bottom << 8 | 1).to_be_bytes());
+    }
+    let value = checksum::of(&out[begin..]);
+    out[begin + 2..begin + 4].copy_from_slice(&value.to_be_bytes());
 }
 
 /// A packet that a router has something to say about.
@@ -105,6 +142,10 @@ pub(super) struct Question<'a> {
     pub ip: &'a [u8],
     pub unit: Unit,
     pub ttl: u8,
+    /// What middleboxes before the router made of it.
+    pub rewritten: Option<Rewrite>,
+    /// Of the router that speaks.
+    pub labels: &'a [u32],
 }
 
 /// Writes the answer to an echo request.
@@ -140,7 +181,7 @@ fn push_ipv6(out: &mut Vec<u8>, from: Ipv6Addr, to: Ipv6Addr) {
 }
 
 /// Fills in lengths and checksums of an ICMP packet whose message begins at `icmp`.
-fn seal(out: &mut [u8], icmp: usize, from: IpAddr) {
+pub(super) fn seal(out: &mut [u8], icmp: usize, from: IpAddr) {
     let length = out.len() - icmp;
     out[icmp + 2..icmp + 4].fill(0);
     let start = if from.is_ipv4() {

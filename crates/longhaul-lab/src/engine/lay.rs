@@ -2,15 +2,17 @@
 
 use super::address::{RouterAddress, router_addresses, routes};
 use super::agenda::Agenda;
+use super::batch::Batch;
 use super::chain::{Chain, Passed, Travel};
 use super::cross::Surroundings;
 use super::link::{Link, nanos};
+use super::middlebox;
 use super::pool::Packets;
 use super::random::Random;
 use super::router::Router;
 use super::truth::Totals;
 use super::{Engine, Host, Nanos, Planned, PlannedChange, Station};
-use crate::spec::{Change, HopSpec, LinkSpec, PathSpec};
+use crate::spec::{Change, HopSpec, LinkSpec, PathSpec, Rewrite};
 use longhaul_model::units::Rate;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::time::Duration;
@@ -40,7 +42,7 @@ impl Engine {
             laying.lay(route, Host::Near, hops);
             laying.lay(route, Host::Far, hops);
             hop_names.push(hops.iter().map(|hop| hop.name.clone()).collect());
-            routers.push(route_routers(hops, &addresses, start));
+            routers.push(route_routers(hops, &addresses, (route, spec.seed), start));
         }
         let planned = planned(spec, &names, &laying);
         let Laying {
@@ -118,6 +120,13 @@ impl Laying<'_> {
             }
         }
         self.add_station(chain, hops.len(), None);
+        let host = match from {
+            Host::Near => &self.spec.far,
+            Host::Far => &self.spec.near,
+        };
+        if let Some(station) = self.stations.last_mut() {
+            station.batch = Batch::new(host.batch);
+        }
         let mut next = self.stations.len() as u32 - 1;
         let mut next_station = vec![next; hops.len() + 1];
         for position in (0..hops.len()).rev() {
@@ -134,6 +143,7 @@ impl Laying<'_> {
             travel,
             specs,
             passed,
+            rewrites: rewrites(hops, from),
         });
     }
 
@@ -144,6 +154,7 @@ impl Laying<'_> {
             inbox: VecDeque::new(),
             last_due: 0,
             link,
+            batch: None,
         });
     }
 
@@ -176,6 +187,24 @@ fn directed(hops: &[HopSpec], from: Host) -> Vec<LinkSpec> {
         Host::Near => hops.iter().map(|hop| hop.forward.clone()).collect(),
         Host::Far => hops.iter().rev().map(|hop| hop.reverse.clone()).collect(),
     }
+}
+
+/// What the routers before each link of a direction make of TCP options; nothing where none does.
+fn rewrites(hops: &[HopSpec], from: Host) -> Vec<Rewrite> {
+    let routers = &hops[..hops.len() - 1];
+    if routers.iter().all(|hop| hop.rewrite.is_none()) {
+        return vec![];
+    }
+    let met: Vec<Rewrite> = match from {
+        Host::Near => routers.iter().map(|hop| hop.rewrite).collect(),
+        Host::Far => routers.iter().rev().map(|hop| hop.rewrite).collect(),
+    };
+    let mut all = vec![Rewrite::default()];
+    for rewrite in met {
+        let before = all.last().copied().unwrap_or_default();
+        all.push(middlebox::both(before, rewrite));
+    }
+    all
 }
 
 /// Traffic comes no faster than it leaves a wire of this rate and overhead.
@@ -228,10 +257,19 @@ fn changing_links(spec: &PathSpec, names: &[&str]) -> HashSet<LinkKey> {
     keys.collect()
 }
 
-fn route_routers(hops: &[HopSpec], addresses: &[RouterAddress], start: Nanos) -> Vec<Router> {
-    hops.iter()
-        .zip(addresses)
-        .map(|(hop, address)| Router::new(hop, *address, start))
+fn route_routers(
+    hops: &[HopSpec],
+    addresses: &[RouterAddress],
+    (route, seed): (usize, u64),
+    start: Nanos,
+) -> Vec<Router> {
+    let routers = hops.iter().zip(addresses).enumerate();
+    routers
+        .map(|(k, (hop, address))| {
+            // Apart from the streams of links, which are numbers below 2^32.
+            let random = Random::new(seed, (1 << 32) | (route << 16 | k) as u64);
+            Router::new(hop, *address, random, start)
+        })
         .collect()
 }
 

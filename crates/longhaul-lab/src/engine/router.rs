@@ -2,25 +2,35 @@
 
 use super::address::RouterAddress;
 use super::bucket::Bucket;
+use super::flow;
+use super::hostile;
 use super::icmp::{self, Message, Question};
 use super::link::{Refusal, nanos};
 use super::packet::{self, ICMP, ICMP6, Packet, TCP, UDP, VNET_BYTES};
+use super::random::Random;
 use super::truth::RouterTruth;
 use super::unit::Unit;
 use super::{Engine, Nanos};
-use crate::spec::HopSpec;
+use crate::spec::{HopSpec, Manners};
 use std::net::IpAddr;
 
 pub(super) struct Router {
     address: RouterAddress,
+    /// So many stand side by side.
+    ways: u8,
+    /// Flows spread here otherwise than elsewhere.
+    salt: u64,
     silent: bool,
+    manners: Manners,
+    labels: Vec<u32>,
     limit: Option<Bucket>,
     delay: Nanos,
+    random: Random,
     pub truth: RouterTruth,
 }
 
 impl Router {
-    pub fn new(hop: &HopSpec, address: RouterAddress, start: Nanos) -> Router {
+    pub fn new(hop: &HopSpec, address: RouterAddress, mut random: Random, start: Nanos) -> Router {
         let limit = hop.icmp_limit.map(|per_second| {
             Bucket::new(
                 u64::from(per_second),
@@ -31,15 +41,27 @@ impl Router {
         let delay = nanos(hop.icmp_delay);
         Router {
             address,
+            ways: hop.balance.max(1),
+            salt: random.uniform().to_bits(),
             silent: hop.silent,
+            manners: hop.icmp,
+            labels: hop.mpls.clone(),
             limit,
             delay,
+            random,
             truth: RouterTruth::default(),
         }
     }
 
     pub fn has_address(&self, address: IpAddr) -> bool {
-        self.address.of_family(address) == address
+        let beside = (0..self.ways).map(|way| self.address.beside(way).of_family(address));
+        beside.into_iter().any(|own| own == address)
+    }
+
+    /// The address of the one by which a packet goes.
+    fn address_for(&self, packet: &Packet, ip: &[u8]) -> IpAddr {
+        let way = flow::way(packet, ip, self.salt, self.ways);
+        self.address.beside(way).of_family(packet.source)
     }
 
     /// Whether it says something at `now`.
@@ -133,16 +155,18 @@ impl Engine {
         let reached = chain.link_to(scene.router);
         let passed = reached.saturating_sub(usize::from(packet.entry)).min(255) as u8;
         let ttl = packet.ttl.max(1).saturating_sub(passed);
-        let from = self.routers[chain.route][scene.router]
-            .address
-            .of_family(packet.source);
+        let router = &mut self.routers[chain.route][scene.router];
+        let from = router.address_for(packet, ip);
         let question = Question {
             packet,
             ip,
             unit,
             ttl,
+            rewritten: chain.rewrites.get(reached).copied(),
+            labels: &router.labels,
         };
         icmp::write_error(&mut self.scratch, &question, from, message);
+        hostile::spoil(&mut self.scratch, router.manners, from, &mut router.random);
         self.speak(scene);
     }
 

@@ -6,6 +6,7 @@ mod change;
 mod control;
 mod garbage;
 mod headers;
+mod hops;
 mod rate;
 mod router;
 mod wire;

@@ -1,5 +1,7 @@
 //! Hops and the two directions of their links.
 
+mod router;
+
 use super::error::PathFileError;
 use super::read::{Table, check_keys, not_a};
 use super::tree::{Node, Value};
@@ -22,15 +24,7 @@ pub(super) const LINK_KEYS: &[&str] = &[
     "mtu",
     "mtu_black_hole",
 ];
-const NODE_KEYS: &[&str] = &[
-    "name",
-    "city",
-    "silent",
-    "icmp_limit",
-    "icmp_delay",
-    "forward",
-    "reverse",
-];
+const NODE_KEYS: &[&str] = &["name", "city", "forward", "reverse"];
 const PATTERNS: &[(&str, CrossPattern)] = &[
     ("cbr", CrossPattern::Cbr),
     ("poisson", CrossPattern::Poisson),
@@ -58,14 +52,17 @@ pub(super) fn read_list(node: &Node, at: &str) -> Result<Vec<HopSpec>, PathFileE
             let problem = format!("two hops are called `{}`", hop.name);
             return Err(node.wrong(&format!("{at}.name"), problem));
         }
+        if index + 1 == list.len() {
+            router::refuse_at_host(node, &at)?;
+        }
         hops.push(hop);
     }
     Ok(hops)
 }
 
 fn read_hop(node: &Node, at: &str, index: usize) -> Result<HopSpec, PathFileError> {
-    let known: Vec<&str> = NODE_KEYS.iter().chain(LINK_KEYS).copied().collect();
-    let table = Table::new(node, at, &known)?;
+    let known = NODE_KEYS.iter().chain(router::KEYS).chain(LINK_KEYS);
+    let table = Table::new(node, at, &known.copied().collect::<Vec<&str>>())?;
     let name = table.text("name")?;
     if name
         .as_ref()
@@ -83,11 +80,7 @@ fn read_hop(node: &Node, at: &str, index: usize) -> Result<HopSpec, PathFileErro
         city: table.text("city")?,
         forward: read_link(&Table::layered(layers(node, true), at))?,
         reverse: read_link(&Table::layered(layers(node, false), at))?,
-        silent: table.boolean("silent")?.unwrap_or(false),
-        icmp_limit: table
-            .integer("icmp_limit", 1..=1_000_000)?
-            .map(|limit| limit as u32),
-        icmp_delay: table.duration("icmp_delay")?.unwrap_or_default(),
+        ..router::read(&table)?
     })
 }
 

@@ -57,6 +57,40 @@ fn a_direction_overrides_its_hop_and_a_queue_in_time_takes_the_rate_of_its_link(
 }
 
 #[test]
+fn a_router_may_have_labels_ways_manners_and_a_dislike_of_options() {
+    use crate::spec::{Manners, Rewrite};
+    let path = small(&[
+        "hops.1.mpls=[16001, 24]",
+        "hops.1.balance=4",
+        "hops.1.icmp=forged",
+        "hops.1.strip=[\"sack\", \"timestamps\"]",
+        "hops.1.clamp_mss=1380",
+        "far.batch=125 us",
+    ]);
+    let router = &path.hops[0];
+    assert_eq!(router.mpls, [16_001, 24]);
+    assert_eq!((router.balance, router.icmp), (4, Manners::Forged));
+    let rewrite = Rewrite {
+        sack: true,
+        timestamps: true,
+        clamp_mss: Some(1380),
+        ..Rewrite::default()
+    };
+    assert_eq!(router.rewrite, rewrite);
+    assert_eq!(path.far.batch, Duration::from_micros(125));
+    let page = crate::describe::describe(&path);
+    for text in [
+        "MPLS 16001 24",
+        "4 routers side by side, by flow",
+        "strips sack, timestamps; clamps the MSS to 1380 bytes",
+        "answers about packets nobody sent",
+        "far gets its packets every 125 us",
+    ] {
+        assert!(page.contains(text), "{text} is missing in\n{page}");
+    }
+}
+
+#[test]
 fn events_come_in_order_of_time_and_each_stands_on_those_before_it() {
     let path = small(&[]);
     let at: Vec<u64> = path.events.iter().map(|event| event.at.as_secs()).collect();
@@ -111,6 +145,7 @@ fn a_set_reaches_every_kind_of_value_by_number_name_or_beginning_of_a_name() {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
     let hop = |line: &str| format!("[[hops]]\ndelay = \"5 ms\"\n{line}\n");
+    let router = |line: &str| format!("[[hops]]\n{line}\n[[hops]]\nname = \"far\"\n");
     let cases = [
         (
             hop("rte = 1"),
@@ -150,6 +185,30 @@ fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
             "a.toml:4: hops.1.cross.pattern: `udp` is no pattern; allowed: cbr, poisson, onoff, tcp",
         ),
         (hop("forward = { delya = 1 }"), "did you mean `delay`?"),
+        (
+            router("icmp = \"rude\""),
+            "a.toml:2: hops.1.icmp: `rude` is no kind of answer; allowed: honest, garbage, forged",
+        ),
+        (
+            router("mpls = [1048576]"),
+            "a.toml:2: hops.1.mpls: a list does not fit here; allowed: a list of at most 8 labels",
+        ),
+        (
+            router("balance = 65"),
+            "a.toml:2: hops.1.balance: `65` does not fit here; allowed: a whole number from 1 to 64",
+        ),
+        (
+            router("strip = [\"mss\"]"),
+            "a.toml:2: hops.1.strip: a list does not fit here; allowed: a list of sack, window_scale",
+        ),
+        (
+            hop("balance = 2"),
+            "a.toml:3: hops.1.balance: the last hop is host far, and only routers have this",
+        ),
+        (
+            hop("[near]\nbatch = \"1 s\""),
+            "near.batch: `1 s` is longer than the 100 ms allowed",
+        ),
         (
             hop("[near.sysctl]\n\"kernel.panic\" = 1"),
             "near.sysctl.kernel.panic: not the name of a network sysctl",
@@ -222,6 +281,8 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
         ("slac-sdsc", 6, 29_000, 130_000_000, 122_392_717),
         ("slac-daresbury", 7, 160_000, 10_000_000, 9_414_824),
         ("slac-cesnet", 17, 165_000, 400_000_000, 376_592_977),
+        ("slac-in2p3", 17, 150_000, 155_000_000, 145_929_778),
+        ("slac-upgrade", 6, 50_000, 33_000_000, 31_856_000),
     ];
     assert_eq!(catalogue::shipped().count(), cases.len());
     for (key, hops, rtt_us, rate_bps, goodput_bps) in cases {
@@ -254,6 +315,45 @@ fn the_route_to_prague_changes_between_its_second_and_its_last_six_hops() {
     assert_eq!(rtt(&before), rtt(&after));
     let capacity = |path| narrow_link(path, true).expect("a narrow link").rate;
     assert!(capacity(&after) > capacity(&before));
+}
+
+#[test]
+fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_repaired() {
+    use crate::figures::{capacity, hops_at_begin, rtt};
+    let at = |begin: &str| {
+        let path = catalogue::load("slac-in2p3", &[format!("begin_at={begin}")]).expect(begin);
+        let hops = hops_at_begin(&path).into_owned();
+        let shaper = hops.iter().find_map(|hop| hop.forward.shaper);
+        let narrow = hops.iter().filter_map(|hop| capacity(&hop.forward)).min();
+        (hops.len(), rtt(&path), shaper, narrow)
+    };
+    let (before, shaped, repaired) = (at("0 s"), at("61 s"), at("121 s"));
+    assert_eq!((before.0, shaped.0, repaired.0), (17, 15, 12));
+    assert_eq!(shaped.1, before.1 + Duration::from_millis(10));
+    assert_eq!(repaired.1, before.1);
+    assert_eq!((before.2, repaired.2), (None, None));
+    assert_eq!(before.3, repaired.3);
+    let shaper = shaped.2.expect("the shaper");
+    let cells = |cells: u64| Bytes(53 * cells);
+    assert_eq!(shaper.burst, cells(100));
+    let ip = |rate: Rate| rate.as_bps() * 1500 / (1500 + 196);
+    let mbps = [shaper.peak, shaper.sustained].map(|rate| ip(rate) / 100_000);
+    assert_eq!(mbps, [1193, 592]);
+}
+
+#[test]
+fn the_link_to_esnet_changes_its_load_first_and_its_capacity_later() {
+    use crate::figures::hops_at_begin;
+    let at = |begin: &str| {
+        let path = catalogue::load("slac-upgrade", &[format!("begin_at={begin}")]).expect(begin);
+        let link = hops_at_begin(&path)[1].forward.clone();
+        let cross = link.cross.expect("others' traffic").rate;
+        let rates = [link.rate.expect("a rate"), cross].map(|rate| rate.as_bps() / 1_000_000);
+        (rates, link.queue.expect("a queue"))
+    };
+    assert_eq!(at("0 s"), ([33, 27], Bytes(247_500)));
+    assert_eq!(at("60 s"), ([33, 9], Bytes(247_500)));
+    assert_eq!(at("120 s"), ([155, 9], Bytes(1_162_500)));
 }
 
 #[test]

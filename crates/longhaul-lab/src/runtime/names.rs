@@ -26,6 +26,11 @@ fn hosts_file(spec: &PathSpec) -> String {
         for (hop, router) in hops.iter().zip(addresses) {
             line(router.v4.to_string(), &hop.name);
             line(router.v6.to_string(), &hop.name);
+            for way in 1..hop.balance {
+                let (router, name) = (router.beside(way), format!("{}-{}", hop.name, way + 1));
+                line(router.v4.to_string(), &name);
+                line(router.v6.to_string(), &name);
+            }
         }
     }
     text

@@ -57,6 +57,8 @@ fn lab_paths_are_listed_and_shown_as_text_and_json() {
         "slac-sdsc",
         "slac-daresbury",
         "slac-cesnet",
+        "slac-in2p3",
+        "slac-upgrade",
     ];
     for key in shipped {
         assert!(keys.contains(&key), "{keys:?}");

@@ -23,12 +23,9 @@ pub fn cases(cases: u32) -> proptest::test_runner::Config {
 pub fn hop(name: &str, forward: LinkSpec, reverse: LinkSpec) -> HopSpec {
     HopSpec {
         name: name.to_owned(),
-        city: None,
         forward,
         reverse,
-        silent: false,
-        icmp_limit: None,
-        icmp_delay: Duration::ZERO,
+        ..HopSpec::default()
     }
 }
 

@@ -1,0 +1,49 @@
+//! Which of several equal ways does a flow take?
+//!
+//! Source: what routers hash for equal-cost paths (RFC 2992): addresses, protocol, and the ports of
+//! TCP and UDP; of ICMP, as they take the first words of any transport header, type, code and
+//! checksum, and the identifier. A tracer that keeps these the same stays on one way. Wrong when: a
+//! router also hashes the flow label of IPv6, the TTL or the interface.
+
+use super::packet::{ICMP, ICMP6, Packet, TCP, UDP};
+use std::net::IpAddr;
+
+/// FNV-1a.
+const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0100_0000_01b3;
+
+fn mixed(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
+    })
+}
+
+fn of_address(hash: u64, address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(it) => mixed(hash, &it.octets()),
+        IpAddr::V6(it) => mixed(hash, &it.octets()),
+    }
+}
+
+/// The way of the packet `ip` among `ways`, from 0; each `salt` spreads flows in a manner of its own.
+pub(super) fn way(packet: &Packet, ip: &[u8], salt: u64, ways: u8) -> u8 {
+    if ways < 2 {
+        return 0;
+    }
+    let hash = mixed(BASIS, &salt.to_be_bytes());
+    let hash = of_address(of_address(hash, packet.source), packet.destination);
+    let hash = mixed(hash, &[packet.protocol]);
+    let told = match packet.protocol {
+        _ if packet.fragment => 0,
+        TCP | UDP => 4,
+        ICMP | ICMP6 => 6,
+        _ => 0,
+    };
+    let transport = ip.get(usize::from(packet.network)..).unwrap_or_default();
+    let mut hash = mixed(hash, &transport[..told.min(transport.len())]);
+    // The low bits of FNV are weak.
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash ^= hash >> 32;
+    (hash % u64::from(ways)) as u8
+}

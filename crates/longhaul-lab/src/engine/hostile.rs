@@ -1,0 +1,75 @@
+//! ICMP errors that nobody should believe: for those who read them.
+//!
+//! The IP header and the ICMP checksum stay right, so that kernels hand the message on; what it says
+//! about the packet that it answers is wrong, in another way each time.
+
+use super::checksum;
+use super::icmp;
+use super::random::Random;
+use crate::spec::Manners;
+use std::net::IpAddr;
+
+/// Words that a forger has changed.
+const FORGED: u8 = 0x5a;
+/// An IPv4 header without options, as quoted.
+const V4: usize = 20;
+const V6: usize = 40;
+
+/// Makes of an honest message in `out`, from a router that has `manners`, what that router sends.
+pub(super) fn spoil(out: &mut Vec<u8>, manners: Manners, from: IpAddr, random: &mut Random) {
+    let message = if from.is_ipv4() { V4 } else { V6 };
+    match manners {
+        Manners::Honest => return,
+        Manners::Garbage => garble(out, message, random),
+        Manners::Forged => forge(&mut out[message + 8..], random),
+    }
+    icmp::seal(out, message, from);
+}
+
+fn below(random: &mut Random, count: u8) -> u8 {
+    (random.uniform() * f64::from(count)) as u8
+}
+
+fn garble(out: &mut Vec<u8>, message: usize, random: &mut Random) {
+    let quote = message + 8;
+    match below(random, 7) {
+        0 => out.truncate(quote),
+        1 => out.truncate(quote + V4 / 2),
+        // A header of 60 bytes, of which most is not there.
+        2 => {
+            out[quote] |= 0x0f;
+            out.truncate(quote + V4 + 8);
+        }
+        // Neither IPv4 nor IPv6.
+        3 => out[quote] = 0x95,
+        // Extensions that begin behind the end.
+        4 => out[message + 4..message + 6].fill(0xff),
+        // Extensions whose object is longer than the message.
+        5 => {
+            out.resize(quote + 128, 0);
+            out[message + 5] = 32;
+            out.extend_from_slice(&[0x20, 0, 0, 0, 0xff, 0xff, 1, 1, 0, 0]);
+        }
+        _ => out[quote..].fill_with(|| below(random, 255)),
+    }
+}
+
+/// `quote`: an IP packet that was sent, which becomes one that was not.
+fn forge(quote: &mut [u8], random: &mut Random) {
+    let is_v4 = quote.first().is_some_and(|byte| byte >> 4 == 4);
+    let (transport, destination) = if is_v4 { (V4, V4 - 1) } else { (V6, V6 - 1) };
+    let words = match below(random, 3) {
+        // Another destination.
+        0 => destination..destination + 1,
+        // Other ports; of ICMP another type.
+        1 => transport..transport + 4,
+        // Another sequence number; of ICMP another identifier.
+        _ => transport + 4..transport + 8,
+    };
+    for byte in quote.iter_mut().take(words.end).skip(words.start) {
+        *byte ^= FORGED;
+    }
+    if is_v4 && quote.len() >= V4 {
+        checksum::seal_ipv4(&mut quote[..V4]);
+    }
+}

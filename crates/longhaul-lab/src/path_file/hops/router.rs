@@ -1,0 +1,114 @@
+//! What the router at the end of a hop's link does.
+
+use super::super::error::PathFileError;
+use super::super::read::{Table, not_a};
+use super::super::tree::{Node, Value};
+use crate::spec::{HopSpec, Manners, Rewrite};
+
+pub(super) const KEYS: &[&str] = &[
+    "silent",
+    "icmp_limit",
+    "icmp_delay",
+    "icmp",
+    "mpls",
+    "balance",
+    "strip",
+    "clamp_mss",
+];
+/// Those that a host does not have, and that it would be a mistake to give it.
+const OF_ROUTERS: &[&str] = &["icmp", "mpls", "balance", "strip", "clamp_mss"];
+
+/// Largest label, RFC 3032.
+const LABEL_MAX: u32 = (1 << 20) - 1;
+const LABELS_MAX: usize = 8;
+/// As many ways as large routers know.
+const BALANCE_MAX: u64 = 64;
+const STRIPPED: &[&str] = &["sack", "window_scale", "timestamps"];
+/// Least segment that IPv4 and its TCP need, and the largest there is.
+const MSS: std::ops::RangeInclusive<u64> = 48..=65_495;
+
+/// The router of a hop; the rest of the hop is for others to fill in.
+pub(super) fn read(table: &Table<'_>) -> Result<HopSpec, PathFileError> {
+    Ok(HopSpec {
+        silent: table.boolean("silent")?.unwrap_or(false),
+        icmp_limit: table
+            .integer("icmp_limit", 1..=1_000_000)?
+            .map(|limit| limit as u32),
+        icmp_delay: table.duration("icmp_delay")?.unwrap_or_default(),
+        icmp: read_manners(table)?,
+        mpls: read_labels(table)?,
+        balance: table
+            .integer("balance", 1..=BALANCE_MAX)?
+            .map_or(0, |ways| ways as u8),
+        rewrite: read_rewrite(table)?,
+        ..HopSpec::default()
+    })
+}
+
+/// # Errors
+/// The hop at the end of a route is host far, and it has what only routers have.
+pub(super) fn refuse_at_host(hop: &Node, at: &str) -> Result<(), PathFileError> {
+    for key in OF_ROUTERS {
+        if let Some(node) = hop.get(key) {
+            let problem = "the last hop is host far, and only routers have this";
+            return Err(node.wrong(&format!("{at}.{key}"), problem));
+        }
+    }
+    Ok(())
+}
+
+fn read_manners(table: &Table<'_>) -> Result<Manners, PathFileError> {
+    match table.text("icmp")?.as_deref() {
+        None | Some("honest") => Ok(Manners::Honest),
+        Some("garbage") => Ok(Manners::Garbage),
+        Some("forged") => Ok(Manners::Forged),
+        Some(_) => Err(table
+            .refuse("icmp", "no kind of answer")
+            .allowing("honest, garbage, forged")),
+    }
+}
+
+fn read_labels(table: &Table<'_>) -> Result<Vec<u32>, PathFileError> {
+    let Some(node) = table.get("mpls") else {
+        return Ok(Vec::new());
+    };
+    let allowed = "a list of at most 8 labels from 0 to 1048575";
+    let refused = || not_a(node, &table.key("mpls"), allowed);
+    let list = list(node).filter(|list| list.len() <= LABELS_MAX);
+    let label = |node: &Node| {
+        let label = node.scalar()?.parse::<u32>().ok()?;
+        (label <= LABEL_MAX).then_some(label)
+    };
+    let labels = list.ok_or_else(refused)?.iter().map(label);
+    labels.collect::<Option<Vec<u32>>>().ok_or_else(refused)
+}
+
+fn read_rewrite(table: &Table<'_>) -> Result<Rewrite, PathFileError> {
+    let mut rewrite = Rewrite {
+        clamp_mss: table.integer("clamp_mss", MSS)?.map(|bytes| bytes as u16),
+        ..Rewrite::default()
+    };
+    let Some(node) = table.get("strip") else {
+        return Ok(rewrite);
+    };
+    let refused = || {
+        let allowed = format!("a list of {}", STRIPPED.join(", "));
+        not_a(node, &table.key("strip"), &allowed)
+    };
+    for option in list(node).ok_or_else(refused)? {
+        match option.scalar() {
+            Some("sack") => rewrite.sack = true,
+            Some("window_scale") => rewrite.window_scale = true,
+            Some("timestamps") => rewrite.timestamps = true,
+            _ => return Err(refused()),
+        }
+    }
+    Ok(rewrite)
+}
+
+fn list(node: &Node) -> Option<&[Node]> {
+    match &node.value {
+        Value::List(list) => Some(list),
+        _ => None,
+    }
+}
