@@ -93,7 +93,7 @@ fn a_packet_beyond_the_mtu_of_the_interface_is_refused_not_cut() {
     let to = closed_port(LOOPBACK[0]);
     // The loopback MTU is 65536, above the most that a datagram holds, so that a smaller one
     // cannot be tried here: what is tried is the refusal of what no packet can hold.
-    let refused = near.send(&[0; 65_530], Some(to), None);
+    let refused = near.send(&vec![0; 65_530], Some(to), None);
     assert_eq!(
         refused.expect_err("too big").raw_os_error(),
         Some(libc::EMSGSIZE)
