@@ -5,6 +5,8 @@
 //! cases whose 95 % interval holds the truth.
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
+pub(crate) mod loaded;
+pub(crate) mod available;
 mod policed;
 mod prediction;
 pub(crate) mod rng;
@@ -75,6 +77,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     ));
     rows.extend(scans::rows(seed ^ 8));
     rows.extend(prediction::rows());
+    rows.extend(loaded::rows(seed ^ 12));
     rows
 }
 

@@ -13,6 +13,7 @@ pub mod available;
 pub mod caveats;
 pub mod diagnose;
 pub mod limit;
+pub mod load;
 pub mod path;
 pub mod predict;
 pub mod scan;

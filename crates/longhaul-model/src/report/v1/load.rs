@@ -100,11 +100,15 @@ pub struct Flow {
     pub series: Vec<Point>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
+    /// Payload of a full segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     pub at_us: u64,
+    /// All that had been received by then, all streams together.
     pub bytes: u64,
 }
 
@@ -153,7 +157,11 @@ pub struct StepResult {
     /// Which way it grew: `forward`, `reverse`, `both`; absent: it did not, or cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grew: Option<String>,
-    /// Most that stood in the queue: highest delay times the rate at that time.
+    /// Most that the queue added to a round trip: the 99th percentile under load minus the median
+    /// on the idle path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_delay_ns: Option<u64>,
+    /// Most that stood in the queue, as IP packets: that delay times the rate of what we sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,
     /// From the end of the load until round trips are back on the idle level.
@@ -171,13 +179,22 @@ pub struct StepResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scavenger {
     /// Steps compared, of the plan.
-    pub plain: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<u32>,
     pub yielding: u32,
-    pub competitor_kept_plain_ratio: f64,
+    /// Absent: no plain load ran beside the competitor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub competitor_kept_plain_ratio: Option<f64>,
     pub competitor_kept_yielding_ratio: f64,
     /// What the scavenger got of the path that the competitor left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_ratio: Option<f64>,
+    /// 95 % interval of the share kept beside the scavenger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub competitor_kept_yielding_interval_ratio: Option<[f64; 2]>,
+    /// What the scavenger got with the path to itself, of what a plain load got there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_ratio: Option<f64>,
     pub yields: bool,
     pub text: String,
 }

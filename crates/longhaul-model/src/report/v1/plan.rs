@@ -41,6 +41,11 @@ pub struct Plan {
     pub mss_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
+    /// The sender yields to others: it holds the queue below a small delay, and marks its packets
+    /// as lower effort (RFC 8622) unless `dscp` says otherwise. Left out where false, so that ends
+    /// that do not know it understand every other plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scavenger: bool,
     pub no_delay: bool,
     pub mode: Mode,
     /// The sender passes references to pages instead of copying (vmsplice).
@@ -127,6 +132,7 @@ impl Default for Plan {
             read_rate_bps: None,
             mss_bytes: None,
             dscp: None,
+            scavenger: false,
             no_delay: false,
             mode: Mode::Delivered,
             zero_copy: false,

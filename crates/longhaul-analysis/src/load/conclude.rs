@@ -1,0 +1,155 @@
+//! What follows from one run of loads and probes?
+//!
+//! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
+//! Wrong when: the path changed within the run; the idle phases between the loads then differ.
+
+use super::rates::{self, Kept, Mean};
+use super::stretch::{Stretch, Stretches};
+use super::yielding::{self, Tried};
+use super::{Conclusion, delays, findings, limits, recovery, rise};
+use crate::VERSION;
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::load::{
+    Analysis, Flow, Observation, Phase, Plan, Probe, StepResult,
+};
+
+/// Headers of a full packet: IPv4 and TCP with timestamps.
+const HEADER_BYTES: f64 = 52.0;
+/// Where the flow does not say.
+const USUAL_MSS: f64 = 1448.0;
+
+/// Everything that follows from one run. Never fails: what cannot be told stays absent, and the
+/// caveats say so.
+pub fn conclude(plan: &Plan, observation: &Observation) -> Conclusion {
+    let stretches = Stretches::of(observation);
+    let idle = stretches.idle();
+    let idle_rtt = median(super::stretch::round_trips(&idle));
+    let rtt_us = idle_rtt.map_or(observation.idle_rtt_us.unwrap_or(0), |ns| (ns / 1e3) as u64);
+    let scene = Scene {
+        plan,
+        observation,
+        stretches: &stretches,
+        idle: &idle,
+        rtt_us,
+        alone: rates::alone(plan, observation, rtt_us),
+    };
+    let (steps, tried): (Vec<_>, Vec<_>) = (0..stretches.all.len())
+        .filter_map(|place| scene.step(place))
+        .unzip();
+    let analysis = Analysis {
+        version: VERSION,
+        idle: delays::delays(&idle, stretches.drift),
+        scavenger: yielding::scavenger(plan, &tried),
+        steps,
+    };
+    let findings = findings::findings(plan, observation, &analysis);
+    let caveats = limits::caveats(plan, observation, &analysis);
+    Conclusion {
+        analysis,
+        findings,
+        caveats,
+    }
+}
+
+/// What every step is seen against.
+struct Scene<'a> {
+    plan: &'a Plan,
+    observation: &'a Observation,
+    stretches: &'a Stretches<'a>,
+    idle: &'a [Probe],
+    rtt_us: u64,
+    alone: Option<Mean>,
+}
+
+impl Scene<'_> {
+    /// Of the phase at that place; `None` where it is idle.
+    fn step(&self, place: usize) -> Option<(StepResult, Tried)> {
+        let stretch = &self.stretches.all[place];
+        let phase = stretch.phase;
+        let step = phase.step?;
+        let asked = self.plan.steps.get(step as usize)?;
+        let goodput = self.mean(phase.load.as_ref());
+        let competitor = self.mean(phase.competitor.as_ref());
+        let beside = competitor.filter(|_| asked.competitor && !asked.baseline);
+        let kept = beside
+            .zip(self.alone)
+            .map(|(beside, alone)| rates::kept(beside, alone));
+        let result = self.result(step, place, (goodput, competitor), kept);
+        let tried = Tried {
+            step,
+            goodput_bps: goodput.map(|m| m.bps),
+            competitor_bps: competitor.map(|m| m.bps),
+            kept,
+        };
+        Some((result, tried))
+    }
+
+    fn mean(&self, flow: Option<&Flow>) -> Option<Mean> {
+        rates::mean(flow?, self.rtt_us)
+    }
+
+    fn result(
+        &self,
+        step: u32,
+        place: usize,
+        (goodput, competitor): (Option<Mean>, Option<Mean>),
+        kept: Option<Kept>,
+    ) -> StepResult {
+        let stretch = &self.stretches.all[place];
+        let drift = self.stretches.drift;
+        let rise = rise::rise(self.idle, stretch, drift);
+        let bps = |mean: Option<Mean>| mean.map(|m| m.bps.round() as u64);
+        let whole = |ns: f64| ns.round() as u64;
+        let carried = on_wire_bps(stretch.phase, goodput, competitor);
+        StepResult {
+            step,
+            delays: delays::delays(stretch.kept, drift),
+            goodput_bps: bps(goodput),
+            round_trips_per_minute: delays::responsiveness(stretch.kept),
+            rise_ns: rise.as_ref().map(|r| whole(r.ns)),
+            rise_interval_ns: rise
+                .as_ref()
+                .and_then(|r| r.interval_ns.map(|i| i.map(whole))),
+            queue_delay_ns: rise.as_ref().map(|r| whole(r.queue_delay_ns)),
+            grew: rise.as_ref().and_then(|r| r.grew).map(str::to_owned),
+            queue_bytes: rise
+                .zip(carried)
+                .map(|(rise, bps)| whole(rise.queue_delay_ns / 1e9 * bps / 8.0)),
+            recovery_us: self.recovery_us(place),
+            competitor_bps: bps(competitor),
+            competitor_kept_ratio: kept.map(|k| k.ratio),
+            competitor_kept_interval_ratio: kept.and_then(|k| k.interval),
+        }
+    }
+
+    /// From the end of the load to the first probe that is back.
+    fn recovery_us(&self, place: usize) -> Option<u64> {
+        let ended = self.stretches.all[place].phase.until_us;
+        let first: &Stretch = self.stretches.all.first()?;
+        let level = recovery::Level::of(first.kept).filter(|_| first.phase.step.is_none())?;
+        let after = self.stretches.all.get(place + 1)?;
+        let back = after.phase.step.is_none().then(|| {
+            let probes = &self.observation.probes;
+            let from = probes.partition_point(|p| p.echo.at_us < ended);
+            let until = probes.partition_point(|p| p.echo.at_us < after.phase.until_us);
+            recovery::returned(probes.get(from..until)?, level)
+        });
+        Some(back??.saturating_sub(ended))
+    }
+}
+
+/// Rate of what we sent, as IP packets.
+fn on_wire_bps(phase: &Phase, goodput: Option<Mean>, competitor: Option<Mean>) -> Option<f64> {
+    let with_headers = |flow: &Option<Flow>, mean: Option<Mean>| {
+        let mss = flow
+            .as_ref()?
+            .mss_bytes
+            .map_or(USUAL_MSS, f64::from)
+            .max(1.0);
+        Some(mean?.bps * (mss + HEADER_BYTES) / mss)
+    };
+    let load = with_headers(&phase.load, goodput);
+    let other = with_headers(&phase.competitor, competitor);
+    let sum = load.unwrap_or(0.0) + other.unwrap_or(0.0);
+    (sum > 0.0).then_some(sum)
+}

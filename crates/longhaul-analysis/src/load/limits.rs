@@ -1,0 +1,79 @@
+//! Within which limits does a run of loads and probes stand?
+//!
+//! Source: our own. Units: as in the text. Error: none, these are facts of the run.
+//! Wrong when: never; each is read off the observation.
+
+use super::findings::fills;
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::load::{Analysis, Observation, Phase, Plan, StepResult};
+
+/// Probes of a step below which quantiles say little.
+const FEW: u32 = 50;
+
+pub fn caveats(plan: &Plan, observation: &Observation, analysis: &Analysis) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    if analysis.idle.is_none() {
+        let text = "no probe was answered on the idle path: nothing can be compared with it";
+        caveats.push(Caveat::new("no_idle", text));
+    }
+    if observation.clock == "user" {
+        let text = "the probes were timed by the program, not by the kernel: a busy host adds to \
+                    round trips";
+        caveats.push(Caveat::new("user_clock", text));
+    }
+    for phase in &observation.phases {
+        caveats.extend(of_phase(plan, phase));
+    }
+    for result in &analysis.steps {
+        caveats.extend(of_result(plan, observation, result));
+    }
+    let wants = plan.steps.iter().any(|s| s.competitor && !s.baseline);
+    let has = analysis
+        .steps
+        .iter()
+        .any(|s| s.competitor_kept_ratio.is_some());
+    if wants && !has {
+        let text = "what the competitor has alone is not known: what it lost cannot be told";
+        caveats.push(Caveat::new("no_baseline", text));
+    }
+    caveats
+}
+
+fn of_phase(plan: &Plan, phase: &Phase) -> Option<Caveat> {
+    let number = phase.step? + 1;
+    if let Some(error) = &phase.error {
+        let text = format!("load {number} did not run to its end: {error}");
+        return Some(Caveat::new("load_failed", text));
+    }
+    let step = plan.steps.get(phase.step? as usize)?;
+    let free = step.rate_bps.is_none() && !step.scavenger && !step.baseline && !step.competitor;
+    let limited_by = phase.load.as_ref()?.limited_by;
+    let elsewhere = !fills(limited_by) && !matches!(limited_by, Limiter::Loss | Limiter::Unknown);
+    (free && elsewhere).then(|| {
+        let name = crate::throughput::words::name(limited_by);
+        let text = format!(
+            "load {number} was limited by {name}, not by the path: a stronger load may find a \
+             deeper queue"
+        );
+        Caveat::new("path_not_filled", text)
+    })
+}
+
+fn of_result(plan: &Plan, observation: &Observation, result: &StepResult) -> Vec<Caveat> {
+    let number = result.step + 1;
+    let mut caveats = Vec::new();
+    let probes = result.delays.map_or(0, |d| d.probes);
+    if probes < FEW {
+        let text = format!("only {probes} probes tell of load {number}");
+        caveats.push(Caveat::new("few_probes", text));
+    }
+    let last = observation.phases.last().and_then(|p| p.step) == Some(result.step);
+    let asked = plan.idle_us > 0 && !last;
+    if asked && result.recovery_us.is_none() && result.rise_ns.is_some() {
+        let text =
+            format!("round trips were not back before the idle time after load {number} ended");
+        caveats.push(Caveat::new("no_recovery", text));
+    }
+    caveats
+}

@@ -1,0 +1,123 @@
+//! What did the load carry, and what share of its rate alone did a competitor keep beside it?
+//!
+//! Rates come from the receiver's counts at even steps of 200 ms, from the moment at which the
+//! ramp is over: one second after the flow's first byte, or ten round trips, at most half its time.
+//! A competitor's rate beside the load is compared with its rates alone in the same run, before and
+//! after, over the same part of its course: ramps then cancel, and a path that changes shows as
+//! two different rates alone.
+//!
+//! Source: receiver's counts; error of a ratio by propagation (first order) of the two errors of
+//! correlated means ([`crate::stats::interval`]). Units: bit/s; shares.
+//! Error: the interval given. Wrong when: the competitor was not held back by the path alone.
+
+use crate::stats::interval::mean_half_width;
+use crate::stats::robust::mean_and_deviation;
+use longhaul_model::report::v1::load::{Flow, Observation, Phase, Plan, Point};
+
+const STEP_US: u64 = 200_000;
+const RAMP_US: u64 = 1_000_000;
+const RAMP_TRIPS: u64 = 10;
+
+/// Mean rate, and the half-width of its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    pub bps: f64,
+    pub half_bps: Option<f64>,
+}
+
+/// Share kept, and its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kept {
+    pub ratio: f64,
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Over the part after the ramp; `None` where nothing came.
+pub fn mean(flow: &Flow, rtt_us: u64) -> Option<Mean> {
+    let rates = steady_rates(flow, rtt_us);
+    if rates.is_empty() {
+        return whole(flow);
+    }
+    let bps = rates.iter().sum::<f64>() / rates.len() as f64;
+    let half_bps = mean_half_width(&rates);
+    (bps > 0.0).then_some(Mean { bps, half_bps })
+}
+
+/// Of a flow too short or too sparse for steps.
+fn whole(flow: &Flow) -> Option<Mean> {
+    let seconds = flow.elapsed_us as f64 / 1e6;
+    let bps = flow.bytes as f64 * 8.0 / seconds;
+    (seconds > 0.0 && bps > 0.0).then_some(Mean {
+        bps,
+        half_bps: None,
+    })
+}
+
+fn steady_rates(flow: &Flow, rtt_us: u64) -> Vec<f64> {
+    let (Some(first), Some(last)) = (flow.series.first(), flow.series.last()) else {
+        return Vec::new();
+    };
+    let length = last.at_us.saturating_sub(first.at_us);
+    let ramp = RAMP_US
+        .max(rtt_us.saturating_mul(RAMP_TRIPS))
+        .min(length / 2);
+    rates(&flow.series, first.at_us + ramp, last.at_us)
+}
+
+/// Rates in whole steps of the span.
+pub fn rates(series: &[Point], from_us: u64, until_us: u64) -> Vec<f64> {
+    let steps = until_us.saturating_sub(from_us) / STEP_US;
+    let at = |step: u64| bytes_at(series, from_us + step * STEP_US);
+    let rate = |step| (at(step + 1) - at(step)) * 8e6 / STEP_US as f64;
+    (0..steps).map(rate).collect()
+}
+
+/// Evenly between two counts.
+fn bytes_at(series: &[Point], at_us: u64) -> f64 {
+    let after = series.partition_point(|p| p.at_us <= at_us);
+    let Some(low) = after.checked_sub(1).and_then(|i| series.get(i)) else {
+        return 0.0;
+    };
+    let Some(high) = series.get(after) else {
+        return low.bytes as f64;
+    };
+    let part = (at_us - low.at_us) as f64 / (high.at_us - low.at_us) as f64;
+    low.bytes as f64 + (high.bytes as f64 - low.bytes as f64) * part
+}
+
+/// What the competitor has when nobody else sends: mean over the baselines of the run.
+pub fn alone(plan: &Plan, observation: &Observation, rtt_us: u64) -> Option<Mean> {
+    let baselines = observation.phases.iter().filter(|p| is_baseline(plan, p));
+    let flows = baselines.filter_map(|p| p.competitor.as_ref());
+    let means: Vec<Mean> = flows.filter_map(|flow| mean(flow, rtt_us)).collect();
+    let values: Vec<f64> = means.iter().map(|m| m.bps).collect();
+    let count = values.len() as f64;
+    let (bps, spread) = match values.as_slice() {
+        [] => return None,
+        [only] => (*only, 0.0),
+        _ => {
+            let (bps, deviation) = mean_and_deviation(&values)?;
+            (bps, deviation / count.sqrt())
+        }
+    };
+    let within: Option<f64> = means.iter().map(|m| m.half_bps).sum::<Option<f64>>();
+    let half_bps = within.map(|sum| (sum / count / count.sqrt()).hypot(2.0 * spread));
+    Some(Mean { bps, half_bps })
+}
+
+fn is_baseline(plan: &Plan, phase: &Phase) -> bool {
+    let step = phase.step.and_then(|i| plan.steps.get(i as usize));
+    step.is_some_and(|step| step.baseline)
+}
+
+pub fn kept(beside: Mean, alone: Mean) -> Kept {
+    let ratio = beside.bps / alone.bps;
+    let half = beside.half_bps.zip(alone.half_bps).map(|(b, a)| {
+        let relative = (b / beside.bps).hypot(a / alone.bps);
+        ratio * relative
+    });
+    Kept {
+        ratio,
+        interval: half.map(|half| [(ratio - half).max(0.0), ratio + half]),
+    }
+}

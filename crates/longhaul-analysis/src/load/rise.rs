@@ -1,0 +1,95 @@
+//! By how much did round trips grow under load, how sure is that, and which way did they grow?
+//!
+//! The rise is the median under load minus the median on the idle path. Its 95 % interval: probes
+//! of a sawtooth resemble their neighbours, so that each part is cut into ten pieces, and the
+//! scatter of the pieces' medians says how well the whole is known. The queue's delay is the 99th
+//! percentile under load minus the idle median: what stood in the queue when it was fullest.
+//!
+//! Which way: the same difference of medians for each one-way time, clock drift removed. A way has
+//! grown when its part is a fifth of the whole or more.
+//!
+//! Source: RFC 6349 (buffer delay); batch medians after the batch means of Law and Kelton.
+//! Units: nanoseconds. Error: the interval given; of the queue's delay about one packet and the
+//! share of the time for which the queue was full.
+//! Wrong when: less than 1 % of the probes met the full queue; or a load shorter than its sawtooth.
+
+use super::stretch::{Drift, Stretch};
+use crate::stats::interval::mean_half_width;
+use crate::stats::quantile::{median, quantile, sorted};
+use longhaul_model::report::v1::load::Probe;
+
+/// Pieces into which a part is cut.
+const PIECES: usize = 10;
+/// Probes of each piece.
+const LEAST_IN_PIECE: usize = 5;
+/// Share of the whole rise from which on a way has grown.
+const LEAST_SHARE: f64 = 0.2;
+/// Smaller ones are noise of hosts, in nanoseconds; and this share of the idle round trip.
+pub const NOISE_NS: f64 = 1e6;
+const NOISE_RATIO: f64 = 0.02;
+const FULLEST: f64 = 0.99;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rise {
+    pub ns: f64,
+    pub interval_ns: Option<[f64; 2]>,
+    pub queue_delay_ns: f64,
+    pub grew: Option<&'static str>,
+}
+
+/// `None` where one of the two has no answered probe.
+pub fn rise(idle: &[Probe], loaded: &Stretch, drift: Drift) -> Option<Rise> {
+    let before = super::stretch::round_trips(idle);
+    let under = loaded.round_trips();
+    let quiet = median(before.iter().copied())?;
+    let middle = median(under.iter().copied())?;
+    let fullest = quantile(&sorted(under.iter().copied()), FULLEST)?;
+    let ns = middle - quiet;
+    let half = half_width(&under)
+        .zip(half_width(&before))
+        .map(|(a, b)| a.hypot(b));
+    Some(Rise {
+        ns: ns.max(0.0),
+        interval_ns: half.map(|half| [(ns - half).max(0.0), (ns + half).max(0.0)]),
+        queue_delay_ns: (fullest - quiet).max(0.0),
+        grew: which_way(idle, loaded, drift, (ns, quiet)),
+    })
+}
+
+fn half_width(values: &[f64]) -> Option<f64> {
+    let size = values.len() / PIECES;
+    if size < LEAST_IN_PIECE {
+        return None;
+    }
+    let pieces = values.chunks_exact(size);
+    let medians: Vec<f64> = pieces
+        .filter_map(|piece| median(piece.iter().copied()))
+        .collect();
+    mean_half_width(&medians)
+}
+
+/// Whether a difference of medians is more than hosts make by themselves.
+pub fn is_rise(rise_ns: f64, idle_ns: f64) -> bool {
+    rise_ns > NOISE_NS.max(NOISE_RATIO * idle_ns)
+}
+
+fn which_way(
+    idle: &[Probe],
+    loaded: &Stretch,
+    drift: Drift,
+    (rise_ns, idle_ns): (f64, f64),
+) -> Option<&'static str> {
+    if !is_rise(rise_ns, idle_ns) {
+        return None;
+    }
+    let step = |idle: Vec<f64>, loaded: Vec<f64>| Some(median(loaded)? - median(idle)?);
+    let forward = step(drift.forward_ns(idle), drift.forward_ns(loaded.kept))?;
+    let reverse = step(drift.reverse_ns(idle), drift.reverse_ns(loaded.kept))?;
+    let grew = |part: f64| part >= LEAST_SHARE * rise_ns;
+    match (grew(forward), grew(reverse)) {
+        (true, true) => Some("both"),
+        (true, false) => Some("forward"),
+        (false, true) => Some("reverse"),
+        (false, false) => None,
+    }
+}

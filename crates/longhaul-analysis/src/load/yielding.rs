@@ -1,0 +1,84 @@
+//! Does the scavenger yield, and what does it still get?
+//!
+//! Yields: the competitor keeps nine tenths of its rate alone, or more. Compared with a plain load
+//! of the same run where there is one. What it used is its rate by what the competitor left of the
+//! most that the path carried in any step.
+//!
+//! Source: the criterion is that of SLAC's scavenger tests (the best-effort flow is hardly slower).
+//! Units: shares. Error: that of the shares kept. Wrong when: the competitor does not fill the path.
+
+use super::rates::Kept;
+use longhaul_model::report::v1::load::{Plan, Scavenger, Step};
+
+/// Share of its rate alone that a competitor must keep.
+pub const LEAST_KEPT: f64 = 0.9;
+/// Less than this share left over cannot be used or wasted.
+const LEAST_LEFT: f64 = 0.02;
+
+/// One step's rates, as far as they are known.
+pub struct Tried {
+    pub step: u32,
+    pub goodput_bps: Option<f64>,
+    pub competitor_bps: Option<f64>,
+    pub kept: Option<Kept>,
+}
+
+pub fn scavenger(plan: &Plan, tried: &[Tried]) -> Option<Scavenger> {
+    let loads: Vec<(&Tried, &Step)> = tried
+        .iter()
+        .filter_map(|t| Some((t, plan.steps.get(t.step as usize)?)))
+        .filter(|(_, step)| !step.baseline)
+        .collect();
+    let beside = |scavenger: bool, streams: Option<u32>| {
+        let fits = move |s: &Step| s.scavenger == scavenger && s.competitor;
+        loads
+            .iter()
+            .find(|(t, s)| fits(s) && t.kept.is_some() && streams.is_none_or(|n| n == s.streams))
+    };
+    let (yielding, like) = beside(true, None)?;
+    let kept = yielding.kept?;
+    let plain = beside(false, Some(like.streams)).map(|(tried, _)| *tried);
+    let alone = |scavenger: bool| {
+        let fits =
+            |s: &Step| s.scavenger == scavenger && !s.competitor && s.streams == like.streams;
+        let mut fitting = loads.iter().filter(|(_, s)| fits(s));
+        fitting.find_map(|(t, _)| t.goodput_bps)
+    };
+    let most = tried
+        .iter()
+        .map(|t| t.goodput_bps.unwrap_or(0.0) + t.competitor_bps.unwrap_or(0.0))
+        .fold(0.0, f64::max);
+    let left = most - yielding.competitor_bps.unwrap_or(0.0);
+    let used = yielding.goodput_bps.unwrap_or(0.0) / left;
+    let alone_ratio = alone(true).zip(alone(false)).map(|(s, p)| s / p);
+    let plain_kept = plain.and_then(|t| t.kept);
+    Some(Scavenger {
+        plain: plain.map(|t| t.step),
+        yielding: yielding.step,
+        competitor_kept_plain_ratio: plain_kept.map(|k| k.ratio),
+        competitor_kept_yielding_ratio: kept.ratio,
+        competitor_kept_yielding_interval_ratio: kept.interval,
+        used_ratio: (left > LEAST_LEFT * most).then(|| used.clamp(0.0, 1.0)),
+        alone_ratio,
+        yields: kept.ratio >= LEAST_KEPT,
+        text: text(kept, plain_kept, alone_ratio),
+    })
+}
+
+fn text(kept: Kept, plain: Option<Kept>, alone: Option<f64>) -> String {
+    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
+    let mut text = format!(
+        "Beside the scavenger another flow keeps {} of its rate alone",
+        percent(kept.ratio)
+    );
+    if let Some(plain) = plain {
+        text += &format!(", beside a plain load {}", percent(plain.ratio));
+    }
+    if let Some(alone) = alone {
+        text += &format!(
+            "; with the path to itself the scavenger gets {} of what a plain load gets",
+            percent(alone)
+        );
+    }
+    text
+}
