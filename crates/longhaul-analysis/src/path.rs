@@ -1,12 +1,24 @@
 //! What do round trips, routes and hops under load say of a path?
 //!
 //! Read in this order: [`conclude()`] (the entry: everything that follows from one look at a path),
-//! [`compare()`] and [`number()`] (routes over time), [`KnownRoute::of`] (an earlier route, from its
-//! report).
+//! [`rtt`], [`hops`] (what each link adds), [`compare()`] and [`number()`] (routes over time),
+//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu`], [`symmetry`], [`narrow`] (where
+//! the queue grows), [`findings`], [`limits`] (what could not be seen), [`table`] (many traces).
 
 mod compare;
 mod conclude;
+mod findings;
+mod hops;
 mod known;
+mod limits;
+mod mtu;
+mod narrow;
+mod rtt;
+#[cfg(test)]
+pub(crate) mod scene;
+mod symmetry;
+pub mod table;
+pub mod words;
 
 pub use compare::compare;
 pub use conclude::conclude;

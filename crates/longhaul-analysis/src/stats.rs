@@ -1,6 +1,9 @@
-//! Statistics of finished series: quantiles, robust scales, intervals of confidence.
+//! Statistics of finished series: quantiles, robust scales, intervals of confidence, tests.
 
 pub mod interval;
+pub mod normal;
+pub mod proportion;
 pub mod quantile;
+pub mod rank_sum;
 pub mod robust;
 pub mod student;

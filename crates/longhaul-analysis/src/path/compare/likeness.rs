@@ -1,0 +1,108 @@
+//! How alike are two hops of two routes?
+
+use longhaul_model::report::v1::path::{Hop, Route};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// One hop as far as comparing goes.
+#[derive(Debug, Clone)]
+pub struct Place<'r> {
+    pub ttl: u8,
+    /// What answered the one flow; absent: silence.
+    pub own: Option<&'r str>,
+    /// Of that answer.
+    autonomous_system: Option<u32>,
+    /// The same and its equal-cost alternatives.
+    all: BTreeSet<&'r str>,
+    /// The hop before has the same address.
+    pub stutter: bool,
+}
+
+/// The hops of a route, silent ones at the end of a route that reaches nothing left out.
+pub fn places(route: &Route) -> Vec<Place<'_>> {
+    let answering = |hop: &Hop| !hop.answers.is_empty();
+    let last = if route.reached {
+        route.hops.len()
+    } else {
+        route
+            .hops
+            .iter()
+            .rposition(answering)
+            .map_or(0, |at| at + 1)
+    };
+    let mut found: Vec<Place> = Vec::with_capacity(last);
+    for hop in &route.hops[..last] {
+        let mut next = place(route, hop);
+        next.stutter = next.own.is_some() && found.last().is_some_and(|p| p.own == next.own);
+        found.push(next);
+    }
+    found
+}
+
+fn place<'r>(route: &'r Route, hop: &'r Hop) -> Place<'r> {
+    let first = hop.answers.first();
+    let mut all: BTreeSet<&str> = hop.answers.iter().map(|a| a.address.as_str()).collect();
+    for link in &route.links {
+        if link.ttl == hop.ttl {
+            all.insert(&link.from);
+        }
+        if link.ttl.checked_add(1) == Some(hop.ttl) {
+            all.insert(&link.to);
+        }
+    }
+    Place {
+        ttl: hop.ttl,
+        own: first.map(|answer| answer.address.as_str()),
+        autonomous_system: first.and_then(|answer| answer.autonomous_system),
+        all,
+        stutter: false,
+    }
+}
+
+/// From alike to unlike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    Same,
+    /// One or both are silent.
+    Silent,
+    /// The first three octets are the same; in IPv6 the first 64 bits.
+    Neighbour,
+    SameAs,
+    Other,
+}
+
+pub fn likeness(a: &Place, b: &Place) -> Likeness {
+    let (Some(own_a), Some(own_b)) = (a.own, b.own) else {
+        return Likeness::Silent;
+    };
+    let systems = a.autonomous_system.zip(b.autonomous_system);
+    if a.all.contains(own_b) || b.all.contains(own_a) {
+        Likeness::Same
+    } else if neighbours(own_a, own_b) {
+        Likeness::Neighbour
+    } else if systems.is_some_and(|(a, b)| a == b) {
+        Likeness::SameAs
+    } else {
+        Likeness::Other
+    }
+}
+
+fn neighbours(a: &str, b: &str) -> bool {
+    block(a).is_some_and(|of_a| Some(of_a) == block(b))
+}
+
+/// The /24 or /64 that an address lies in, as its first address.
+pub fn block(address: &str) -> Option<IpAddr> {
+    // A link-local address may carry the name of an interface.
+    let bare = address.split('%').next()?;
+    match bare.parse().ok()? {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            Some(IpAddr::from([a, b, c, 0]))
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            Some(IpAddr::from([a, b, c, d, 0, 0, 0, 0]))
+        }
+    }
+}

@@ -1,0 +1,207 @@
+use super::*;
+use crate::path::scene::{cut_route, link, route};
+
+const NEITHER: Option<[u8; 2]> = None;
+
+fn changed(change: &RouteChange) -> Vec<(Option<[u8; 2]>, Option<[u8; 2]>)> {
+    change.ranges.iter().map(|r| (r.here, r.other)).collect()
+}
+
+fn kind(here: &[&str], other: &[&str]) -> ChangeKind {
+    compare(&route(here), &route(other)).kind
+}
+
+/// `prefix.1`, `prefix.2`, …: hops of one operator, each in a network of its own.
+fn carrier(prefix: u8, hops: u8) -> Vec<String> {
+    (1..=hops).map(|n| format!("{prefix}.{n}.0.1")).collect()
+}
+
+fn of(parts: &[&[String]]) -> Route {
+    let all: Vec<&str> = parts
+        .iter()
+        .copied()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    route(&all)
+}
+
+/// SLAC to CESNET, 11 June 2003: 17 hops by Internet2 become 13 by ESnet; hops 3-11 become 3-7, the
+/// last six are the same.
+#[test]
+fn the_route_to_cesnet_changes_in_one_range() {
+    let (site, last) = (carrier(134, 2), carrier(195, 6));
+    let before = of(&[&site, &carrier(192, 9), &last]);
+    let after = of(&[&site, &carrier(198, 5), &last]);
+    assert_eq!((before.hops.len(), after.hops.len()), (17, 13));
+    let change = compare(&after, &before);
+    assert_eq!(change.kind, ChangeKind::SeveralHops);
+    assert_eq!(changed(&change), [(Some([3, 7]), Some([3, 11]))]);
+    assert_eq!(change.rtt_step_ns, Some(-4_000_000));
+    let back = compare(&before, &after);
+    assert_eq!(changed(&back), [(Some([3, 11]), Some([3, 7]))]);
+}
+
+/// SLAC to IN2P3 on the same day: 17 hops become 15, the first and last two are the same, and the
+/// round trip grows by 10 ms.
+#[test]
+fn the_detour_to_in2p3_changes_all_but_both_ends() {
+    let (site, last) = (carrier(134, 2), carrier(134, 4)[2..].to_vec());
+    let before = of(&[&site, &carrier(192, 13), &last]);
+    let mut after = of(&[&site, &carrier(193, 11), &last]);
+    assert_eq!((before.hops.len(), after.hops.len()), (17, 15));
+    after.hops[14].answers[0].rtts_ns = vec![27_000_000];
+    let change = compare(&after, &before);
+    assert_eq!(change.kind, ChangeKind::SeveralHops);
+    assert_eq!(changed(&change), [(Some([3, 13]), Some([3, 15]))]);
+    assert_eq!(change.rtt_step_ns, Some(10_000_000));
+}
+
+#[test]
+fn silence_is_no_change() {
+    let full = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"];
+    let gaps = ["10.1.0.1", "", "", "10.4.0.1"];
+    assert_eq!(kind(&full, &full), ChangeKind::Same);
+    assert_eq!(kind(&gaps, &full), ChangeKind::SilentHop);
+    assert_eq!(kind(&full, &gaps), ChangeKind::SilentHop);
+    assert!(compare(&route(&gaps), &route(&full)).ranges.is_empty());
+    // A route with the same hops silent has nothing that changed.
+    assert_eq!(kind(&gaps, &gaps), ChangeKind::Same);
+}
+
+#[test]
+fn the_words_of_the_tables_are_met() {
+    let base = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"];
+    for (here, want) in [
+        (
+            ["10.1.0.1", "10.2.0.9", "10.3.0.1", "10.4.0.1"],
+            ChangeKind::LastOctet,
+        ),
+        (
+            ["10.1.0.1", "10.1.0.1", "10.3.0.1", "10.4.0.1"],
+            ChangeKind::Stutter,
+        ),
+        (
+            ["10.1.0.1", "10.9.0.1", "10.3.0.1", "10.4.0.1"],
+            ChangeKind::OneHop,
+        ),
+        (
+            ["10.1.0.1", "10.8.0.1", "10.9.0.1", "10.4.0.1"],
+            ChangeKind::SeveralHops,
+        ),
+    ] {
+        assert_eq!(kind(&here, &base), want, "{here:?}");
+        assert_eq!(kind(&base, &here), want, "{here:?}");
+    }
+    let more = ["10.1.0.1", "10.2.0.1", "10.7.0.1", "10.3.0.1", "10.4.0.1"];
+    let change = compare(&route(&more), &route(&base));
+    assert_eq!(change.kind, ChangeKind::OneHop);
+    assert_eq!(changed(&change), [(Some([3, 3]), NEITHER)]);
+}
+
+#[test]
+fn a_router_that_answers_once_more_stutters() {
+    let base = ["10.1.0.1", "10.2.0.1", "10.3.0.1"];
+    let longer = ["10.1.0.1", "10.1.0.1", "10.2.0.1", "10.3.0.1"];
+    let change = compare(&route(&longer), &route(&base));
+    assert_eq!(change.kind, ChangeKind::Stutter);
+    assert_eq!(changed(&change), [(Some([2, 2]), NEITHER)]);
+}
+
+#[test]
+fn neighbours_in_ipv6_share_their_first_64_bits() {
+    let base = ["2001:db8:0:1::1", "2001:db8:0:2::1"];
+    let near = ["2001:db8:0:1::77", "2001:db8:0:2::1"];
+    let far = ["2001:db8:0:9::1", "2001:db8:0:2::1"];
+    assert_eq!(kind(&near, &base), ChangeKind::LastOctet);
+    assert_eq!(kind(&far, &base), ChangeKind::OneHop);
+}
+
+#[test]
+fn two_addresses_of_one_autonomous_system_are_told_where_it_is_known() {
+    let base = route(&["10.1.0.1", "10.2.0.1", "10.3.0.1"]);
+    let mut here = route(&["10.1.0.1", "10.9.0.1", "10.3.0.1"]);
+    let mut known = base.clone();
+    here.hops[1].answers[0].autonomous_system = Some(293);
+    assert_eq!(compare(&here, &known).kind, ChangeKind::OneHop);
+    known.hops[1].answers[0].autonomous_system = Some(293);
+    assert_eq!(compare(&here, &known).kind, ChangeKind::SameAs);
+    known.hops[1].answers[0].autonomous_system = Some(20965);
+    assert_eq!(compare(&here, &known).kind, ChangeKind::OneHop);
+}
+
+#[test]
+fn a_known_equal_cost_alternative_is_the_same_hop() {
+    let mut base = route(&["10.1.0.1", "10.2.0.1", "10.3.0.1"]);
+    let here = route(&["10.1.0.1", "10.2.8.1", "10.3.0.1"]);
+    assert_eq!(compare(&here, &base).kind, ChangeKind::OneHop);
+    base.links = vec![
+        link(1, "10.1.0.1", "10.2.8.1"),
+        link(2, "10.2.8.1", "10.3.0.1"),
+    ];
+    assert_eq!(compare(&here, &base).kind, ChangeKind::Same);
+    assert_eq!(compare(&base, &here).kind, ChangeKind::Same);
+}
+
+#[test]
+fn an_end_that_is_not_reached_is_the_worst() {
+    let full = route(&["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"]);
+    let cut = cut_route(&["10.1.0.1", "10.2.0.1", "", "", ""]);
+    let change = compare(&cut, &full);
+    assert_eq!(change.kind, ChangeKind::EndNotReached);
+    assert!(change.ranges.is_empty(), "what was seen is the same");
+    assert_eq!(change.rtt_step_ns, None);
+    // What the cut one could not see is no change either.
+    assert_eq!(compare(&full, &cut).kind, ChangeKind::SilentHop);
+    let elsewhere = cut_route(&["10.1.0.1", "10.9.0.1"]);
+    assert_eq!(compare(&full, &elsewhere).kind, ChangeKind::OneHop);
+    assert_eq!(compare(&cut, &cut).kind, ChangeKind::Same);
+}
+
+#[test]
+fn silence_inside_a_change_does_not_break_it() {
+    let base = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.5.0.1"];
+    let here = ["10.1.0.1", "10.7.0.1", "", "10.8.0.1", "10.5.0.1"];
+    let change = compare(&route(&here), &route(&base));
+    assert_eq!(changed(&change), [(Some([2, 4]), Some([2, 4]))]);
+}
+
+#[test]
+fn nothing_beside_nothing_is_the_same() {
+    assert_eq!(kind(&[], &[]), ChangeKind::Same);
+    assert_eq!(kind(&[], &["10.1.0.1"]), ChangeKind::OneHop);
+}
+
+proptest::proptest! {
+    /// Routes of few addresses, so that repeats, silence and returns all occur.
+    #[test]
+    fn laying_is_sound_for_any_two_routes(
+        here in proptest::collection::vec(0u8..6, 0..24),
+        other in proptest::collection::vec(0u8..6, 0..24),
+        reached in proptest::bool::ANY,
+    ) {
+        let named = |n: &u8| if *n == 0 { String::new() } else { format!("10.{n}.0.1") };
+        let texts = |hops: &[u8]| hops.iter().map(named).collect::<Vec<_>>();
+        let (a, b) = (texts(&here), texts(&other));
+        let (mut a, b) = (of(&[&a]), of(&[&b]));
+        a.reached = reached;
+        let own = compare(&a, &a);
+        proptest::prop_assert!(own.kind == ChangeKind::Same && own.ranges.is_empty());
+        let change = compare(&a, &b);
+        // Ranges ascend, never overlap, and lie inside the routes.
+        let mut last = (0, 0);
+        for range in &change.ranges {
+            for (ends, last, hops) in [
+                (range.here, &mut last.0, a.hops.len()),
+                (range.other, &mut last.1, b.hops.len()),
+            ] {
+                if let Some([from, to]) = ends {
+                    proptest::prop_assert!(*last < from && from <= to && usize::from(to) <= hops);
+                    *last = to;
+                }
+            }
+        }
+        let quiet = change.kind <= ChangeKind::SilentHop;
+        proptest::prop_assert!(!quiet || change.ranges.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! The narrow link, if the queue under load showed it.
+
+use super::Case;
+use crate::diagnose::{advice, unproven};
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::path::NarrowLink;
+
+pub fn narrow_link(case: &Case) -> Option<Finding> {
+    let link = case.analysis.narrow_link.as_ref()?;
+    let (cause, advised) = match link.verdict.as_str() {
+        "link" | "span" => ("narrow_link", at_link(link)),
+        "own_host" => (
+            "narrow_link",
+            (
+                "sender",
+                "This host's own interface is the limit: a faster one, or pacing below its rate",
+            ),
+        ),
+        "return_path" => (
+            "return_path_queue",
+            (
+                "path",
+                "Look for load on the way of the acknowledgements, or give them their own queue",
+            ),
+        ),
+        _ => return None,
+    };
+    let mut found = unproven(cause, link.confidence_ratio, capitalised(&link.text));
+    let hops = link.after_ttl.zip(link.before_ttl);
+    if let Some((after, before)) = hops {
+        found.supports.push(format!(
+            "round trips up to hop {after} stayed, those from hop {before} on grew"
+        ));
+    }
+    if case.asymmetric {
+        found.contradicts.push(String::from(
+            "the ways there and back differ, so a hop's answers may pass other queues",
+        ));
+    }
+    let (place, text) = advised;
+    found.advice.push(advice(place, text.to_owned()));
+    Some(found)
+}
+
+fn at_link(link: &NarrowLink) -> (&'static str, &'static str) {
+    match link.after_ttl {
+        Some(0) => (
+            "initiator",
+            "The first link is the limit: look at this site's access before asking others",
+        ),
+        _ => (
+            "path",
+            "Ask the operator of these hops; measured again at another hour, the same link says \
+             that it is always so",
+        ),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}

@@ -1,0 +1,173 @@
+//! Did the route change, has it alternatives, is it another one back, and who rewrites packets?
+
+use super::Case;
+use crate::diagnose::{advice, unproven};
+use crate::path::words;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::path::{ChangeKind, RouteChange};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Another route than before.
+pub fn changed(case: &Case) -> Option<Finding> {
+    let change = case.analysis.route_change.as_ref()?;
+    let how = match change.kind {
+        ChangeKind::SameAs => "within the same autonomous systems",
+        ChangeKind::OneHop => "at one hop",
+        ChangeKind::SeveralHops => "at several hops",
+        _ => return None,
+    };
+    let number = case.analysis.route_number?;
+    let other = change.other_number.unwrap_or(0);
+    let mut found = unproven(
+        "route_changed",
+        0.9,
+        format!("The route changed {how}: number {number} now, {other} before"),
+    );
+    found.supports.extend(ranges(change));
+    found.supports.extend(step(change));
+    if number == other {
+        found.contradicts.push(String::from(
+            "both are one route as far as answers tell; the trace may be the cause",
+        ));
+        found.confidence_ratio = 0.5;
+    }
+    if balanced(case).is_some() {
+        found.contradicts.push(String::from(
+            "the path has equal-cost alternatives: another flow may simply take another of them",
+        ));
+        found.confidence_ratio = 0.6;
+    }
+    found.advice.push(advice(
+        "path",
+        String::from(
+            "Measure throughput and round trips again: windows and streams that fitted the old \
+             route need not fit this one",
+        ),
+    ));
+    Some(found)
+}
+
+/// `hops 3-7 stand where hops 3-11 stood`.
+fn ranges(change: &RouteChange) -> impl Iterator<Item = String> {
+    change.ranges.iter().map(|range| match range.other {
+        None => format!("{} came in", words::hops(range.here)),
+        Some(_) => format!(
+            "{} now, where {} stood",
+            words::hops(range.here),
+            words::hops(range.other)
+        ),
+    })
+}
+
+fn step(change: &RouteChange) -> Option<String> {
+    let ns = change.rtt_step_ns?;
+    let way = if ns < 0 { "shorter" } else { "longer" };
+    Some(format!(
+        "the round trip is {} {way} than before",
+        words::delay(ns)
+    ))
+}
+
+/// Different ways there and back.
+pub fn asymmetric(case: &Case) -> Option<Finding> {
+    let symmetry = case
+        .analysis
+        .symmetry
+        .as_ref()
+        .filter(|_| case.asymmetric)?;
+    let mut found = unproven(
+        "asymmetric_route",
+        0.8,
+        format!(
+            "The ways there and back differ: {} % of the autonomous systems are common to both",
+            (symmetry.shared_ratio * 100.0).round()
+        ),
+    );
+    found.supports.push(symmetry.text.clone());
+    found.advice.push(advice(
+        "path",
+        String::from(
+            "Look at each direction by itself: a change of round trip or loss may be on either way",
+        ),
+    ));
+    Some(found)
+}
+
+/// Next hops by hop, where there is more than one.
+fn balanced(case: &Case) -> Option<BTreeMap<u8, usize>> {
+    let route = case.observation.route.as_ref()?;
+    let mut next: BTreeMap<(u8, &str), BTreeSet<&str>> = BTreeMap::new();
+    for link in &route.links {
+        next.entry((link.ttl, &link.from))
+            .or_default()
+            .insert(&link.to);
+    }
+    let mut widest: BTreeMap<u8, usize> = BTreeMap::new();
+    for ((ttl, _), to) in next.into_iter().filter(|(_, to)| to.len() > 1) {
+        let width = widest.entry(ttl).or_default();
+        *width = (*width).max(to.len());
+    }
+    (!widest.is_empty()).then_some(widest)
+}
+
+/// Several next hops of equal cost.
+pub fn load_balanced(case: &Case) -> Option<Finding> {
+    let widest = balanced(case)?;
+    let route = case.observation.route.as_ref()?;
+    let behind: Vec<String> = widest
+        .iter()
+        .map(|(ttl, width)| format!("{width} behind hop {ttl}"))
+        .collect();
+    let mut found = unproven(
+        "load_balanced",
+        route.confidence_ratio.unwrap_or(0.9),
+        format!(
+            "Flows are shared out among next hops: {}",
+            behind.join(", ")
+        ),
+    );
+    let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
+    found.supports.push(format!(
+        "flows with other ports took other links (most flows on one link: {flows})"
+    ));
+    found.advice.push(advice(
+        "sender",
+        String::from(
+            "Several streams may use several links; one stream stays on one of them, and two runs \
+             need not meet on the same",
+        ),
+    ));
+    Some(found)
+}
+
+/// A device changes what it forwards.
+pub fn rewritten(case: &Case) -> Option<Finding> {
+    let route = case.observation.route.as_ref()?;
+    let answers = route
+        .hops
+        .iter()
+        .filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
+    let (ttl, answer) = answers.into_iter().find(|(_, a)| !a.rewritten.is_empty())?;
+    let what: Vec<String> = answer
+        .rewritten
+        .iter()
+        .map(|field| field.replace('_', " "))
+        .collect();
+    let mut found = unproven(
+        "packets_rewritten",
+        0.85,
+        format!(
+            "A device before or at hop {ttl} rewrites packets: {}",
+            what.join(", ")
+        ),
+    );
+    found.supports.push(format!(
+        "{} quotes another packet than was sent",
+        answer.address
+    ));
+    found.advice.push(advice(
+        "path",
+        String::from("Find the address translator or traffic conditioner before that hop"),
+    ));
+    Some(found)
+}

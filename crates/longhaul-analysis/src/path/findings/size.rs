@@ -1,0 +1,171 @@
+//! Which packets do not pass, and do TCP's segments fit those that do?
+
+use super::Case;
+use crate::diagnose::{advice, unproven};
+use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
+use longhaul_model::report::v1::{Advice, Finding};
+
+/// IP and TCP without options; with IPv6 20 bytes more.
+const HEADERS_V4: u32 = 40;
+const HEADERS_V6: u32 = 60;
+/// The timestamp option, which some kernels take off the segment size they tell.
+const TIMESTAMPS: u32 = 12;
+
+/// Larger packets vanish, and nobody says so.
+pub fn black_hole(case: &Case) -> Option<Finding> {
+    let mtu = case.analysis.path_mtu.as_ref()?;
+    let search = case.observation.mtu.as_ref()?;
+    if !mtu.black_hole {
+        return None;
+    }
+    let size = mtu.bytes;
+    let mut found = unproven(
+        "mtu_black_hole",
+        0.9,
+        format!(
+            "IP packets above {size} bytes vanish without a word, though the interface sends {}",
+            search.local_bytes
+        ),
+    );
+    found.supports.extend(vanished(search, size));
+    if let Some(probe) = largest_that_arrived(search) {
+        found.supports.push(format!(
+            "of {size} bytes {} of {} arrived",
+            probe.arrived, probe.sent
+        ));
+    }
+    found.advice.push(advice(
+        "path",
+        String::from(
+            "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" pass, or find \
+             the link whose MTU is too small",
+        ),
+    ));
+    found.advice.push(Advice {
+        command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
+        ..advice(
+            "sender",
+            String::from("Until then let TCP find the size by itself (RFC 4821)"),
+        )
+    });
+    Some(found)
+}
+
+fn vanished(search: &MtuSearch, passes: u32) -> Option<String> {
+    let lost = search
+        .probes
+        .iter()
+        .filter(|probe| probe.packet_bytes > passes && probe.arrived == 0);
+    let least = lost.min_by_key(|probe| probe.packet_bytes)?;
+    Some(format!(
+        "of {} bytes none of {} arrived, and no router refused them",
+        least.packet_bytes, least.sent
+    ))
+}
+
+fn largest_that_arrived(search: &MtuSearch) -> Option<&MtuProbe> {
+    let arrived = search.probes.iter().filter(|probe| probe.arrived > 0);
+    arrived.max_by_key(|probe| probe.packet_bytes)
+}
+
+/// The path carries less than the interface: known, and told by a router.
+pub fn below_interface(case: &Case) -> Option<Finding> {
+    let mtu = case.analysis.path_mtu.as_ref()?;
+    let search = case.observation.mtu.as_ref()?;
+    if mtu.black_hole || mtu.refused_bytes.is_none() || mtu.bytes >= search.local_bytes {
+        return None;
+    }
+    let (passes, local) = (mtu.bytes, search.local_bytes);
+    let mut found = unproven(
+        "mtu_below_interface",
+        0.95,
+        format!("The path carries IP packets up to {passes} bytes, the interface {local}"),
+    );
+    let tellers = search.probes.iter();
+    if let Some(by) = tellers.filter_map(|p| p.refused_by.as_ref()).next() {
+        found.supports.push(format!("{by} says so"));
+    }
+    if case.observation.options.is_some() {
+        found.contradicts.push(String::from(
+            "TCP learns the size from the router, so that throughput hardly suffers",
+        ));
+    }
+    found.advice.push(advice(
+        "path",
+        format!("For packets of {local} bytes end to end, raise the MTU of that link"),
+    ));
+    Some(found)
+}
+
+/// Segment sizes that both ends use.
+fn segments(case: &Case) -> Option<u32> {
+    let options = case.observation.options.as_ref()?;
+    [options.mss_here_bytes, options.mss_there_bytes]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+fn headers(case: &Case) -> u32 {
+    if case.observation.address.contains(':') {
+        HEADERS_V6
+    } else {
+        HEADERS_V4
+    }
+}
+
+/// A device on the way made the segments smaller than the path needs.
+pub fn segments_clamped(case: &Case) -> Option<Finding> {
+    let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, segments(case)?);
+    let fits = mtu.bytes.saturating_sub(headers(case));
+    if mss.saturating_add(TIMESTAMPS) >= fits {
+        return None;
+    }
+    let mut found = unproven(
+        "mss_clamped",
+        0.7,
+        format!("TCP sends segments of {mss} bytes, where the path carries {fits}"),
+    );
+    found.supports.push(format!(
+        "IP packets of {} bytes pass from end to end",
+        mtu.bytes
+    ));
+    found.contradicts.push(String::from(
+        "a host may have been told to use small segments itself (route, option of the program)",
+    ));
+    found.advice.push(advice(
+        "path",
+        String::from("Look for a firewall or tunnel that rewrites the MSS option"),
+    ));
+    Some(found)
+}
+
+/// Segments that the path cannot carry: TCP depends on routers telling it so.
+pub fn segments_too_large(case: &Case) -> Option<Finding> {
+    let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, segments(case)?);
+    mtu.refused_bytes?;
+    let fits = mtu.bytes.saturating_sub(headers(case));
+    if mss <= fits {
+        return None;
+    }
+    let told = !mtu.black_hole;
+    let mut found = unproven(
+        "mss_above_path_mtu",
+        if told { 0.5 } else { 0.9 },
+        format!("TCP would send segments of {mss} bytes, the path carries {fits}"),
+    );
+    if told {
+        found.contradicts.push(String::from(
+            "a router tells the sender, so that TCP adapts after its first segments",
+        ));
+    } else {
+        found.supports.push(String::from(
+            "nobody tells the sender: full segments vanish and transfers stall",
+        ));
+    }
+    found.advice.push(advice(
+        "path",
+        format!("Clamp the MSS to {fits} bytes where the small link begins"),
+    ));
+    Some(found)
+}

@@ -1,0 +1,97 @@
+//! How large a packet passes, and are larger ones refused or swallowed?
+//!
+//! Source: RFC 1191, RFC 8201 and RFC 8899. Units: bytes of the whole IP packet.
+//! Error: the step of the search, which the smallest refused size tells.
+//! Wrong when: loss takes every attempt at one size; sizes that did arrive beside it say so.
+
+use longhaul_model::report::v1::path::{MtuProbe, MtuSearch, PathMtu};
+
+/// Attempts without an answer after which a size is taken for not passing.
+const LEAST_ATTEMPTS: u32 = 2;
+
+/// `None` where no size arrived.
+pub fn of(search: &MtuSearch) -> Option<PathMtu> {
+    let arrived = |probe: &&MtuProbe| probe.arrived > 0;
+    let bytes = search
+        .probes
+        .iter()
+        .filter(arrived)
+        .map(|p| p.packet_bytes)
+        .max()?;
+    let above = |probe: &&MtuProbe| probe.packet_bytes > bytes;
+    let failed = |probe: &&MtuProbe| {
+        probe.refused_mtu_bytes.is_some()
+            || probe.refused_by.is_some()
+            || probe.sent >= LEAST_ATTEMPTS
+    };
+    let refused: Vec<&MtuProbe> = search.probes.iter().filter(above).filter(failed).collect();
+    Some(PathMtu {
+        bytes,
+        refused_bytes: refused.iter().map(|probe| probe.packet_bytes).min(),
+        black_hole: swallowed(search, &refused),
+    })
+}
+
+/// Packets that this host may send vanish, and nobody says so. What says so for one size speaks for
+/// the larger ones too.
+fn swallowed(search: &MtuSearch, refused: &[&MtuProbe]) -> bool {
+    let told = refused.iter().any(|probe| probe.refused_by.is_some());
+    let sent = refused
+        .iter()
+        .any(|probe| probe.packet_bytes <= search.local_bytes && probe.refused_mtu_bytes.is_none());
+    sent && !told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Size, sent, arrived, who refused it.
+    fn search(probes: &[(u32, u32, u32, Option<&str>)]) -> MtuSearch {
+        let probe = |&(packet_bytes, sent, arrived, by): &(u32, u32, u32, Option<&str>)| MtuProbe {
+            packet_bytes,
+            sent,
+            arrived,
+            refused_by: by.map(str::to_owned),
+            refused_mtu_bytes: by.map(|_| 1500),
+        };
+        MtuSearch {
+            local_bytes: 9000,
+            probes: probes.iter().map(probe).collect(),
+        }
+    }
+
+    fn found(bytes: u32, refused: Option<u32>, black_hole: bool) -> Option<PathMtu> {
+        Some(PathMtu {
+            bytes,
+            refused_bytes: refused,
+            black_hole,
+        })
+    }
+
+    #[test]
+    fn sizes_that_arrive_bound_it_from_below_and_refused_ones_from_above() {
+        let told = search(&[
+            (9000, 1, 0, Some("10.1.0.1")),
+            (1500, 1, 1, None),
+            (1501, 3, 0, None),
+        ]);
+        assert_eq!(of(&told), found(1500, Some(1501), false));
+        let vanished = search(&[(9000, 3, 0, None), (1500, 3, 2, None), (4000, 3, 0, None)]);
+        assert_eq!(of(&vanished), found(1500, Some(4000), true));
+        assert_eq!(of(&search(&[(9000, 1, 1, None)])), found(9000, None, false));
+        assert_eq!(of(&search(&[(1500, 3, 0, None)])), None);
+    }
+
+    #[test]
+    fn one_lost_packet_is_no_black_hole() {
+        let lost = search(&[(9000, 1, 0, None), (8000, 2, 1, None)]);
+        assert_eq!(of(&lost), found(8000, None, false));
+    }
+
+    #[test]
+    fn what_the_own_host_refuses_is_no_black_hole() {
+        let large = search(&[(9000, 2, 2, None), (9600, 3, 0, None)]);
+        assert_eq!(of(&large), found(9000, Some(9600), false));
+    }
+}

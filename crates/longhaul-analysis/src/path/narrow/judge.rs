@@ -1,0 +1,236 @@
+//! Which link is the narrow one, or why can that not be said?
+//!
+//! Source: our design. No standing queue at the far end (below 3 ms): the limit is none of the
+//! network's queues. A rise in the way back alone is the queue of the acknowledgements. Capacity is
+//! given by an estimate of the whole path; round trips to hops never give one.
+//! Units: ns, ratios. Error: confidence 0.8 for one link in one run and 0.95 where an earlier run
+//! found the same; 0.7 for a span; less with what speaks against it.
+//! Wrong when: as for the whole of [`super`].
+
+use super::ends::Ends;
+use super::place::{self, Place};
+use super::profile::{self, LEAST_P, LEAST_RISE_NS, QUIET_RATIO, RISEN_RATIO, Rise};
+use super::words;
+use crate::path::{Capacity, KnownRoute};
+use longhaul_model::report::v1::path::{HopWatch, NarrowLink, Observation};
+
+/// Of one link in one run.
+const ONE_LINK: f64 = 0.8;
+/// An earlier run found the same link.
+const REPEATED: f64 = 0.95;
+const SPAN: f64 = 0.7;
+/// Earlier runs that are looked at.
+const EARLIER: usize = 2;
+/// A rise in the own host is one that its queue explains to this share.
+const OWN_SHARE: f64 = 0.5;
+
+/// What the verdict rests on.
+#[derive(Debug, Clone)]
+pub struct Sight<'o> {
+    pub observation: &'o Observation,
+    pub watch: &'o HopWatch,
+    /// Without the far end.
+    pub hops: Vec<Rise>,
+    pub far: Option<Rise>,
+    pub ends: Ends,
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obscured {
+    NoLoad,
+    FarEndSilent,
+    Noise,
+    BothWays,
+    NoPlace,
+}
+
+/// The verdict on a watch of hops.
+pub fn judge(
+    observation: &Observation,
+    watch: &HopWatch,
+    known: &[KnownRoute],
+    capacity: Option<Capacity>,
+) -> NarrowLink {
+    let sight = Sight::of(observation, watch);
+    match look(&sight) {
+        Ok(found) => {
+            let mut link = found.into_link(&sight, capacity);
+            if link.verdict == "link" && repeated(&link, known) {
+                link.confidence_ratio = link.confidence_ratio.max(REPEATED);
+            }
+            link
+        }
+        Err(why) => blank("cannot_tell", 0.0, words::obscured(why, &sight)),
+    }
+}
+
+impl<'o> Sight<'o> {
+    fn of(observation: &'o Observation, watch: &'o HopWatch) -> Sight<'o> {
+        let ends = Ends::of(watch);
+        let mut hops = profile::hops(watch);
+        let last = far_ttl(observation, watch);
+        let own = hops.iter().position(|hop| Some(hop.ttl) == last);
+        let own = own.map(|at| hops.remove(at));
+        // Without a TTL known to be the far end's, it lies behind all hops.
+        let ttl = last.or_else(|| watch.hops.iter().map(|h| h.ttl.saturating_add(1)).max());
+        let both = ends.both.clone().map(|rise| Rise {
+            ttl: ttl.unwrap_or(1),
+            address: Some(observation.address.clone()),
+            ..rise
+        });
+        Sight {
+            observation,
+            watch,
+            hops,
+            far: own.or(both),
+            ends,
+        }
+    }
+
+    /// The queue's way, where the far end gave its times: the rises with the load and against it.
+    fn ways(&self) -> Option<(&Rise, &Rise)> {
+        let (forward, reverse) = (self.ends.forward.as_ref()?, self.ends.reverse.as_ref()?);
+        Some(if self.watch.forward {
+            (forward, reverse)
+        } else {
+            (reverse, forward)
+        })
+    }
+}
+
+/// At which TTL the far end answers.
+fn far_ttl(observation: &Observation, watch: &HopWatch) -> Option<u8> {
+    let by_address = watch
+        .hops
+        .iter()
+        .find(|hop| hop.address.as_deref() == Some(observation.address.as_str()));
+    let by_route = || {
+        let route = observation.route.as_ref().filter(|route| route.reached)?;
+        route.hops.last().map(|hop| hop.ttl)
+    };
+    by_address.map(|hop| hop.ttl).or_else(by_route)
+}
+
+/// What was found.
+pub enum Found {
+    NoQueue { far: Rise },
+    ReturnPath { against: Rise },
+    Placed { place: Place, sure: f64 },
+}
+
+fn look(sight: &Sight) -> Result<Found, Obscured> {
+    let watch = sight.watch;
+    if watch.load_bytes == Some(0) || watch.load_until_us <= watch.load_from_us {
+        return Err(Obscured::NoLoad);
+    }
+    let far = sight.far.as_ref().ok_or(Obscured::FarEndSilent)?;
+    if far.rise_ns < LEAST_RISE_NS {
+        return Ok(Found::NoQueue { far: far.clone() });
+    }
+    if !far.stands_out(far.rise_ns) {
+        return Err(Obscured::Noise);
+    }
+    let mut sure = 1.0;
+    if let Some((with, against)) = sight.ways() {
+        let share = |way: &Rise, ratio: f64| way.rise_ns as f64 >= ratio * far.rise_ns as f64;
+        let back = share(against, RISEN_RATIO) && against.p < LEAST_P;
+        match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
+            (false, _) if back => {
+                return Ok(Found::ReturnPath {
+                    against: against.clone(),
+                });
+            }
+            (true, true) => {}
+            _ => return Err(Obscured::BothWays),
+        }
+        if share(against, QUIET_RATIO) {
+            sure = 0.7;
+        }
+    }
+    let place = place::find(&sight.hops, far).ok_or(Obscured::NoPlace)?;
+    Ok(Found::Placed { place, sure })
+}
+
+impl Found {
+    fn into_link(self, sight: &Sight, capacity: Option<Capacity>) -> NarrowLink {
+        match self {
+            Found::NoQueue { far } => {
+                let confidence = if far.loaded >= 5 { 0.9 } else { 0.7 };
+                blank("none", confidence, words::no_queue(&far, sight))
+            }
+            Found::ReturnPath { against } => NarrowLink {
+                rise_ns: u64::try_from(against.rise_ns).ok(),
+                ..blank("return_path", 0.85, words::return_path(&against, sight))
+            },
+            Found::Placed { place, sure } => placed(&place, sure, sight, capacity),
+        }
+    }
+}
+
+fn placed(place: &Place, sure: f64, sight: &Sight, capacity: Option<Capacity>) -> NarrowLink {
+    let own = place.after == 0 && place.before == 1 && own_queue(place, sight.watch);
+    let verdict = match place.before.saturating_sub(place.after) {
+        _ if own => "own_host",
+        0 | 1 => "link",
+        _ => "span",
+    };
+    let base = if verdict == "span" { SPAN } else { ONE_LINK };
+    let against = match (place.undecided, place.slow.len()) {
+        (0, 0) => 1.0,
+        _ => 0.85,
+    };
+    NarrowLink {
+        after_ttl: Some(place.after),
+        before_ttl: Some(place.before),
+        rise_ns: u64::try_from(place.rise_ns).ok(),
+        capacity_bps: capacity.map(|c| c.bps),
+        capacity_interval_bps: capacity.and_then(|c| c.interval_bps),
+        ..blank(
+            verdict,
+            base * sure * against,
+            words::placed(verdict, place, sight, capacity),
+        )
+    }
+}
+
+/// The bytes waiting in this host's own interface make up the rise at the rate of the load.
+fn own_queue(place: &Place, watch: &HopWatch) -> bool {
+    let Some(backlog) = watch.own_backlog_bytes.filter(|_| watch.forward) else {
+        return false;
+    };
+    let loaded_s = watch.load_until_us.saturating_sub(watch.load_from_us) as f64 / 1e6;
+    let Some(bytes) = watch.load_bytes.filter(|_| loaded_s > 0.0) else {
+        return false;
+    };
+    let waiting = bytes as f64 / loaded_s * (place.rise_ns as f64 / 1e9);
+    backlog as f64 >= OWN_SHARE * waiting
+}
+
+/// One of the latest runs found the same link.
+fn repeated(link: &NarrowLink, known: &[KnownRoute]) -> bool {
+    let mut earlier: Vec<&KnownRoute> = known
+        .iter()
+        .filter(|run| run.narrow_link.is_some())
+        .collect();
+    earlier.sort_by(|a, b| b.at.cmp(&a.at));
+    let same = |other: &NarrowLink| {
+        other.verdict == "link"
+            && (other.after_ttl, other.before_ttl) == (link.after_ttl, link.before_ttl)
+    };
+    let mut latest = earlier.iter().take(EARLIER);
+    latest.any(|run| run.narrow_link.as_ref().is_some_and(same))
+}
+
+fn blank(verdict: &str, confidence_ratio: f64, text: String) -> NarrowLink {
+    NarrowLink {
+        verdict: verdict.to_owned(),
+        after_ttl: None,
+        before_ttl: None,
+        rise_ns: None,
+        capacity_bps: None,
+        capacity_interval_bps: None,
+        confidence_ratio,
+        text,
+    }
+}

@@ -1,0 +1,87 @@
+//! Between which two hops does the rise begin?
+//!
+//! The first hop k that stands out (3 ms, 3 × its noise, a quarter of the far end's rise, rank sum
+//! below 0.01), that the far end and 70 % of the hops beyond share (0.6 of its rise), begins the
+//! queue. A hop that stands out alone answers slowly under load, and is set aside. The link begins
+//! at the last hop before k that is quiet (below 0.3 of k's rise, floor and median). Hops of which
+//! nothing can be said widen the answer; so does a rise that grows again beyond k.
+//!
+//! Source: our design. Units: TTL. Error: see docs/methods/path.md.
+//! Wrong when: two links are narrow at once, and the nearer one holds less than a quarter of the
+//! queue: then the farther one is told.
+
+use super::profile::{RISEN_RATIO, Rise};
+
+/// Share of the answering hops beyond that must show the same rise.
+const SHARED_RATIO: f64 = 0.7;
+
+/// Where the queue is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// Last hop without it; 0 is this host.
+    pub after: u8,
+    /// First hop with it.
+    pub before: u8,
+    pub rise_ns: i64,
+    /// Probability of the rise at its first hop by chance.
+    pub p: f64,
+    /// Hops between or before the two that are neither quiet nor risen.
+    pub undecided: usize,
+    /// Beyond `before` the rise grows once more.
+    pub grows_again: bool,
+    /// Hops beyond that show it, of those that answered.
+    pub shared: (usize, usize),
+    /// TTLs of hops that rose alone.
+    pub slow: Vec<u8>,
+}
+
+/// `far` is the far end, which lies behind all `hops`.
+pub fn find(hops: &[Rise], far: &Rise) -> Option<Place> {
+    let mut slow = Vec::new();
+    for (at, hop) in hops.iter().chain([far]).enumerate() {
+        if !hop.stands_out(far.rise_ns) {
+            continue;
+        }
+        let beyond = hops.get(at + 1..).unwrap_or_default();
+        if !shared(hop, beyond, far) {
+            slow.push(hop.ttl);
+            continue;
+        }
+        let before: Vec<&Rise> = hops[..at.min(hops.len())]
+            .iter()
+            .filter(|earlier| !slow.contains(&earlier.ttl))
+            .collect();
+        return Some(between(&before, hop, beyond, far, slow));
+    }
+    None
+}
+
+fn shared(hop: &Rise, beyond: &[Rise], far: &Rise) -> bool {
+    let with = beyond
+        .iter()
+        .filter(|later| later.risen_beside(hop))
+        .count();
+    far.risen_beside(hop) && with as f64 >= SHARED_RATIO * beyond.len() as f64
+}
+
+fn between(before: &[&Rise], hop: &Rise, beyond: &[Rise], far: &Rise, slow: Vec<u8>) -> Place {
+    let quiet = |earlier: &&&Rise| earlier.quiet_beside(hop);
+    let after = before.iter().rfind(quiet).map_or(0, |q| q.ttl);
+    // The whole rise is there first at this hop; it is `hop` unless the rise grows once more.
+    let whole = |later: &&Rise| later.rise_ns as f64 >= RISEN_RATIO * far.rise_ns as f64;
+    let first_whole = std::iter::once(hop)
+        .chain(beyond)
+        .find(whole)
+        .unwrap_or(far);
+    let with = beyond.iter().filter(|later| later.risen_beside(hop));
+    Place {
+        after,
+        before: first_whole.ttl,
+        rise_ns: first_whole.rise_ns,
+        p: hop.p,
+        undecided: before.iter().filter(|e| !e.quiet_beside(hop)).count(),
+        grows_again: first_whole.ttl != hop.ttl,
+        shared: (with.count(), beyond.len()),
+        slow,
+    }
+}

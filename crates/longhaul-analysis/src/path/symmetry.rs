@@ -1,0 +1,116 @@
+//! Do the routes there and back pass the same places?
+//!
+//! By autonomous system where both routes know some; else by /24 (IPv4) and /64 (IPv6): routers
+//! answer with another address on the way back, often of the same small network.
+//!
+//! Source: our own measure: places in both, of places in either. Units: ratio, hops.
+//! Error: without autonomous systems, routes that are the same can look different, for the two ends
+//! of a link need not share a block: then only a low share of systems is called asymmetric.
+//! Wrong when: many hops are silent one way.
+
+use super::compare::likeness::block;
+use super::words;
+use longhaul_model::report::v1::path::{Answer, Route, Symmetry};
+use std::collections::BTreeSet;
+
+/// Places in both directions, below which nothing can be said.
+const LEAST_PLACES: usize = 2;
+/// Below this share of autonomous systems in common the routes are called asymmetric.
+const ASYMMETRIC_RATIO: f64 = 0.5;
+
+/// What was compared, and what came of it.
+pub struct Compared {
+    pub symmetry: Symmetry,
+    /// Told by autonomous systems, and few are in common.
+    pub asymmetric: bool,
+}
+
+/// `None` where too little of one of them is known.
+pub fn of(forward: &Route, reverse: &Route) -> Option<Compared> {
+    let by_system = shared(forward, reverse, |a| a.autonomous_system);
+    let by_block = || shared(forward, reverse, |a| block(&a.address));
+    let systems = by_system.is_some();
+    let (common, all) = by_system.or_else(by_block)?;
+    let shared_ratio = common as f64 / all as f64;
+    let [there, back] = [forward, reverse].map(|route| route.hops.len());
+    let unit = if systems {
+        "autonomous systems"
+    } else {
+        "address blocks (/24, /64)"
+    };
+    Some(Compared {
+        asymmetric: systems && shared_ratio < ASYMMETRIC_RATIO,
+        symmetry: Symmetry {
+            shared_ratio,
+            forward_hops: there as u32,
+            reverse_hops: back as u32,
+            text: format!(
+                "{} there and {} back, with {common} of {all} {unit} in common",
+                words::count(there, "hop"),
+                words::count(back, "hop"),
+            ),
+        },
+    })
+}
+
+/// Places in both routes, and in either.
+fn shared<T: Ord>(
+    forward: &Route,
+    reverse: &Route,
+    place: impl Fn(&Answer) -> Option<T>,
+) -> Option<(usize, usize)> {
+    let of = |route: &Route| -> BTreeSet<T> {
+        let first = route.hops.iter().filter_map(|hop| hop.answers.first());
+        first.filter_map(&place).collect()
+    };
+    let (there, back) = (of(forward), of(reverse));
+    let enough = there.len().min(back.len()) >= LEAST_PLACES;
+    enough.then(|| {
+        let common = there.intersection(&back).count();
+        (common, there.union(&back).count())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::scene::route;
+
+    fn with_systems(addresses: &[&str], systems: &[u32]) -> Route {
+        let mut all = route(addresses);
+        for (hop, system) in all.hops.iter_mut().zip(systems) {
+            hop.answers[0].autonomous_system = Some(*system);
+        }
+        all
+    }
+
+    #[test]
+    fn blocks_stand_in_where_systems_are_unknown() {
+        let there = route(&["10.1.0.2", "10.2.0.2", "10.3.0.2"]);
+        let back = route(&["10.3.0.1", "10.2.0.1", "10.1.0.1"]);
+        let found = of(&there, &back).unwrap();
+        assert!((found.symmetry.shared_ratio - 1.0).abs() < f64::EPSILON);
+        let other = route(&["10.7.0.1", "10.8.0.1"]);
+        let found = of(&there, &other).unwrap();
+        assert!(!found.asymmetric, "blocks alone prove nothing");
+        assert_eq!(
+            found.symmetry.text,
+            "3 hops there and 2 hops back, with 0 of 5 address blocks (/24, /64) in common"
+        );
+    }
+
+    #[test]
+    fn systems_tell_a_detour_on_the_way_back() {
+        let there = with_systems(&["10.1.0.1", "10.2.0.1", "10.3.0.1"], &[3671, 293, 2200]);
+        let same = with_systems(&["10.4.0.1", "10.5.0.1", "10.6.0.1"], &[2200, 293, 3671]);
+        let detour = with_systems(&["10.4.0.1", "10.5.0.1", "10.6.0.1"], &[2200, 5511, 11537]);
+        assert!(!of(&there, &same).unwrap().asymmetric);
+        assert!(of(&there, &detour).unwrap().asymmetric);
+    }
+
+    #[test]
+    fn silence_says_nothing() {
+        let there = route(&["10.1.0.1", "", ""]);
+        assert!(of(&there, &route(&["10.1.0.1", "10.2.0.1"])).is_none());
+    }
+}
