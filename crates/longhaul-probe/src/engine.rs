@@ -26,6 +26,7 @@ mod receive;
 mod result;
 mod run;
 mod sampler;
+mod scavenger;
 mod send;
 mod series;
 mod sockets;

@@ -87,6 +87,9 @@ pub fn check_plan(plan: &Plan, most_streams: u32) -> Result<(), LimitError> {
             format!("less than the run's {time}"),
         ));
     }
+    if plan.scavenger && plan.transport != Transport::Tcp {
+        return Err(refuse("scavenger", "with UDP", "TCP only"));
+    }
     check_name(plan.congestion_control.as_deref())
 }
 

@@ -74,6 +74,8 @@ pub struct Outcome {
     pub started_at: SystemTime,
     /// Set-up and exchange of results included.
     pub duration: Duration,
+    /// Zero of the observation's time line, on this host's clock.
+    pub origin: Instant,
     pub caveats: Vec<Caveat>,
 }
 
@@ -152,6 +154,7 @@ pub fn run(
         return Err(error_of(target, address, closed, hooks.moved_bytes()));
     }
     let responder = responder_party(target, address, &session);
+    let origin = hooks.origin();
     let (observation, caveats) = hooks.observation(&session).map_err(|what| {
         let step = State::Exchanging;
         ProbeError::PeerLost {
@@ -166,6 +169,7 @@ pub fn run(
         responder,
         started_at,
         duration: epoch.elapsed(),
+        origin,
         caveats,
     })
 }

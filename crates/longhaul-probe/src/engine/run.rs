@@ -8,7 +8,7 @@ use super::sockets::{Addresses, DataSocket};
 use super::stop::StopRule;
 use super::worker::{self, Outcome};
 use super::{EndResult, EndSpec, EngineError, Progress, Role};
-use super::{memory, receive, result, sampler, send};
+use super::{memory, receive, result, sampler, scavenger, send};
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::observation::Core;
 use longhaul_sys::cycles::Cycles;
@@ -96,6 +96,11 @@ impl Shared {
         RunClock(self.spec.origin)
     }
 
+    /// This end sends, and yields to others while it does.
+    fn yields(&self) -> bool {
+        self.spec.plan.scavenger && self.spec.role == Role::Sender
+    }
+
     pub fn sample_spacing(&self) -> Duration {
         Duration::from_micros(self.spec.plan.interval_us)
             .max(self.spec.idle_rtt.unwrap_or_default())
@@ -151,6 +156,8 @@ pub struct EndRun {
     shared: Arc<Shared>,
     streams: Vec<JoinHandle<()>>,
     sampler: JoinHandle<(Series, Vec<Core>)>,
+    /// Of a sender that yields.
+    scavenger: Option<JoinHandle<()>>,
 }
 
 impl EndRun {
@@ -220,10 +227,23 @@ impl EndRun {
                 sampler::run(&own)
             })
             .map_err(give_up)?;
+        let scavenger = shared.yields().then(|| {
+            let own = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name("scavenger".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || {
+                    if own.wait_go() {
+                        scavenger::run(&own);
+                    }
+                })
+        });
+        let scavenger = scavenger.transpose().map_err(give_up)?;
         Ok(EndRun {
             shared,
             streams,
             sampler,
+            scavenger,
         })
     }
 
@@ -314,6 +334,9 @@ impl EndRun {
         }
         self.shared.lock().ending = true;
         self.shared.changed.notify_all();
+        if let Some(scavenger) = self.scavenger {
+            let _ = scavenger.join();
+        }
         let (mut series, cores) = self.sampler.join().unwrap_or_else(|_| {
             (
                 Series::new(self.shared.streams.len(), Duration::ZERO),

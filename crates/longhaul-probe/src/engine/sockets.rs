@@ -17,6 +17,9 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+/// The code point of traffic that yields (RFC 8622).
+const LOWER_EFFORT: u8 = 1;
+
 /// What carries one stream.
 #[derive(Debug)]
 pub enum DataSocket {
@@ -211,7 +214,8 @@ fn choose_congestion_control(
 }
 
 fn set_dscp(socket: &impl AsFd, plan: &Plan, peer: SocketAddr) -> Result<(), EngineError> {
-    let Some(dscp) = plan.dscp else {
+    let lower_effort = plan.scavenger.then_some(LOWER_EFFORT);
+    let Some(dscp) = plan.dscp.or(lower_effort) else {
         return Ok(());
     };
     sockopt::set_dscp(socket, dscp, peer)

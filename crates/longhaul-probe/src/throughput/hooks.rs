@@ -21,6 +21,8 @@ pub(super) struct InitiatorHooks<'a> {
     plan: &'a Plan,
     address: SocketAddr,
     epoch: Instant,
+    /// Zero of the common time line.
+    origin: Instant,
     watch: &'a mut dyn FnMut(&Progress),
     watched: Option<(State, Duration)>,
     sockets: Sockets,
@@ -46,6 +48,7 @@ impl<'a> InitiatorHooks<'a> {
             plan,
             address,
             epoch,
+            origin: epoch,
             watch,
             watched: None,
             sockets: Sockets::default(),
@@ -56,6 +59,11 @@ impl<'a> InitiatorHooks<'a> {
             collected: Collected::default(),
             results: FarResults::default(),
         }
+    }
+
+    /// Zero of the common time line, on this host's clock.
+    pub fn origin(&self) -> Instant {
+        self.origin
     }
 
     /// Payload that this end's engines have counted.
@@ -151,6 +159,7 @@ impl Hooks for InitiatorHooks<'_> {
                 return Ok(Some(Input::StreamsOpen));
             }
             Action::StartEngine(start) => {
+                self.origin = self.epoch + start.origin;
                 let setup = EngineSetup {
                     role: Role::Initiator,
                     plan: self.plan.clone(),
