@@ -32,10 +32,9 @@ pub(crate) trait Hooks {
 }
 
 /// One session under way.
-pub(crate) struct Drive<'a> {
+pub(crate) struct Drive {
     channel: Channel,
     session: Session,
-    hooks: &'a mut dyn Hooks,
     decoder: Decoder,
     epoch: Instant,
     closed: Option<Closed>,
@@ -43,18 +42,12 @@ pub(crate) struct Drive<'a> {
     inputs: VecDeque<Input>,
 }
 
-impl<'a> Drive<'a> {
+impl Drive {
     /// `epoch` is zero of the session's clock.
-    pub fn new(
-        channel: Channel,
-        session: Session,
-        epoch: Instant,
-        hooks: &'a mut dyn Hooks,
-    ) -> Self {
+    pub fn new(channel: Channel, session: Session, epoch: Instant) -> Self {
         Drive {
             channel,
             session,
-            hooks,
             decoder: Decoder::new(MOST_FRAME_BYTES),
             epoch,
             closed: None,
@@ -63,25 +56,48 @@ impl<'a> Drive<'a> {
     }
 
     /// Until the session is closed. Returns why, and the session for what it has learnt.
-    pub fn run(mut self) -> (Closed, Session) {
-        self.feed(Input::Start);
-        loop {
-            if let Some(closed) = self.closed.take() {
-                self.channel.close(Instant::now() + FAREWELL);
-                return (closed, self.session);
-            }
-            self.listen();
-            let now = self.epoch.elapsed();
-            if let Some(input) = self.hooks.poll(&self.session, now) {
-                self.feed(input);
-            }
-            self.feed(Input::Tick);
+    pub fn run(mut self, hooks: &mut dyn Hooks) -> (Closed, Session) {
+        self.feed(hooks, Input::Start);
+        while self.closed.is_none() {
+            let until = self.wake_at();
+            self.turn(hooks, until);
         }
+        self.hang_up()
     }
 
-    fn wake_at(&self) -> Instant {
+    /// Listens until something comes, or `until`; then lets the hooks and the deadlines speak.
+    pub fn turn(&mut self, hooks: &mut dyn Hooks, until: Instant) {
+        self.listen(hooks, until);
+        let now = self.epoch.elapsed();
+        if let Some(input) = hooks.poll(&self.session, now) {
+            self.feed(hooks, input);
+        }
+        self.feed(hooks, Input::Tick);
+    }
+
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Why the session is over, if it is.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.closed.as_ref()
+    }
+
+    /// Says what is left to say, and leaves.
+    pub fn hang_up(self) -> (Closed, Session) {
+        self.channel.close(Instant::now() + FAREWELL);
+        let gone = Closed::Cut {
+            step: self.session.state(),
+            why: "hung up".to_owned(),
+        };
+        (self.closed.unwrap_or(gone), self.session)
+    }
+
+    /// When the hooks or the session want to be looked at again.
+    pub fn wake_at(&self) -> Instant {
         let poll = match self.session.state() {
-            State::Opening => STREAMS_POLL,
+            State::Opening | State::Working => STREAMS_POLL,
             State::Running | State::Draining => ENGINE_POLL,
             _ => IDLE_POLL,
         };
@@ -90,53 +106,52 @@ impl<'a> Drive<'a> {
         deadline.map_or(poll, |deadline| deadline.min(poll))
     }
 
-    fn listen(&mut self) {
-        let until = self.wake_at();
+    fn listen(&mut self, hooks: &mut dyn Hooks, until: Instant) {
         match self.channel.turn(until) {
             Heard::Nothing => {}
-            Heard::Cut(why) => self.feed(Input::Cut(why)),
+            Heard::Cut(why) => self.feed(hooks, Input::Cut(why)),
             Heard::Bytes(bytes) => {
                 let bytes = bytes.to_vec();
-                self.decode(&bytes);
+                self.decode(hooks, &bytes);
             }
         }
     }
 
-    fn decode(&mut self, mut bytes: &[u8]) {
-        self.feed(Input::Heard);
+    fn decode(&mut self, hooks: &mut dyn Hooks, mut bytes: &[u8]) {
+        self.feed(hooks, Input::Heard);
         while !bytes.is_empty() && self.closed.is_none() {
             // Results are large, come from the responder only, and only when asked for.
-            let results =
-                self.session.role() == Role::Initiator && self.session.state() == State::Exchanging;
+            let telling = matches!(self.session.state(), State::Exchanging | State::Working);
+            let results = self.session.role() == Role::Initiator && telling;
             self.decoder.set_limit(if results {
                 MOST_RESULT_BYTES
             } else {
                 MOST_FRAME_BYTES
             });
             match self.decoder.next(&mut bytes) {
-                Ok(Some(message)) => self.feed(Input::Message(message)),
+                Ok(Some(message)) => self.feed(hooks, Input::Message(message)),
                 Ok(None) => return,
-                Err(error) => self.feed(Input::Garbage(error.to_string())),
+                Err(error) => self.feed(hooks, Input::Garbage(error.to_string())),
             }
         }
     }
 
     /// Feeds an input and all that follows from it, before anything else is heard.
-    fn feed(&mut self, input: Input) {
+    pub fn feed(&mut self, hooks: &mut dyn Hooks, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
             let now = self.epoch.elapsed();
             for action in self.session.handle(now, input) {
-                self.act(action);
+                self.act(hooks, action);
             }
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, hooks: &mut dyn Hooks, action: Action) {
         match action {
             Action::Send(message) => self.send(&message),
             Action::Close(closed) => self.closed = Some(closed),
-            other => match self.hooks.act(other) {
+            other => match hooks.act(other) {
                 Ok(answer) => self.inputs.extend(answer),
                 Err(error) => self.inputs.push_back(Input::Failed(error.to_string())),
             },
@@ -145,7 +160,7 @@ impl<'a> Drive<'a> {
 
     fn send(&mut self, message: &Message) {
         let limit = match message {
-            Message::Stream(_) | Message::End(_) => MOST_RESULT_BYTES,
+            Message::Stream(_) | Message::End(_) | Message::Answer(_) => MOST_RESULT_BYTES,
             _ => MOST_FRAME_BYTES,
         };
         match encode(message, limit) {

@@ -41,6 +41,7 @@ pub use datagram::reconcile;
 pub(crate) use end::host_facts;
 pub use error::EngineError;
 pub use payload::payload_byte;
+pub(crate) use reading::options;
 pub use run::EndRun;
 pub use sockets::{
     ConnectingSocket, DataSocket, LocalBind, connecting_socket, datagram_socket, prepare_accepted,

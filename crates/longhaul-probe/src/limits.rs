@@ -4,6 +4,14 @@
 //! since what comes from outside is not to be believed. Every refusal names the value, what was
 //! asked, and what is allowed.
 
+mod probing;
+
+pub use probing::{
+    ANONYMOUS_PROBE_BYTES, LONGEST_PROBING_US, MOST_ASK_PACKETS, MOST_PROBE_BYTES,
+    MOST_TRAIN_PACKETS, MOST_TRAINS, PACKET_BYTES, TRACE_TIME, TrainsCost, anonymous_bounds,
+    check_bounds, check_survey, check_trains, longest_answer,
+};
+
 use crate::wire::AnonymousLimits;
 use longhaul_model::report::v1::plan::{Affinity, Plan, Stop, Transport};
 use longhaul_model::units::{Bytes, Rate, format_duration};

@@ -10,6 +10,7 @@ mod datagram;
 mod event;
 mod hooks;
 mod pending;
+mod probes;
 mod registry;
 mod slots;
 
@@ -106,6 +107,8 @@ struct Service<'a> {
     pending: Pending,
     registry: Registry,
     slots: Slots,
+    /// Sessions of probes go beside bulk runs: they are light, and watch them.
+    probe_slots: Slots,
 }
 
 impl Service<'_> {
@@ -151,6 +154,7 @@ impl Responder {
             pending: Pending::default(),
             registry: Registry::default(),
             slots: Slots::new(self.options.max_sessions),
+            probe_slots: Slots::new(self.options.max_sessions),
         };
         if self.token.as_ref().is_some_and(Token::is_guessable) {
             log(ServeEvent::TokenGuessable);

@@ -7,6 +7,7 @@
 //!
 //! Times are offsets from the start of the session on this host's own clock.
 
+mod asking;
 mod clock;
 mod close;
 mod initiator;
@@ -25,8 +26,8 @@ pub use table::{Event, Role, State, next};
 
 use crate::secure::{Exporter, Token, prove};
 use crate::wire::{
-    Accept, AnonymousLimits, Bye, EndResult, Hello, Interval, Message, Proof, StreamResult,
-    Versions,
+    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, EndResult, Hello, Interval, Message, Proof,
+    StreamResult, Versions,
 };
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::Plan;
@@ -74,6 +75,12 @@ pub enum Input {
     Progress(Progress),
     /// This end's results, in answer to [`Action::Collect`].
     Results(Vec<Message>),
+    /// Initiator: the next probe.
+    Ask(Box<Ask>),
+    /// Responder: what came of [`Action::Ask`].
+    Answer(Box<Answer>),
+    /// Initiator: no more probes.
+    Enough,
     /// The control connection ended; why.
     Cut(String),
     /// What came is no message.
@@ -117,6 +124,10 @@ pub enum Action {
     Result(FarResult),
     /// Initiator: the far end's counters.
     FarInterval(Interval),
+    /// Responder: do this; answer [`Input::Answer`], now or later.
+    Ask(Box<Ask>),
+    /// Initiator: what the far end did.
+    Answer(Box<Answer>),
     /// Over; hang up after sending.
     Close(Closed),
 }
@@ -124,9 +135,18 @@ pub enum Action {
 /// What the initiator asks of the responder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    pub plan: Plan,
+    pub aim: Aim,
     pub party: Party,
     pub anonymous: Option<AnonymousLimits>,
+}
+
+/// What a session is for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Aim {
+    /// One bulk run.
+    Run(Box<Plan>),
+    /// Probes, within these bounds.
+    Probe(Bounds),
 }
 
 /// What the engine needs to know of the path and the time.
@@ -171,8 +191,15 @@ pub struct Session {
     state: State,
     setup: Setup,
     part: Part,
-    /// From the initiator's own plan, or as proposed.
+    /// From the initiator's own plan, or as proposed; absent in a session of probes.
     plan: Option<Plan>,
+    /// Of a session of probes.
+    bounds: Option<Bounds>,
+    /// When the time of a session of probes is over.
+    ends_at: Option<Duration>,
+    /// The newest that both speak, and what the peer speaks.
+    version: u16,
+    peer_versions: Versions,
     peer: Option<Party>,
     peer_boot_proof: Option<String>,
     deadline: Option<Duration>,
@@ -188,7 +215,7 @@ pub struct Session {
 impl Session {
     pub fn new(setup: Setup, part: Part) -> Self {
         let (role, plan) = match &part {
-            Part::Initiator(initiative) => (Role::Initiator, Some(initiative.plan.clone())),
+            Part::Initiator(initiative) => (Role::Initiator, initiative.plan().cloned()),
             Part::Responder(_) => (Role::Responder, None),
         };
         Session {
@@ -197,6 +224,10 @@ impl Session {
             setup,
             part,
             plan,
+            bounds: None,
+            ends_at: None,
+            version: Versions::OURS.least,
+            peer_versions: Versions::OURS,
             peer: None,
             peer_boot_proof: None,
             deadline: Some(proving_time(role)),
@@ -272,6 +303,9 @@ impl Session {
             Input::EngineReady => self.on_engine_ready(now),
             Input::Progress(progress) => self.on_progress(now, progress),
             Input::Results(results) => self.on_results(results),
+            Input::Ask(ask) => self.on_wish(now, *ask),
+            Input::Answer(answer) => self.on_done(now, *answer),
+            Input::Enough => self.on_enough(),
             Input::Cut(why) => self.close(Closed::Cut {
                 step: self.state,
                 why,
@@ -303,14 +337,15 @@ impl Session {
             return;
         };
         // The first message decides by version, before anything else in it is looked at.
-        if let (State::Greeting, Message::Hello(hello)) = (self.state, &message)
-            && Versions::OURS.common(hello.versions).is_none()
-        {
+        if let (State::Greeting, Message::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
-            return self.close(Closed::VersionDiffers { theirs });
+            let Some(version) = Versions::OURS.common(theirs) else {
+                return self.close(Closed::VersionDiffers { theirs });
+            };
+            (self.version, self.peer_versions) = (version, theirs);
         }
         let before = self.state;
-        if !self.step(event) {
+        if !self.suits(&message) || !self.step(event) {
             let what = format!("`{}` while {}", message.name(), self.state.doing());
             return self.violation(what);
         }
@@ -343,6 +378,9 @@ impl Session {
             State::Ready => Some(now + STEP_TIME + self.flow.wait()),
             State::Running | State::Draining => self.deadline,
             State::Exchanging => Some(now + EXCHANGE_TIME),
+            State::Asking => self.ends_at,
+            // Set by what is asked.
+            State::Working => self.deadline,
             State::Closed => None,
         }
     }
@@ -357,8 +395,11 @@ impl Session {
 
     /// States in which both ends give signs of life.
     fn beats(&self) -> bool {
-        use State::{Draining, Exchanging, Ready, Running};
-        matches!(self.state, Ready | Running | Draining | Exchanging)
+        use State::{Asking, Draining, Exchanging, Ready, Running, Working};
+        matches!(
+            self.state,
+            Ready | Running | Draining | Exchanging | Asking | Working
+        )
     }
 
     fn keep_time(&mut self, now: Duration) {
@@ -377,6 +418,8 @@ impl Session {
         let late = |deadline: Option<Duration>| deadline.is_some_and(|at| now >= at);
         let what = if late(self.silence_ends()) {
             "no sign of life"
+        } else if self.is_past_its_time(now) {
+            "the time agreed for probes is over"
         } else if late(self.deadline) {
             "this step did not end"
         } else {

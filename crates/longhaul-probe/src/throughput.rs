@@ -10,7 +10,8 @@ mod observe;
 mod rtt;
 mod streams;
 
-pub(crate) use connect::DEAD_PEER;
+pub(crate) use connect::{DEAD_PEER, open as connect_control, resolve};
+pub(crate) use streams::open_flow;
 
 use crate::drive::Drive;
 use crate::error::{ProbeError, TokenTrouble};
@@ -140,8 +141,8 @@ pub fn run(
     let part = Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)));
     let session = Session::new(setup, part);
     let mut hooks = InitiatorHooks::new(target, plan, address, session_epoch, watch);
-    let (closed, session) =
-        Drive::new(connection.channel, session, session_epoch, &mut hooks).run();
+    let drive = Drive::new(connection.channel, session, session_epoch);
+    let (closed, session) = drive.run(&mut hooks);
     if closed != Closed::Finished {
         if let (Closed::OwnFailure { step, what }, true) = (&closed, hooks.far_end_unreached) {
             let (step, what) = (*step, what.clone());
@@ -174,7 +175,7 @@ pub fn run(
     })
 }
 
-fn token_of(target: &Target) -> Result<Option<Token>, ProbeError> {
+pub(crate) fn token_of(target: &Target) -> Result<Option<Token>, ProbeError> {
     let Some(text) = &target.token else {
         return Ok(None);
     };
@@ -204,14 +205,14 @@ fn time_until_start(plan: &Plan) -> Result<Option<Duration>, ProbeError> {
     Ok(Some(wait))
 }
 
-fn initiator_party(local: Option<SocketAddr>) -> Party {
+pub(crate) fn initiator_party(local: Option<SocketAddr>) -> Party {
     Party {
         address: local.map(|local| local.ip().to_canonical().to_string()),
         ..crate::own_party()
     }
 }
 
-fn responder_party(target: &Target, address: SocketAddr, session: &Session) -> Party {
+pub(crate) fn responder_party(target: &Target, address: SocketAddr, session: &Session) -> Party {
     Party {
         host: target.host.clone(),
         address: Some(address.ip().to_string()),
@@ -220,7 +221,7 @@ fn responder_party(target: &Target, address: SocketAddr, session: &Session) -> P
 }
 
 /// What the caller can do about a session that did not finish.
-fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u64) -> ProbeError {
+pub(crate) fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u64) -> ProbeError {
     let token = |what| ProbeError::Token { address, what };
     let so_far = |what: String| match moved_bytes {
         0 => what,

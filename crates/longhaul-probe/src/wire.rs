@@ -5,10 +5,15 @@
 
 mod frame;
 mod preamble;
+mod probing;
 
 pub use frame::{Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
 pub use preamble::{
     DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, Nonce, PREAMBLE_BYTES, Preamble,
+};
+pub use probing::{
+    Answer, Ask, Bounds, Collect, Options, Probe, Seen, Sent, Times, TraceBack, TrainSeen,
+    TrainSent,
 };
 
 use longhaul_model::report::v1::observation::{End, StreamEnd};
@@ -26,7 +31,9 @@ pub struct Versions {
 
 impl Versions {
     /// What this program speaks.
-    pub const OURS: Versions = Versions { least: 1, most: 1 };
+    pub const OURS: Versions = Versions { least: 1, most: 2 };
+    /// The first version that has sessions of probes.
+    pub const PROBES: u16 = 2;
 
     /// The newest version that both speak.
     pub fn common(self, other: Versions) -> Option<u16> {
@@ -53,6 +60,7 @@ pub enum Message {
     Proof(Proof),
     Welcome(Welcome),
     Propose(Box<Propose>),
+    Probe(Box<Probe>),
     Accept(Accept),
     Opened,
     Ping(Ping),
@@ -65,6 +73,8 @@ pub enum Message {
     Drained,
     Stream(Box<StreamResult>),
     End(Box<EndResult>),
+    Ask(Ask),
+    Answer(Box<Answer>),
     Bye(Bye),
 }
 
@@ -76,6 +86,7 @@ impl Message {
             Message::Proof(_) => "proof",
             Message::Welcome(_) => "welcome",
             Message::Propose(_) => "propose",
+            Message::Probe(_) => "probe",
             Message::Accept(_) => "accept",
             Message::Opened => "opened",
             Message::Ping(_) => "ping",
@@ -88,6 +99,8 @@ impl Message {
             Message::Drained => "drained",
             Message::Stream(_) => "stream",
             Message::End(_) => "end",
+            Message::Ask(_) => "ask",
+            Message::Answer(_) => "answer",
             Message::Bye(_) => "bye",
         }
     }

@@ -1,14 +1,18 @@
 //! Properties of the wire: what was framed comes out again however it is cut, and what is no
 //! frame neither panics nor takes memory beyond the limit.
 
+use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
 use longhaul_model::report::v1::observation::{End, Sample, StreamEnd};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
 use longhaul_model::report::v1::{Caveat, Party};
+use longhaul_probe::limits::MOST_ASK_PACKETS;
+use longhaul_probe::probing::Header;
 use longhaul_probe::session::{Event, State};
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Bye, DATA_STREAM, Decoder, EndResult, Hello, Interval,
-    MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Ping, Pong, Preamble, Prepare, Proof,
-    Propose, StreamResult, Versions, Welcome, WireError, encode,
+    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, Collect, DATA_STREAM, Decoder, EndResult,
+    Hello, Interval, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Ping, Pong, Preamble,
+    Prepare, Probe, Proof, Propose, Seen, StreamResult, Times, TrainSeen, Versions, Welcome,
+    WireError, encode,
 };
 use proptest::prelude::*;
 
@@ -149,8 +153,57 @@ fn large() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn probing() -> impl Strategy<Value = Message> {
+    let bounds = (any::<u32>(), any::<u64>(), maybe(any::<u8>()));
+    let times = proptest::collection::vec(maybe(any::<i64>()), 0..20);
+    prop_oneof![
+        bounds.prop_map(|(flows, most_bytes, dscp)| {
+            let bounds = Bounds {
+                flows,
+                most_bytes,
+                most_time_us: most_bytes / 3,
+                dscp,
+            };
+            Message::Probe(Box::new(Probe {
+                bounds,
+                party: Party::default(),
+                boot_proof: None,
+            }))
+        }),
+        (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(index, packets, seed)| {
+            let train = TrainPlan {
+                index,
+                purpose: Purpose::Idle,
+                packets,
+                packet_bytes: 100,
+                schedule: Schedule::Poisson {
+                    mean_gap_ns: seed / 2,
+                    seed,
+                },
+                pause_us: 0,
+            };
+            Message::Ask(Ask::Send(vec![train]))
+        }),
+        any::<u64>().prop_map(|wait_us| Message::Ask(Ask::Collect(Collect { wait_us }))),
+        (any::<u64>(), times, maybe(any::<i64>())).prop_map(|(first_ns, steps, clock_step_ns)| {
+            let train = TrainSeen {
+                index: 0,
+                times: Times { first_ns, steps },
+                clock_step_ns,
+                overflowed: false,
+            };
+            Message::Answer(Box::new(Answer::Seen(Seen {
+                clock: "kernel".to_owned(),
+                trains: vec![train],
+                overflowed: None,
+            })))
+        }),
+        text().prop_map(|why| Message::Answer(Box::new(Answer::Failed(why)))),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
-    prop_oneof![small(), large()]
+    prop_oneof![small(), large(), probing()]
 }
 
 /// Decodes `bytes` in pieces of the lengths given, over and over.
@@ -194,6 +247,7 @@ proptest! {
     ) {
         // The assertion inside bounds the memory; the result may be either.
         let _ = decode(&bytes, &pieces);
+        let _ = Header::read(&bytes);
         let _ = Preamble::decode(&bytes, DATA_STREAM);
     }
 
@@ -245,10 +299,14 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
     for (message, body) in [
         (
             Message::Hello(Hello {
-                versions: Versions { least: 1, most: 1 },
+                versions: Versions::OURS,
                 longhaul: "0.1.0".into(),
             }),
-            r#"{"hello":{"versions":{"least":1,"most":1},"longhaul":"0.1.0"}}"#,
+            r#"{"hello":{"versions":{"least":1,"most":2},"longhaul":"0.1.0"}}"#,
+        ),
+        (
+            Message::Ask(Ask::Collect(Collect { wait_us: 60_000 })),
+            r#"{"ask":{"collect":{"wait_us":60000}}}"#,
         ),
         (
             Message::Ping(Ping { number: 3 }),
@@ -273,6 +331,9 @@ fn the_document_lists_every_message_and_every_state() {
             "admitted",
             "streamsopen",
             "timed",
+            "timedtoask",
+            "asked",
+            "done",
             "engineready",
             "starttime",
             "allsent",
@@ -294,4 +355,27 @@ fn the_document_lists_every_message_and_every_state() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn the_times_of_the_largest_ask_fit_into_a_frame_whatever_they_are() {
+    let steps = vec![Some(i64::MIN); MOST_ASK_PACKETS as usize];
+    let train = TrainSeen {
+        index: u32::MAX,
+        times: Times {
+            first_ns: u64::MAX,
+            steps,
+        },
+        clock_step_ns: Some(i64::MIN),
+        overflowed: false,
+    };
+    let seen = Seen {
+        clock: "kernel".to_owned(),
+        trains: vec![train],
+        overflowed: Some(u64::MAX),
+    };
+    let message = Message::Answer(Box::new(Answer::Seen(seen)));
+    let frame = encode(&message, MOST_RESULT_BYTES).expect("it fits");
+    let mut decoder = Decoder::new(MOST_RESULT_BYTES);
+    assert_eq!(decoder.next(&mut frame.as_slice()), Ok(Some(message)));
 }

@@ -1,30 +1,75 @@
-//! Many datagrams per call: segmentation offload when sending, recvmmsg with the kernel's receive
-//! times when receiving.
+//! Many datagrams per call: segmentation offload and sendmmsg when sending, recvmmsg with the
+//! kernel's receive times when receiving.
+
+mod many;
+
+pub use many::{MOST_PER_CALL, send_many};
 
 use crate::syscall::status;
 use crate::tcp::uninterrupted;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// `UDP_SEGMENT`, linux/udp.h (Linux 4.18).
 const UDP_SEGMENT: i32 = 103;
-/// One control message with a timespec, and room to spare.
-const CONTROL_WORDS: usize = 8;
+/// Control messages with a timespec, a count and a hop limit, and room to spare.
+const CONTROL_WORDS: usize = 16;
+/// `SO_RXQ_OVFL`, asm-generic/socket.h.
+const SO_RXQ_OVFL: i32 = 40;
 
 /// Every send is cut into datagrams of this payload by the kernel or the card; 0 switches it off.
 ///
 /// # Errors
 /// On kernels before 4.18, and for sizes beyond the path's MTU.
 pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
-    let value = i32::from(bytes);
+    set_integer(socket, libc::IPPROTO_UDP, UDP_SEGMENT, i32::from(bytes))
+}
+
+/// Each datagram tells how many the kernel has dropped on this socket for want of buffer.
+pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
+    switch_on(socket, libc::SOL_SOCKET, SO_RXQ_OVFL)
+}
+
+/// Each datagram tells the TTL or hop limit with which it came.
+pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
+    match peer {
+        SocketAddr::V4(_) => switch_on(socket, libc::IPPROTO_IP, libc::IP_RECVTTL),
+        SocketAddr::V6(_) => switch_on(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    }
+}
+
+/// Datagrams are never cut, and go out whole whatever path MTU the kernel believes in
+/// (`IP_PMTUDISC_PROBE`, ip(7)).
+pub fn set_never_cut(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
+    let (level, name, value) = match peer {
+        SocketAddr::V4(_) => (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        ),
+        SocketAddr::V6(_) => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        ),
+    };
+    set_integer(socket, level, name, value)
+}
+
+fn switch_on(socket: impl AsFd, level: i32, name: i32) -> io::Result<()> {
+    set_integer(socket, level, name, 1)
+}
+
+fn set_integer(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `value` lives for the call and its size is passed with it.
     let answer = unsafe {
         libc::setsockopt(
             fd,
-            libc::IPPROTO_UDP,
-            UDP_SEGMENT,
+            level,
+            name,
             (&raw const value).cast(),
             size_of::<i32>() as u32,
         )
@@ -41,6 +86,10 @@ pub struct Datagram<'a> {
     pub payload_bytes: usize,
     /// Wall clock of its arrival in the kernel, since 1970.
     pub arrived: Option<Duration>,
+    /// TTL or hop limit with which it came.
+    pub hop_limit: Option<u8>,
+    /// Datagrams that the kernel has dropped on this socket so far, for want of buffer.
+    pub overflowed: Option<u32>,
 }
 
 /// Room for several datagrams, used again and again.
@@ -113,34 +162,57 @@ impl ReceiveBatch {
         self.headers[..self.filled]
             .iter()
             .zip(slots)
-            .map(|(header, slot)| Datagram {
-                bytes: &slot[..slot.len().min(header.msg_len as usize)],
-                payload_bytes: header.msg_len as usize,
-                arrived: arrival(&header.msg_hdr),
+            .map(|(header, slot)| {
+                let notes = notes(&header.msg_hdr);
+                Datagram {
+                    bytes: &slot[..slot.len().min(header.msg_len as usize)],
+                    payload_bytes: header.msg_len as usize,
+                    arrived: notes.arrived,
+                    hop_limit: notes.hop_limit,
+                    overflowed: notes.overflowed,
+                }
             })
     }
 }
 
-/// The time that SO_TIMESTAMPNS attached, if it did.
-fn arrival(header: &libc::msghdr) -> Option<Duration> {
+/// What the kernel attached to a datagram.
+#[derive(Debug, Default)]
+struct Notes {
+    arrived: Option<Duration>,
+    hop_limit: Option<u8>,
+    overflowed: Option<u32>,
+}
+
+fn notes(header: &libc::msghdr) -> Notes {
+    let mut notes = Notes::default();
     // SAFETY: the kernel has set the control length of a header that points to owned memory.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !control.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers that are whole inside the buffer.
         let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
-        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
-            // SAFETY: a message of this kind carries one timespec, perhaps unaligned.
-            let time: libc::timespec = unsafe {
-                libc::CMSG_DATA(control)
-                    .cast::<libc::timespec>()
-                    .read_unaligned()
-            };
-            return Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+        // SAFETY: as above; the data of the header begins there.
+        let data = unsafe { libc::CMSG_DATA(control) };
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: a message of this kind carries one timespec, perhaps unaligned.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                notes.arrived = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+            }
+            (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
+                // SAFETY: a message of this kind carries one u32, perhaps unaligned.
+                notes.overflowed = Some(unsafe { data.cast::<u32>().read_unaligned() });
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                // SAFETY: a message of these kinds carries one int, perhaps unaligned.
+                let limit = unsafe { data.cast::<i32>().read_unaligned() };
+                notes.hop_limit = u8::try_from(limit).ok();
+            }
+            _ => {}
         }
         // SAFETY: as above.
         control = unsafe { libc::CMSG_NXTHDR(header, control) };
     }
-    None
+    notes
 }
 
 #[cfg(test)]
@@ -176,6 +248,31 @@ mod tests {
             }));
         }
         assert_eq!(seen, [(1, 1), (100, 64), (1000, 64)]);
+    }
+
+    #[test]
+    fn what_came_tells_its_hop_limit_and_the_drops_before_it() {
+        let (near, far) = pair();
+        let peer = near.local_addr().expect("address");
+        set_receive_hop_limit(&far, peer).expect("IP_RECVTTL");
+        set_overflow_count(&far).expect("SO_RXQ_OVFL");
+        set_never_cut(&near, peer).expect("IP_MTU_DISCOVER");
+        sockopt::set_receive_buffer(&far, 4096).expect("a small buffer");
+        for _ in 0..100 {
+            near.send(&[1; 1000]).expect("send");
+        }
+        let mut batch = ReceiveBatch::new(64, 64);
+        let mut came = batch.receive(&far).expect("receive");
+        assert!(
+            batch
+                .datagrams()
+                .all(|datagram| datagram.hop_limit == Some(64))
+        );
+        // The count comes with those that are queued after a drop.
+        near.send(&[2; 10]).expect("send");
+        came += batch.receive(&far).expect("receive");
+        let dropped = batch.datagrams().find_map(|datagram| datagram.overflowed);
+        assert_eq!(dropped.map(|count| count as usize), Some(101 - came));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn tcp(info: &TcpInfo) -> Tcp {
     }
 }
 
-pub(super) fn options(info: &TcpInfo) -> TcpOptions {
+pub(crate) fn options(info: &TcpInfo) -> TcpOptions {
     let shift = |shift| info.window_scaling.then_some(shift);
     TcpOptions {
         timestamps: info.timestamps,

@@ -178,6 +178,7 @@ fn control(
     sockopt::set_no_delay(&stream, true).map_err(unusable)?;
     listen::notice_dead_peer(&stream, DEAD_PEER).map_err(unusable)?;
     let local = stream.local_addr().map_err(unusable)?;
+    let control = stream.try_clone().map_err(unusable)?;
     let deadline = Instant::now() + GREETING_TIME;
     let channel = Channel::open(stream, Handshake::Responder(service.identity), deadline)
         .map_err(|error| error.to_string())?;
@@ -191,8 +192,8 @@ fn control(
     let admission = Admission::new(service.options.anonymous, service.options.max_streams);
     let session = Session::new(setup, Part::Responder(Box::new(admission)));
     let epoch = Instant::now();
-    let mut hooks = ResponderHooks::new(service, port, (local, peer), epoch, place);
-    let (closed, _) = Drive::new(channel, session, epoch, &mut hooks).run();
+    let mut hooks = ResponderHooks::new((service, port), (local, peer), epoch, place, control);
+    let (closed, _) = Drive::new(channel, session, epoch).run(&mut hooks);
     (service.log)(ServeEvent::SessionClosed {
         peer,
         reason: closed.to_string(),

@@ -4,19 +4,22 @@
 use super::datagram::{acknowledge, acknowledge_again, open_flow};
 use super::event::ServeEvent;
 use super::pending::PendingPlace;
+use super::probes::Probes;
 use super::registry::{Claim, Expected, Registered};
 use super::slots::Slot;
 use super::{Port, Service};
 use crate::drive::{EngineSetup, Engines, Hooks, Sockets, result_messages};
 use crate::engine::{self, DataSocket, EngineError, Role as Flow};
+use crate::probing::Surveyor;
 use crate::secure::random;
-use crate::session::{Action, Input, Role, Session, State, Wanted, sends};
-use crate::wire::{Accept, Interval, Nonce, Preamble};
+use crate::session::{Action, Aim, Input, Role, Session, State, Wanted, sends};
+use crate::wire::{Accept, AnonymousLimits, Bounds, Interval, Nonce, Preamble};
+use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
 use longhaul_sys::sockopt;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 pub(super) struct ResponderHooks<'a> {
@@ -28,6 +31,9 @@ pub(super) struct ResponderHooks<'a> {
     /// Kept until the plan is accepted: until then the peer has proved nothing.
     pending: Option<PendingPlace<'a>>,
     run: Option<Run<'a>>,
+    /// In the place of a run.
+    probes: Option<Probes<'a>>,
+    control: Option<TcpStream>,
     moved: Interval,
 }
 
@@ -63,11 +69,11 @@ impl Run<'_> {
 
 impl<'a> ResponderHooks<'a> {
     pub fn new(
-        service: &'a Service<'a>,
-        port: &'a Port,
+        (service, port): (&'a Service<'a>, &'a Port),
         (local, peer): (SocketAddr, SocketAddr),
         epoch: Instant,
         place: PendingPlace<'a>,
+        control: TcpStream,
     ) -> Self {
         ResponderHooks {
             service,
@@ -77,16 +83,25 @@ impl<'a> ResponderHooks<'a> {
             epoch,
             pending: Some(place),
             run: None,
+            probes: None,
+            control: Some(control),
             moved: Interval::default(),
         }
     }
 
     /// Payload that this end's engines have counted, both directions together.
     pub fn moved_bytes(&self) -> u64 {
-        self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0)
+        let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
+        run + self.probes.as_ref().map_or(0, Probes::moved_bytes)
     }
 
     fn admit(&mut self, wanted: Wanted) -> Input {
+        let plan = match wanted.aim {
+            Aim::Run(plan) => *plan,
+            Aim::Probe(bounds) => {
+                return self.admit_probes(bounds, &wanted.party, wanted.anonymous);
+            }
+        };
         let strangers = wanted.anonymous.map(|limits| limits.concurrent);
         let slot = match self.service.slots.take(strangers) {
             Ok(slot) => slot,
@@ -95,7 +110,6 @@ impl<'a> ResponderHooks<'a> {
         let Some(nonce) = random().map(Nonce) else {
             return Input::Failed("the kernel gives no random bytes".to_owned());
         };
-        let plan = wanted.plan;
         let expected = Expected {
             peer: self.peer.ip(),
             streams: plan.streams,
@@ -116,6 +130,49 @@ impl<'a> ResponderHooks<'a> {
             engines: None,
             _slot: slot,
         });
+        self.pending = None;
+        Input::Admitted(Accept { nonce })
+    }
+
+    fn admit_probes(
+        &mut self,
+        bounds: Bounds,
+        party: &Party,
+        anonymous: Option<AnonymousLimits>,
+    ) -> Input {
+        let strangers = anonymous.map(|limits| limits.concurrent);
+        let slot = match self.service.probe_slots.take(strangers) {
+            Ok(slot) => slot,
+            Err(why) => return Input::NotAdmitted(why),
+        };
+        let Some(nonce) = random().map(Nonce) else {
+            return Input::Failed("the kernel gives no random bytes".to_owned());
+        };
+        let expected = Expected {
+            peer: self.peer.ip(),
+            streams: bounds.flows,
+            forward: true,
+            reverse: false,
+            udp: true,
+        };
+        (self.service.log)(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: tamed(&party.host),
+            anonymous: anonymous.is_some(),
+            what: "probes".to_owned(),
+        });
+        let registered = self.service.registry.register(nonce, expected);
+        let surveyor = Surveyor {
+            local: self.local.ip().to_canonical(),
+            peer: self.peer.ip().to_canonical(),
+            device: self.service.options.device.clone(),
+            control: self.control.take(),
+        };
+        self.probes = Some(Probes::new(
+            (bounds, registered, slot),
+            surveyor,
+            self.epoch,
+        ));
         self.pending = None;
         Input::Admitted(Accept { nonce })
     }
@@ -227,6 +284,9 @@ impl Hooks for ResponderHooks<'_> {
         let engines = self.run.as_ref().and_then(|run| run.engines.as_ref());
         match action {
             Action::Admit(wanted) => return Ok(Some(self.admit(*wanted))),
+            Action::Ask(ask) => {
+                return Ok(self.probes.as_ref().and_then(|probes| probes.ask(*ask)));
+            }
             Action::StartEngine(start) => return self.start(start).map(Some),
             Action::Go => engines.into_iter().for_each(Engines::go),
             Action::StopEngine => engines.into_iter().for_each(Engines::stop),
@@ -243,6 +303,11 @@ impl Hooks for ResponderHooks<'_> {
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<Input> {
         if self.service.stopping() {
             return Some(Input::Failed("the far end is being stopped".to_owned()));
+        }
+        if let Some(probes) = &mut self.probes {
+            let local = SocketAddr::new(self.local.ip(), self.port.address.port());
+            let device = self.service.options.device.as_deref();
+            return probes.poll(session.state(), |peer| open_flow(local, device, peer));
         }
         match session.state() {
             State::Opening => {

@@ -94,7 +94,8 @@ impl Closed {
     pub(super) fn told(role: Role, step: State, bye: Bye) -> Closed {
         let early = |step: State| {
             // Only the initiator ends a session well, and only when all results are there.
-            let finished = role == Role::Responder && step == State::Exchanging;
+            let over = matches!(step, State::Exchanging | State::Asking);
+            let finished = role == Role::Responder && over;
             if finished {
                 Closed::Finished
             } else {

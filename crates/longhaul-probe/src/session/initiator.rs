@@ -1,9 +1,13 @@
 //! What the initiator does with what it hears.
 
 use super::clock::{ClockReading, EXCHANGES, SPACING};
-use super::{Action, Closed, EngineStart, Event, FarResult, HEARTBEAT, Part, Role, Session, State};
+use super::{
+    Action, Aim, Closed, EngineStart, Event, FarResult, HEARTBEAT, Part, Role, Session, State,
+};
 use crate::secure::proves;
-use crate::wire::{EndResult, Message, Ping, Pong, Prepare, Propose, StreamResult, Welcome};
+use crate::wire::{
+    Bounds, EndResult, Message, Ping, Pong, Prepare, Propose, StreamResult, Welcome,
+};
 use longhaul_model::report::v1::plan::{Direction, Plan};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +19,7 @@ const SAME_HOST_RTT: Duration = Duration::from_millis(1);
 /// What the initiator wants, and what it has learnt.
 #[derive(Debug, Clone)]
 pub struct Initiative {
-    pub(super) plan: Plan,
+    aim: Aim,
     /// Agreed start, on this session's clock.
     start_at: Option<Duration>,
     pinged: Vec<Duration>,
@@ -29,8 +33,17 @@ pub struct Initiative {
 impl Initiative {
     /// A run of `plan`; payload starts at `start_at` of the session's clock, or at once.
     pub fn new(plan: Plan, start_at: Option<Duration>) -> Self {
+        Initiative::aiming(Aim::Run(Box::new(plan)), start_at)
+    }
+
+    /// Probes within `bounds`, or within what the responder grants.
+    pub fn probing(bounds: Bounds) -> Self {
+        Initiative::aiming(Aim::Probe(bounds), None)
+    }
+
+    fn aiming(aim: Aim, start_at: Option<Duration>) -> Self {
         Initiative {
-            plan,
+            aim,
             start_at,
             pinged: Vec::new(),
             answered: 0,
@@ -40,17 +53,30 @@ impl Initiative {
         }
     }
 
-    fn directions(&self) -> &'static [bool] {
-        match self.plan.direction {
-            Direction::Forward => &[true],
-            Direction::Reverse => &[false],
-            Direction::Both => &[true, false],
+    /// Of a bulk run.
+    pub(super) fn plan(&self) -> Option<&Plan> {
+        match &self.aim {
+            Aim::Run(plan) => Some(plan),
+            Aim::Probe(_) => None,
         }
+    }
+
+    fn directions(&self) -> &'static [bool] {
+        match self.plan().map(|plan| plan.direction) {
+            Some(Direction::Forward) => &[true],
+            Some(Direction::Reverse) => &[false],
+            Some(Direction::Both) => &[true, false],
+            None => &[],
+        }
+    }
+
+    fn streams(&self) -> u32 {
+        self.plan().map_or(0, |plan| plan.streams)
     }
 
     /// Notes a stream's result; false: not asked for, or told twice.
     fn takes_stream(&mut self, result: &StreamResult) -> bool {
-        result.index < self.plan.streams
+        result.index < self.streams()
             && self.directions().contains(&result.forward)
             && !self.ends.contains(&result.forward)
             && self.streams.insert((result.forward, result.index))
@@ -63,7 +89,7 @@ impl Initiative {
             .iter()
             .filter(|(forward, _)| *forward == result.forward);
         self.directions().contains(&result.forward)
-            && told.count() == self.plan.streams as usize
+            && told.count() == self.streams() as usize
             && self.ends.insert(result.forward)
     }
 
@@ -91,7 +117,10 @@ impl Session {
     pub(super) fn initiator_hears(&mut self, now: Duration, message: Message) {
         match message {
             Message::Welcome(welcome) => self.on_welcome(welcome),
-            Message::Accept(accept) => self.actions.push(Action::OpenStreams(accept)),
+            Message::Accept(accept) => {
+                self.start_bounded_time(now);
+                self.actions.push(Action::OpenStreams(accept));
+            }
             Message::Opened => self.ping_when_due(now),
             Message::Pong(pong) => self.on_pong(now, pong),
             Message::Prepared => {
@@ -103,6 +132,7 @@ impl Session {
                 self.on_flow_message(now, &message);
             }
             Message::Sent | Message::Drained => self.on_flow_message(now, &message),
+            Message::Answer(answer) => self.actions.push(Action::Answer(answer)),
             Message::Stream(result) => self.on_stream_result(result),
             Message::End(result) => self.on_end_result(result),
             _ => {}
@@ -118,8 +148,11 @@ impl Session {
         }
         self.peer = Some(welcome.party);
         self.peer_boot_proof = welcome.boot_proof;
-        let Some(plan) = self.plan.clone() else {
-            return;
+        let aim = self.initiative().map(|initiative| initiative.aim.clone());
+        let plan = match aim {
+            Some(Aim::Run(plan)) => *plan,
+            Some(Aim::Probe(bounds)) => return self.propose_probes(bounds, welcome.limits),
+            None => return,
         };
         let propose = Propose {
             plan,
@@ -162,16 +195,26 @@ impl Session {
         initiative.answered += 1;
         let clock = ClockReading::of(sent, pong.at_us, now).better(initiative.clock);
         initiative.clock = Some(clock);
-        if initiative.answered == EXCHANGES && self.step(Event::Timed) {
+        if initiative.answered < EXCHANGES {
+            return;
+        }
+        if self.is_probing() {
+            self.learn_of_path(clock);
+            self.on_timed_to_ask(now);
+        } else if self.step(Event::Timed) {
             self.prepare(now, clock);
         }
     }
 
-    fn prepare(&mut self, now: Duration, clock: ClockReading) {
+    fn learn_of_path(&mut self, clock: ClockReading) {
         let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
         let near = self.setup.one_address || clock.rtt < SAME_HOST_RTT;
         self.same_host = ours.is_some() && ours == theirs && near;
         self.idle_rtt = Some(clock.rtt);
+    }
+
+    fn prepare(&mut self, now: Duration, clock: ClockReading) {
+        self.learn_of_path(clock);
         self.heard_at = now;
         self.flow.next_heartbeat = now + HEARTBEAT;
         let start_at = self.initiative().and_then(|initiative| initiative.start_at);

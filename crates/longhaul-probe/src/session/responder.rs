@@ -1,7 +1,9 @@
 //! What the responder does with what it hears: it believes nothing.
 
 use super::TOKEN_PENALTY;
-use super::{Action, Closed, EngineStart, Event, HEARTBEAT, Part, Role, Session, State, Wanted};
+use super::{
+    Action, Aim, Closed, EngineStart, Event, HEARTBEAT, Part, Role, Session, State, Wanted,
+};
 use crate::limits::{LONGEST_US, LONGEST_WAIT, check_anonymous, check_plan};
 use crate::secure::{Token, prove, proves};
 use crate::wire::{Accept, AnonymousLimits, Message, Pong, Prepare, Proof, Propose, Welcome};
@@ -59,12 +61,18 @@ impl Session {
         match message {
             Message::Proof(proof) => self.on_proof(now, &proof),
             Message::Propose(propose) => self.on_propose(*propose),
+            Message::Probe(probe) => {
+                let anonymous = self.anonymous();
+                self.on_probe(*probe, anonymous);
+            }
             Message::Ping(ping) => self.send(Message::Pong(Pong {
                 number: ping.number,
                 at_us: now.as_micros() as u64,
             })),
             Message::Prepare(prepare) => self.on_prepare(now, prepare),
+            Message::Go if self.is_probing() => self.start_asking(now),
             Message::Go => self.start_running(now),
+            Message::Ask(ask) => self.on_ask(now, ask),
             Message::Interval(_) | Message::Sent | Message::Drained => {
                 self.on_flow_message(now, &message);
             }
@@ -127,7 +135,7 @@ impl Session {
         self.peer_boot_proof = propose.boot_proof;
         self.plan = Some(propose.plan.clone());
         self.actions.push(Action::Admit(Box::new(Wanted {
-            plan: propose.plan,
+            aim: Aim::Run(Box::new(propose.plan)),
             party: propose.party,
             anonymous,
         })));
@@ -136,6 +144,7 @@ impl Session {
     pub(super) fn on_admitted(&mut self, now: Duration, accept: Accept) {
         if self.step(Event::Admitted) {
             self.deadline = self.deadline_of_step(now);
+            self.start_bounded_time(now);
             self.send(Message::Accept(accept));
         }
     }

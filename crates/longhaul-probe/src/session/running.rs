@@ -211,7 +211,7 @@ impl Session {
                 let start = self.start_time();
                 start.into_iter().chain([self.flow.next_heartbeat]).min()
             }
-            State::Exchanging => Some(self.flow.next_heartbeat),
+            State::Exchanging | State::Asking | State::Working => Some(self.flow.next_heartbeat),
             State::Running => {
                 let overtime = self.overtime().filter(|_| !self.flow.sent);
                 [overtime, Some(self.flow.next_heartbeat)]

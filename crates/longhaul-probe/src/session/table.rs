@@ -32,6 +32,10 @@ pub enum State {
     Draining,
     /// The responder hands over what it saw.
     Exchanging,
+    /// Probes: the initiator may ask the next thing.
+    Asking,
+    /// Probes: the responder does what was asked.
+    Working,
     Closed,
 }
 
@@ -42,6 +46,7 @@ pub enum Event {
     Proof,
     Welcome,
     Propose,
+    Probe,
     Accept,
     Opened,
     Ping,
@@ -54,12 +59,20 @@ pub enum Event {
     Drained,
     Stream,
     End,
+    Ask,
+    Answer,
     /// Here: capacity was found for the run.
     Admitted,
     /// Here: all data streams stand.
     StreamsOpen,
     /// Here: enough round trips were timed.
     Timed,
+    /// Here: the same, and probes are to be asked for.
+    TimedToAsk,
+    /// Here: something was asked.
+    Asked,
+    /// Here: what was asked is done, well or not.
+    Done,
     /// Here: the engine is ready.
     EngineReady,
     /// Here: both engines are ready and the start time has come.
@@ -79,14 +92,14 @@ pub enum Event {
 )]
 pub fn next(role: Role, state: State, event: Event) -> Option<State> {
     use Event::{
-        Accept, Admitted, AllDrained, AllSent, Drained, End, Ending, EngineReady, Go, Hello,
-        Interval, Opened, Ping, Pong, Prepare, Prepared, Proof, Propose, Sent, StartTime, Stream,
-        StreamsOpen, Timed, Welcome,
+        Accept, Admitted, AllDrained, AllSent, Answer, Ask, Asked, Done, Drained, End, Ending,
+        EngineReady, Go, Hello, Interval, Opened, Ping, Pong, Prepare, Prepared, Probe, Proof,
+        Propose, Sent, StartTime, Stream, StreamsOpen, Timed, TimedToAsk, Welcome,
     };
     use Role::{Initiator as I, Responder as R};
     use State::{
-        Closed, Draining, Exchanging, Greeting, Negotiating, Opening, Proving, Ready, Running,
-        Timing,
+        Asking, Closed, Draining, Exchanging, Greeting, Negotiating, Opening, Proving, Ready,
+        Running, Timing, Working,
     };
     Some(match (role, state, event) {
         (_, Closed, _) => return None,
@@ -95,7 +108,7 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
         (_, Greeting, Hello) => Proving,
         (R, Proving, Proof) => Negotiating,
         (I, Proving, Welcome) => Negotiating,
-        (R, Negotiating, Propose) => Negotiating,
+        (R, Negotiating, Propose | Probe) => Negotiating,
         (R, Negotiating, Admitted) => Opening,
         (I, Negotiating, Accept) => Opening,
         (I, Opening, StreamsOpen) => Opening,
@@ -115,17 +128,27 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
         (_, Draining, AllDrained) => Exchanging,
         (_, Exchanging, Interval) => Exchanging,
         (I, Exchanging, Stream | End) => Exchanging,
+
+        (R, Timing, Go) => Asking,
+        (I, Timing, TimedToAsk) => Asking,
+        (R, Asking, Ask) => Working,
+        (I, Asking, Asked) => Working,
+        (R, Working, Done) => Asking,
+        (I, Working, Answer) => Asking,
+        (_, Asking, Interval) => Asking,
+        (_, Working, Interval) => Working,
         _ => return None,
     })
 }
 
 impl Event {
     /// All of them, in the order of the table.
-    pub const ALL: [Event; 24] = [
+    pub const ALL: [Event; 30] = [
         Event::Hello,
         Event::Proof,
         Event::Welcome,
         Event::Propose,
+        Event::Probe,
         Event::Admitted,
         Event::Accept,
         Event::StreamsOpen,
@@ -133,6 +156,7 @@ impl Event {
         Event::Ping,
         Event::Pong,
         Event::Timed,
+        Event::TimedToAsk,
         Event::Prepare,
         Event::EngineReady,
         Event::Prepared,
@@ -145,6 +169,10 @@ impl Event {
         Event::AllDrained,
         Event::Stream,
         Event::End,
+        Event::Ask,
+        Event::Asked,
+        Event::Done,
+        Event::Answer,
         Event::Ending,
     ];
 
@@ -155,6 +183,7 @@ impl Event {
             Message::Proof(_) => Event::Proof,
             Message::Welcome(_) => Event::Welcome,
             Message::Propose(_) => Event::Propose,
+            Message::Probe(_) => Event::Probe,
             Message::Accept(_) => Event::Accept,
             Message::Opened => Event::Opened,
             Message::Ping(_) => Event::Ping,
@@ -167,6 +196,8 @@ impl Event {
             Message::Drained => Event::Drained,
             Message::Stream(_) => Event::Stream,
             Message::End(_) => Event::End,
+            Message::Ask(_) => Event::Ask,
+            Message::Answer(_) => Event::Answer,
             Message::Bye(_) => return None,
         })
     }
@@ -174,7 +205,7 @@ impl Event {
 
 impl State {
     /// All of them, in order.
-    pub const ALL: [State; 10] = [
+    pub const ALL: [State; 12] = [
         State::Greeting,
         State::Proving,
         State::Negotiating,
@@ -184,6 +215,8 @@ impl State {
         State::Running,
         State::Draining,
         State::Exchanging,
+        State::Asking,
+        State::Working,
         State::Closed,
     ];
 
@@ -199,6 +232,8 @@ impl State {
             State::Running => "payload was flowing",
             State::Draining => "the last bytes were arriving",
             State::Exchanging => "exchanging results",
+            State::Asking => "between two probes",
+            State::Working => "probing",
             State::Closed => "closed",
         }
     }

@@ -1,6 +1,7 @@
 //! Two sessions back to back in virtual time, and what becomes of them when something goes wrong.
 
 mod pair;
+mod probing;
 
 use super::{Action, Closed, Event, Input, Role, State, next};
 use crate::error::TokenTrouble;

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// A peer that vanished is noticed by the kernel in this time, if not by the session before.
 pub(crate) const DEAD_PEER: Duration = Duration::from_secs(60);
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub channel: Channel,
     pub local: Option<SocketAddr>,
 }
 
 /// The first address of the family asked for.
-pub(super) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
+pub(crate) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
     let failed = |source| ProbeError::Resolve {
         host: target.host.clone(),
         source,
@@ -45,7 +45,7 @@ pub(super) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
 }
 
 /// Connects and does the TLS handshake.
-pub(super) fn open(target: &Target, address: SocketAddr) -> Result<Connection, ProbeError> {
+pub(crate) fn open(target: &Target, address: SocketAddr) -> Result<Connection, ProbeError> {
     let failed = |source| ProbeError::Connect {
         host: target.host.clone(),
         address,

@@ -181,7 +181,11 @@ impl Hooks for InitiatorHooks<'_> {
             Action::FarInterval(interval) => self.far = interval,
             Action::Result(FarResult::Stream(result)) => self.results.streams.push(*result),
             Action::Result(FarResult::End(result)) => self.results.ends.push(*result),
-            Action::Send(_) | Action::Admit(_) | Action::Close(_) => {}
+            Action::Send(_)
+            | Action::Admit(_)
+            | Action::Ask(_)
+            | Action::Answer(_)
+            | Action::Close(_) => {}
         }
         Ok(None)
     }

@@ -125,6 +125,21 @@ fn connect_one(
     Ok(stream)
 }
 
+/// Opens the one UDP flow of a session of probes.
+pub(crate) fn open_flow(
+    target: &Target,
+    plan: &Plan,
+    to: SocketAddr,
+    preamble: Preamble,
+) -> Result<UdpSocket, EngineError> {
+    let sockets = open_flows(target, plan, to, &[preamble])?;
+    let flow = sockets.into_iter().find_map(|socket| match socket {
+        DataSocket::Udp(socket) => Some(socket),
+        DataSocket::Tcp(_) => None,
+    });
+    flow.ok_or_else(|| failed("open a UDP flow", io::Error::other("no socket came of it")))
+}
+
 /// Proves each flow's address to the far end before it sends anything there, and opens the
 /// state of whatever stands between.
 fn open_flows(

@@ -4,7 +4,8 @@ use crate::secure::Token;
 use crate::session::{Action, Admission, Closed, Initiative, Input, Part, Progress, Role, Session};
 use crate::session::{Setup, State};
 use crate::wire::{
-    Accept, AnonymousLimits, EndResult, Hello, Interval, Message, Nonce, StreamResult, Versions,
+    Accept, AnonymousLimits, Answer, Ask, Bounds, EndResult, Hello, Interval, Message, Nonce,
+    StreamResult, Versions,
 };
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::observation::{End, StreamEnd};
@@ -50,6 +51,11 @@ pub struct Pair {
     broke: bool,
     drains: bool,
     spoken: [Versions; 2],
+    /// What an initiator of probes still wants, and what it was answered.
+    asks: VecDeque<Ask>,
+    answers: Vec<Answer>,
+    /// How long the responder works on each.
+    work: Duration,
 }
 
 fn machine(part: Part, exporter: u8, token: Option<&str>) -> Machine {
@@ -95,7 +101,27 @@ impl Pair {
             broke: false,
             drains: true,
             spoken: [Versions::OURS; 2],
+            asks: VecDeque::new(),
+            answers: Vec::new(),
+            work: Duration::from_millis(300),
         }
+    }
+
+    /// A session of probes in the place of a run.
+    pub fn probing(bounds: Bounds, asks: Vec<Ask>, one_way_ms: u64) -> Pair {
+        let mut pair = Pair::new(Plan::default(), one_way_ms);
+        let part = Part::Initiator(Box::new(Initiative::probing(bounds)));
+        pair.machines[0] = machine(part, 1, None);
+        pair.asks = asks.into();
+        pair
+    }
+
+    pub fn work_for(&mut self, work: Duration) {
+        self.work = work;
+    }
+
+    pub fn answers(&self) -> &[Answer] {
+        &self.answers
     }
 
     pub fn with_tokens(
@@ -158,7 +184,7 @@ impl Pair {
 
     /// All results had come when the fault struck.
     pub fn said_all(&self) -> bool {
-        self.machines[0].results > 0
+        self.machines[0].results > 0 || (self.asks.is_empty() && !self.answers.is_empty())
     }
 
     pub fn closed(&self) -> [Option<Closed>; 2] {
@@ -188,7 +214,21 @@ impl Pair {
                 self.feed(side, Input::Tick);
                 self.watch_engine(side);
             }
+            self.wish();
         }
+    }
+
+    /// The initiator of probes asks when it may.
+    fn wish(&mut self) {
+        let probing = self.machines[0].session.bounds().is_some();
+        if !probing || self.machines[0].session.state() != State::Asking {
+            return;
+        }
+        let next = match self.asks.pop_front() {
+            Some(ask) => Input::Ask(Box::new(ask)),
+            None => Input::Enough,
+        };
+        self.feed(0, next);
     }
 
     fn next_event(&self) -> Option<Duration> {
@@ -246,6 +286,14 @@ impl Pair {
                 self.feed(side, Input::Results(results));
             }
             Action::Collect | Action::FarInterval(_) => {}
+            Action::Ask(ask) => {
+                let answer = match *ask {
+                    Ask::Arm(_) => Answer::Armed,
+                    _ => Answer::Failed("made of straw".to_owned()),
+                };
+                self.post(1, self.now + self.work, Input::Answer(Box::new(answer)));
+            }
+            Action::Answer(answer) => self.answers.push(*answer),
             Action::Result(_) => self.machines[side].results += 1,
             Action::Close(closed) => {
                 self.machines[side].closed = Some(closed);

@@ -1,0 +1,276 @@
+//! What a session of probes may cost, and which trains can be run at all.
+//!
+//! Probes are small beside bulk runs, and a stranger's are held to less: a fraction of what a
+//! bulk run of the anonymous limits would move.
+
+use super::{LimitError, MOST_RATE_BPS, refuse, within};
+use crate::wire::{AnonymousLimits, Ask, Bounds};
+use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
+use longhaul_model::report::v1::path::{RoundTrips, Trace};
+use longhaul_model::units::{Bytes, Rate};
+use std::time::Duration;
+
+/// IP bytes of one session, for those with the token.
+pub const MOST_PROBE_BYTES: u64 = 16_000_000_000;
+/// The longest session.
+pub const LONGEST_PROBING_US: u64 = 86_400 * 1_000_000;
+/// A stranger's session: IP bytes, and seconds for each second of a bulk run.
+pub const ANONYMOUS_PROBE_BYTES: u64 = 256_000_000;
+const ANONYMOUS_TIMES: u64 = 20;
+/// The most trains of one ask.
+pub const MOST_TRAINS: usize = 128;
+/// The most packets of a train, but for one that looks for a large token bucket.
+pub const MOST_TRAIN_PACKETS: u32 = 2500;
+/// The most packets of one ask: their times fit into one frame, whatever they are.
+pub const MOST_ASK_PACKETS: u32 = 150_000;
+/// Of an IP packet: header, UDP and what a probe carries; and the largest jumbo frames.
+pub const PACKET_BYTES: (u32, u32) = (96, 9216);
+/// The longest one ask may take by its own plan.
+const LONGEST_ASK: Duration = Duration::from_secs(120);
+/// A burst is taken to go no slower than this.
+const SLOWEST_BPS: u64 = 1_000_000;
+
+/// What trains cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TrainsCost {
+    pub packets: u32,
+    /// IP bytes.
+    pub bytes: u64,
+    /// At most, bursts at the slowest rate that is thought of.
+    pub time: Duration,
+}
+
+/// The most that a stranger's session may cost.
+pub fn anonymous_bounds(limits: &AnonymousLimits) -> Bounds {
+    let seconds = limits.seconds.saturating_mul(ANONYMOUS_TIMES);
+    let by_rate = limits
+        .rate_bps
+        .map(|rate| rate / 8 * limits.seconds.max(1))
+        .into_iter();
+    let bytes = by_rate.chain(limits.bytes).min();
+    Bounds {
+        flows: 1,
+        most_bytes: bytes.unwrap_or(u64::MAX).min(ANONYMOUS_PROBE_BYTES),
+        most_time_us: seconds.saturating_mul(1_000_000).min(LONGEST_PROBING_US),
+        dscp: None,
+    }
+}
+
+/// Checks what a session of probes asks for.
+pub fn check_bounds(bounds: &Bounds, limits: Option<&AnonymousLimits>) -> Result<(), LimitError> {
+    within("flows", Some(bounds.flows), 0, 1)?;
+    within("dscp", bounds.dscp, 0, 63)?;
+    within("bytes", Some(bounds.most_bytes), 0, MOST_PROBE_BYTES)?;
+    within("time_us", Some(bounds.most_time_us), 1, LONGEST_PROBING_US)?;
+    let Some(most) = limits.map(anonymous_bounds) else {
+        return Ok(());
+    };
+    if bounds.most_bytes > most.most_bytes {
+        let allowed = format!("without a token, at most {}", Bytes(most.most_bytes));
+        return Err(refuse("bytes", Bytes(bounds.most_bytes), allowed));
+    }
+    if bounds.most_time_us > most.most_time_us {
+        let allowed = format!("without a token, at most {} us", most.most_time_us);
+        return Err(refuse("time_us", bounds.most_time_us, allowed));
+    }
+    Ok(())
+}
+
+/// Checks trains, and says what they cost.
+pub fn check_trains(trains: &[TrainPlan]) -> Result<TrainsCost, LimitError> {
+    within("trains", Some(trains.len()), 1, MOST_TRAINS)?;
+    let mut cost = TrainsCost::default();
+    for (place, train) in trains.iter().enumerate() {
+        check_train(train)?;
+        if trains[..place]
+            .iter()
+            .any(|other| other.index == train.index)
+        {
+            return Err(refuse("train index", train.index, "each once"));
+        }
+        cost.packets += train.packets;
+        cost.bytes += u64::from(train.packets) * u64::from(train.packet_bytes);
+        cost.time += longest(train);
+        within("packets", Some(cost.packets), 1, MOST_ASK_PACKETS)?;
+    }
+    if planned(trains) > LONGEST_ASK {
+        let allowed = format!("at most {} s", LONGEST_ASK.as_secs());
+        return Err(refuse(
+            "time of trains",
+            format!("{:?}", planned(trains)),
+            allowed,
+        ));
+    }
+    Ok(cost)
+}
+
+fn check_train(train: &TrainPlan) -> Result<(), LimitError> {
+    let most = match train.purpose {
+        Purpose::Bucket => MOST_ASK_PACKETS,
+        _ => MOST_TRAIN_PACKETS,
+    };
+    within("packets", Some(train.packets), 1, most)?;
+    let (least, most) = PACKET_BYTES;
+    within("packet_bytes", Some(train.packet_bytes), least, most)?;
+    within("pause_us", Some(train.pause_us), 0, 60_000_000)?;
+    match train.schedule {
+        Schedule::BackToBack => Ok(()),
+        Schedule::RateBps(rate) => within("rate_bps", Some(rate), 1000, MOST_RATE_BPS),
+        Schedule::Poisson { mean_gap_ns, .. } => {
+            within("mean_gap_ns", Some(mean_gap_ns), 1, 1_000_000_000)
+        }
+    }
+}
+
+/// Time that the schedules themselves take; a burst counts nothing.
+fn planned(trains: &[TrainPlan]) -> Duration {
+    let one = |train: &TrainPlan| {
+        let pause = Duration::from_micros(train.pause_us);
+        match train.schedule {
+            Schedule::BackToBack => pause,
+            _ => pause + sending(train),
+        }
+    };
+    trains.iter().map(one).sum()
+}
+
+fn longest(train: &TrainPlan) -> Duration {
+    Duration::from_micros(train.pause_us) + sending(train) * 2
+}
+
+fn sending(train: &TrainPlan) -> Duration {
+    let bytes = u64::from(train.packets) * u64::from(train.packet_bytes);
+    let at = |bps| {
+        Rate::bits_per_second(bps)
+            .time_for(bytes)
+            .unwrap_or(Duration::ZERO)
+    };
+    match train.schedule {
+        Schedule::BackToBack => at(SLOWEST_BPS),
+        Schedule::RateBps(rate) => at(rate),
+        Schedule::Poisson { mean_gap_ns, .. } => {
+            Duration::from_nanos(mean_gap_ns.saturating_mul(u64::from(train.packets)))
+        }
+    }
+}
+
+/// Checks an ask that sends no trains.
+pub fn check_survey(ask: &Ask) -> Result<(), LimitError> {
+    match ask {
+        Ask::Collect(collect) => within("wait_us", Some(collect.wait_us), 0, 10_000_000),
+        Ask::Trace(back) => check_trace(&back.trace),
+        Ask::Echoes(asked) => check_round_trips(asked),
+        Ask::Arm(_) | Ask::Send(_) | Ask::Options => Ok(()),
+    }
+}
+
+fn check_trace(trace: &Trace) -> Result<(), LimitError> {
+    within("most_hops", Some(trace.most_hops), 1, 64)?;
+    within("probes", Some(trace.probes), 1, 10)?;
+    within("timeout_us", Some(trace.timeout_us), 10_000, 5_000_000)?;
+    within("confidence_ratio", trace.confidence_ratio, 0.0, 0.999)
+}
+
+fn check_round_trips(asked: &RoundTrips) -> Result<(), LimitError> {
+    within("probes", Some(asked.probes), 1, 1000)?;
+    within("interval_us", Some(asked.interval_us), 10_000, 10_000_000)?;
+    within("packet_bytes", Some(asked.packet_bytes), 28, PACKET_BYTES.1)?;
+    within("timeout_us", Some(asked.timeout_us), 1000, 10_000_000)?;
+    let time = u64::from(asked.probes) * asked.interval_us;
+    within("time_us", Some(time), 0, LONGEST_ASK.as_micros() as u64)
+}
+
+/// How long an ask, already checked, may take at the responder.
+pub fn longest_answer(ask: &Ask) -> Duration {
+    match ask {
+        Ask::Send(trains) => trains.iter().map(longest).sum(),
+        Ask::Collect(collect) => Duration::from_micros(collect.wait_us),
+        Ask::Trace(_) => TRACE_TIME,
+        Ask::Echoes(asked) => {
+            let sending = u64::from(asked.probes).saturating_mul(asked.interval_us);
+            Duration::from_micros(sending.saturating_add(asked.timeout_us))
+        }
+        Ask::Arm(_) | Ask::Options => Duration::ZERO,
+    }
+}
+
+/// The longest trace back.
+pub const TRACE_TIME: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn train(index: u32) -> TrainPlan {
+        TrainPlan {
+            index,
+            purpose: Purpose::Sweep,
+            packets: 100,
+            packet_bytes: 1500,
+            schedule: Schedule::RateBps(12_000_000),
+            pause_us: 1000,
+        }
+    }
+
+    #[test]
+    fn trains_cost_what_they_send() {
+        let cost = check_trains(&[train(0), train(1)]).expect("modest");
+        assert_eq!((cost.packets, cost.bytes), (200, 300_000));
+        assert_eq!(cost.time, Duration::from_millis(402));
+    }
+
+    #[test]
+    fn absurd_trains_are_refused_by_name() {
+        type Change = fn(&mut TrainPlan);
+        let cases: [(&str, Change); 6] = [
+            ("packets", |t| t.packets = 2501),
+            ("packets", |t| t.packets = 0),
+            ("packet_bytes", |t| t.packet_bytes = 40),
+            ("rate_bps", |t| t.schedule = Schedule::RateBps(1)),
+            ("mean_gap_ns", |t| {
+                t.schedule = Schedule::Poisson {
+                    mean_gap_ns: u64::MAX,
+                    seed: 1,
+                };
+            }),
+            ("time of trains", |t| t.schedule = Schedule::RateBps(1000)),
+        ];
+        for (option, change) in cases {
+            let mut trains = [train(0)];
+            change(&mut trains[0]);
+            let error = check_trains(&trains).expect_err(option);
+            assert_eq!(error.option, option);
+        }
+        let many: Vec<_> = (0..129).map(train).collect();
+        assert_eq!(check_trains(&many).expect_err("many").option, "trains");
+        let twice = [train(3), train(3)];
+        let error = check_trains(&twice).expect_err("twice");
+        assert_eq!(error.option, "train index");
+        let bucket = TrainPlan {
+            purpose: Purpose::Bucket,
+            packets: 100_000,
+            schedule: Schedule::RateBps(1_000_000_000),
+            ..train(0)
+        };
+        assert!(check_trains(&[bucket]).is_ok());
+    }
+
+    #[test]
+    fn strangers_are_bound_more_tightly() {
+        let limits = AnonymousLimits::default();
+        let most = anonymous_bounds(&limits);
+        assert_eq!(check_bounds(&most, Some(&limits)), Ok(()));
+        let more = Bounds {
+            most_bytes: most.most_bytes + 1,
+            ..most.clone()
+        };
+        assert_eq!(check_bounds(&more, None), Ok(()));
+        let error = check_bounds(&more, Some(&limits)).expect_err("too many bytes");
+        assert!(error.to_string().contains("without a token"), "{error}");
+        let slow = AnonymousLimits {
+            rate_bps: Some(8_000_000),
+            ..limits
+        };
+        assert_eq!(anonymous_bounds(&slow).most_bytes, 30_000_000);
+    }
+}

@@ -1,0 +1,133 @@
+//! The UDP flow of a session at one end: what arrives, read with the kernel's times.
+
+use super::clock::{Clock, nanos};
+use super::datagram::{Header, Kind};
+use super::recorder::{Arrival, Recorder};
+use longhaul_sys::sockopt;
+use longhaul_sys::udp::{self, ReceiveBatch};
+use std::io;
+use std::net::UdpSocket;
+
+/// Room for the trains that arrive while the reader has no core: 2500 packets of 1500 bytes.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Datagrams read with one call.
+const SLOTS: usize = 64;
+/// The longest datagram that is reflected; of longer ones only the head is read.
+const SLOT_BYTES: usize = 9216;
+
+/// Sets a connected socket up: never blocking, with times, never cut into fragments.
+pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
+    let peer = socket.peer_addr()?;
+    socket.set_nonblocking(true)?;
+    sockopt::set_receive_timestamps(socket)?;
+    udp::set_never_cut(socket, peer)?;
+    // What the kernel does not grant shows as a count of drops; without these two, nothing is lost
+    // but that count and the hop limit.
+    let _ = sockopt::set_receive_buffer(socket, BUFFER_BYTES);
+    let _ = sockopt::set_send_buffer(socket, BUFFER_BYTES);
+    let _ = udp::set_overflow_count(socket);
+    let _ = udp::set_receive_hop_limit(socket, peer);
+    Ok(())
+}
+
+/// One datagram that is not part of a train.
+pub(super) struct Single<'a> {
+    /// As much of it as could be held.
+    pub bytes: &'a [u8],
+    /// Absent: none of ours.
+    pub header: Option<Header>,
+    pub arrival: Arrival,
+    pub hop_limit: Option<u8>,
+    /// It was longer than what was held.
+    pub cut: bool,
+}
+
+/// Reads a flow.
+pub(super) struct Reader {
+    pub clock: Clock,
+    pub recorder: Recorder,
+    batch: ReceiveBatch,
+    session: u64,
+}
+
+impl Reader {
+    pub fn new(session: u64, clock: Clock) -> Reader {
+        Reader {
+            clock,
+            recorder: Recorder::new(session),
+            batch: ReceiveBatch::new(SLOTS, SLOT_BYTES),
+            session,
+        }
+    }
+
+    /// Takes all that is there; trains go to the recorder, the rest to `each`. Returns how many
+    /// datagrams came.
+    pub fn read(
+        &mut self,
+        socket: &UdpSocket,
+        each: &mut dyn FnMut(&Single<'_>),
+    ) -> io::Result<usize> {
+        let mut came = 0;
+        loop {
+            let count = match self.batch.receive(socket) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // The far end's port is closed for a moment, or its host unreachable: it shows
+                // as silence.
+                Err(error) if is_of_path(&error) => break,
+                Err(error) => return Err(error),
+            };
+            came += count;
+            self.sort(each);
+            if count < SLOTS {
+                break;
+            }
+        }
+        if self.recorder.wants_clock() {
+            self.recorder.clock(self.clock.wall_offset_ns());
+        }
+        Ok(came)
+    }
+
+    fn sort(&mut self, each: &mut dyn FnMut(&Single<'_>)) {
+        let read_ns = self.clock.now_ns();
+        for datagram in self.batch.datagrams() {
+            let arrival = Arrival {
+                kernel: datagram.arrived,
+                read_ns,
+                overflowed: datagram.overflowed,
+            };
+            let header = Header::read(datagram.bytes).filter(|h| h.session == self.session);
+            match header {
+                Some(header) if header.kind == Kind::Train => {
+                    self.recorder.enter(&header, arrival);
+                }
+                header => each(&Single {
+                    bytes: datagram.bytes,
+                    header,
+                    arrival,
+                    hop_limit: datagram.hop_limit,
+                    cut: datagram.payload_bytes > datagram.bytes.len(),
+                }),
+            }
+        }
+    }
+}
+
+impl Arrival {
+    /// On the monotonic clock.
+    pub fn steady_ns(&self, offset_ns: i64) -> u64 {
+        match self.kernel {
+            Some(wall) => super::clock::steady_ns(nanos(wall), offset_ns),
+            None => self.read_ns,
+        }
+    }
+}
+
+fn is_of_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkUnreachable
+    )
+}

@@ -1,0 +1,253 @@
+//! What one end sent and the other received, as one train of the report.
+//!
+//! One of the two accounts comes from the far end and is not believed: times that run backwards,
+//! that do not fit the plan or that span hours spoil the train, and nothing else.
+
+use crate::wire::{Seen, Times, TrainSeen, TrainSent};
+use longhaul_model::report::v1::available::{Schedule, Train, TrainPlan};
+
+/// A wall clock that moved by more than this against the monotonic one spoils a train.
+const MOST_CLOCK_STEP_NS: u64 = 20_000;
+/// No train takes longer, with the deepest queue that is thought of.
+const LONGEST_TRAIN_NS: u64 = 180_000_000_000;
+
+/// Joins the accounts of all trains, in the order of the plan.
+pub(super) fn join(plans: &[TrainPlan], sent: &[TrainSent], seen: &Seen) -> Vec<Train> {
+    let one = |plan: &TrainPlan| {
+        let sent = sent.iter().find(|train| train.index == plan.index);
+        let received = seen.trains.iter().find(|train| train.index == plan.index);
+        train(plan, sent, received, seen.clock == "kernel")
+    };
+    plans.iter().map(one).collect()
+}
+
+fn train(
+    plan: &TrainPlan,
+    sent: Option<&TrainSent>,
+    received: Option<&TrainSeen>,
+    by_kernel: bool,
+) -> Train {
+    let packets = plan.packets as usize;
+    let sends = sent.map_or(Err("nobody says when it was sent"), |sent| {
+        send_times(sent, packets)
+    });
+    let receives = received.map_or(Err("nobody says what came of it"), |received| {
+        receive_times(&received.times, packets)
+    });
+    let told = sent.and_then(|sent| sent.spoilt.clone());
+    let ill = [sends.as_ref().err(), receives.as_ref().err()];
+    let spoilt = told
+        .map(|why| tamed(&why))
+        .or_else(|| {
+            ill.into_iter()
+                .flatten()
+                .next()
+                .map(|why| (*why).to_owned())
+        })
+        .or_else(|| disturbed(received, by_kernel));
+    // What cannot be read is shown as nothing received, so that nobody reckons with it.
+    let sends = sends.unwrap_or_else(|_| vec![0; packets]);
+    let receives = receives.unwrap_or_else(|_| vec![None; packets]);
+    let sent_at_ns = sends.first().copied().unwrap_or(0);
+    let received_at_ns = receives.iter().flatten().min().copied().unwrap_or(0);
+    Train {
+        index: plan.index,
+        purpose: plan.purpose,
+        packet_bytes: plan.packet_bytes,
+        rate_bps: match plan.schedule {
+            Schedule::RateBps(rate) => Some(rate),
+            Schedule::BackToBack | Schedule::Poisson { .. } => None,
+        },
+        micro_burst: sent.map_or(1, |sent| sent.micro_burst.clamp(1, plan.packets.max(1))),
+        sent_at_ns,
+        sent_ns: sends.iter().map(|time| time - sent_at_ns).collect(),
+        received_at_ns,
+        received_ns: receives
+            .iter()
+            .map(|time| time.map(|time| time - received_at_ns))
+            .collect(),
+        clock_step_ns: received.and_then(|train| train.clock_step_ns),
+        spoilt,
+    }
+}
+
+/// A sender's clock never runs backwards.
+fn send_times(sent: &TrainSent, packets: usize) -> Result<Vec<u64>, &'static str> {
+    let times = sent.times.absolute().ok_or("its send times are absurd")?;
+    let mut times: Vec<u64> = times.into_iter().flatten().collect();
+    if times.len() != packets && sent.spoilt.is_none() || times.len() > packets {
+        return Err("its send times do not fit the plan");
+    }
+    if !times.is_sorted() {
+        return Err("its send times run backwards");
+    }
+    if spread(times.first(), times.last()) > LONGEST_TRAIN_NS {
+        return Err("its send times span minutes");
+    }
+    let last = times.last().copied().unwrap_or(0);
+    times.resize(packets, last);
+    Ok(times)
+}
+
+/// Packets may overtake each other, but not most of them.
+fn receive_times(times: &Times, packets: usize) -> Result<Vec<Option<u64>>, &'static str> {
+    let times = times.absolute().ok_or("its receive times are absurd")?;
+    if times.len() != packets {
+        return Err("its receive times do not fit the plan");
+    }
+    let came: Vec<u64> = times.iter().flatten().copied().collect();
+    let backwards = came.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    if backwards * 2 > came.len() {
+        return Err("its receive times run backwards");
+    }
+    let (first, last) = (came.iter().min(), came.iter().max());
+    if spread(first, last) > LONGEST_TRAIN_NS {
+        return Err("its receive times span minutes");
+    }
+    if came.len() > 2 && first == last {
+        return Err("its packets came all at one moment");
+    }
+    Ok(times)
+}
+
+fn spread(first: Option<&u64>, last: Option<&u64>) -> u64 {
+    last.zip(first).map_or(0, |(last, first)| last - first)
+}
+
+fn disturbed(received: Option<&TrainSeen>, by_kernel: bool) -> Option<String> {
+    let received = received?;
+    let step = received.clock_step_ns.unwrap_or(0);
+    if step.unsigned_abs() > MOST_CLOCK_STEP_NS {
+        return Some(format!("the receiver's clock was set by {step} ns in it"));
+    }
+    if received.overflowed {
+        return Some("the receiver's buffer was full".to_owned());
+    }
+    (!by_kernel).then(|| "the receiver's kernel gave no times".to_owned())
+}
+
+/// A peer's text: short, and without control characters.
+fn tamed(text: &str) -> String {
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::available::Purpose;
+    use proptest::prelude::*;
+
+    fn plan(packets: u32) -> TrainPlan {
+        TrainPlan {
+            index: 4,
+            purpose: Purpose::Sweep,
+            packets,
+            packet_bytes: 1500,
+            schedule: Schedule::RateBps(10_000_000),
+            pause_us: 0,
+        }
+    }
+
+    fn sent(times: &[u64]) -> TrainSent {
+        let times: Vec<_> = times.iter().copied().map(Some).collect();
+        TrainSent {
+            index: 4,
+            micro_burst: 1,
+            times: Times::of(&times),
+            spoilt: None,
+        }
+    }
+
+    fn seen(times: &[Option<u64>]) -> Seen {
+        Seen {
+            clock: "kernel".to_owned(),
+            trains: vec![TrainSeen {
+                index: 4,
+                times: Times::of(times),
+                clock_step_ns: Some(10),
+                overflowed: false,
+            }],
+            overflowed: Some(0),
+        }
+    }
+
+    fn joined(sends: &[u64], receives: &[Option<u64>]) -> Train {
+        let trains = join(&[plan(sends.len() as u32)], &[sent(sends)], &seen(receives));
+        trains.into_iter().next().expect("one train")
+    }
+
+    #[test]
+    fn times_count_from_the_first_of_each_end() {
+        let train = joined(&[100, 200, 300], &[Some(7000), None, Some(7150)]);
+        assert_eq!((train.sent_at_ns, train.received_at_ns), (100, 7000));
+        assert_eq!(train.sent_ns, [0, 100, 200]);
+        assert_eq!(train.received_ns, [Some(0), None, Some(150)]);
+        assert_eq!((train.rate_bps, train.spoilt), (Some(10_000_000), None));
+    }
+
+    #[test]
+    fn a_lie_spoils_the_train_and_says_so() {
+        let minutes = 200_000_000_000;
+        for (sends, receives, why) in [
+            (
+                &[5, 4, 3][..],
+                &[Some(1), Some(2), Some(3)][..],
+                "backwards",
+            ),
+            (&[1, 2, 3], &[Some(9), Some(5), Some(1)], "backwards"),
+            (&[1, 2, 3], &[Some(1), Some(2)], "plan"),
+            (&[1, 2, 3], &[Some(1), Some(2), Some(minutes)], "minutes"),
+            (&[1, 2, minutes], &[Some(1), Some(2), Some(3)], "minutes"),
+            (&[1, 2, 3], &[Some(8), Some(8), Some(8)], "one moment"),
+        ] {
+            let train = joined(sends, receives);
+            let spoilt = train.spoilt.expect(why);
+            assert!(spoilt.contains(why), "{spoilt}");
+            assert_eq!((train.sent_ns.len(), train.received_ns.len()), (3, 3));
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_clock_and_times_of_user_space_spoil_it_too() {
+        let times = [Some(1), Some(2)];
+        let mut stepped = seen(&times);
+        stepped.trains[0].clock_step_ns = Some(-30_000);
+        let mut by_user = seen(&times);
+        by_user.clock = "user".to_owned();
+        let mut full = seen(&times);
+        full.trains[0].overflowed = true;
+        for (seen, why) in [(stepped, "clock"), (by_user, "kernel"), (full, "buffer")] {
+            let trains = join(&[plan(2)], &[sent(&[1, 2])], &seen);
+            let spoilt = trains[0].spoilt.clone().expect(why);
+            assert!(spoilt.contains(why), "{spoilt}");
+        }
+        let nobody = join(&[plan(2)], &[], &Seen::default());
+        assert!(nobody[0].spoilt.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_peer_says_the_arrays_fit_the_plan(
+            packets in 1..20_u32,
+            first: (u64, u64),
+            sends in prop::collection::vec(prop::option::of(any::<i64>()), 0..25),
+            receives in prop::collection::vec(prop::option::of(-1000..1000_i64), 0..25),
+            micro_burst: u32,
+        ) {
+            let sent = TrainSent {
+                index: 4,
+                micro_burst,
+                times: Times { first_ns: first.0, steps: sends },
+                spoilt: None,
+            };
+            let mut seen = seen(&[]);
+            seen.trains[0].times = Times { first_ns: first.1, steps: receives };
+            let trains = join(&[plan(packets)], &[sent], &seen);
+            prop_assert_eq!(trains[0].sent_ns.len(), packets as usize);
+            prop_assert_eq!(trains[0].received_ns.len(), packets as usize);
+            prop_assert!(trains[0].sent_ns.is_sorted());
+            prop_assert!((1..=packets).contains(&trains[0].micro_burst));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What came of the trains that are waited for: receive times by packet.
+//!
+//! Times are taken by the kernel on the wall clock, and turned into monotonic ones by the offset
+//! read before a train's first packet. The offset read after its last one tells whether somebody
+//! has set the clock in between.
+
+use super::clock::steady_ns;
+use super::datagram::Header;
+use crate::wire::{Seen, Times, TrainSeen};
+use longhaul_model::report::v1::available::TrainPlan;
+use std::time::Duration;
+
+/// A datagram's arrival.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// By the kernel, on the wall clock.
+    pub kernel: Option<Duration>,
+    /// When this program read it, on the monotonic clock.
+    pub read_ns: u64,
+    /// Datagrams that the kernel has dropped so far.
+    pub overflowed: Option<u32>,
+}
+
+/// One train that is waited for.
+#[derive(Debug)]
+struct Awaited {
+    index: u32,
+    /// Monotonic, by packet.
+    times: Vec<Option<u64>>,
+    came: usize,
+    offset_before: Option<i64>,
+    offset_after: Option<i64>,
+    overflowed: bool,
+}
+
+/// The trains that are waited for.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    trains: Vec<Awaited>,
+    session: u64,
+    offset_ns: i64,
+    /// Since the last reading of the clocks, packets came.
+    touched: Vec<usize>,
+    overflowed: Option<u32>,
+    by_user: bool,
+}
+
+impl Recorder {
+    /// For the datagrams of one session.
+    pub fn new(session: u64) -> Recorder {
+        Recorder {
+            session,
+            ..Recorder::default()
+        }
+    }
+
+    /// Waits for these trains, already checked, and forgets those before.
+    pub fn arm(&mut self, trains: &[TrainPlan], offset_ns: i64) {
+        self.offset_ns = offset_ns;
+        self.touched.clear();
+        let awaited = trains.iter().map(|train| Awaited {
+            index: train.index,
+            times: vec![None; train.packets as usize],
+            came: 0,
+            offset_before: None,
+            offset_after: None,
+            overflowed: false,
+        });
+        self.trains = awaited.collect();
+    }
+
+    /// Enters a datagram of a train; strays and repetitions are passed over.
+    pub fn enter(&mut self, header: &Header, arrival: Arrival) {
+        if header.session != self.session {
+            return;
+        }
+        let dropped = arrival.overflowed.unwrap_or(0) > self.overflowed.unwrap_or(0);
+        self.overflowed = arrival.overflowed.or(self.overflowed);
+        let Some(place) = self.trains.iter().position(|t| t.index == header.train) else {
+            return;
+        };
+        let offset = self.offset_ns;
+        let train = &mut self.trains[place];
+        train.overflowed |= dropped;
+        let Some(slot) = train.times.get_mut(header.index as usize) else {
+            return;
+        };
+        if slot.is_some() {
+            return;
+        }
+        train.offset_before.get_or_insert(offset);
+        *slot = Some(match arrival.kernel {
+            Some(wall) => steady_ns(
+                super::clock::nanos(wall),
+                train.offset_before.unwrap_or(offset),
+            ),
+            None => {
+                self.by_user = true;
+                arrival.read_ns
+            }
+        });
+        train.came += 1;
+        if self.touched.last() != Some(&place) {
+            self.touched.push(place);
+        }
+    }
+
+    /// Packets have come since the clocks were read.
+    pub fn wants_clock(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// The clocks' offset, after what has come until now.
+    pub fn clock(&mut self, offset_ns: i64) {
+        for place in self.touched.drain(..) {
+            self.trains[place].offset_after = Some(offset_ns);
+        }
+        self.offset_ns = offset_ns;
+    }
+
+    /// Every packet of every train has come.
+    pub fn is_complete(&self) -> bool {
+        let complete = |train: &Awaited| train.came == train.times.len();
+        self.trains.iter().all(complete)
+    }
+
+    /// What has come; nothing is waited for any more.
+    pub fn take(&mut self) -> Seen {
+        let seen = std::mem::take(&mut self.trains).into_iter();
+        let overflowed = self.overflowed.map(u64::from);
+        Seen {
+            clock: if self.by_user { "user" } else { "kernel" }.to_owned(),
+            trains: seen.map(Awaited::seen).collect(),
+            overflowed,
+        }
+    }
+}
+
+impl Awaited {
+    fn seen(self) -> TrainSeen {
+        let step = self
+            .offset_before
+            .zip(self.offset_after)
+            .map(|(before, after)| after.saturating_sub(before));
+        TrainSeen {
+            index: self.index,
+            times: Times::of(&self.times),
+            clock_step_ns: step,
+            overflowed: self.overflowed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probing::datagram::Kind;
+    use longhaul_model::report::v1::available::{Purpose, Schedule};
+    use proptest::prelude::*;
+
+    fn trains(packets: &[u32]) -> Vec<TrainPlan> {
+        let plan = |(index, packets): (usize, &u32)| TrainPlan {
+            index: index as u32,
+            purpose: Purpose::Burst,
+            packets: *packets,
+            packet_bytes: 1500,
+            schedule: Schedule::BackToBack,
+            pause_us: 0,
+        };
+        packets.iter().enumerate().map(plan).collect()
+    }
+
+    fn header(train: u32, index: u32) -> Header {
+        Header {
+            kind: Kind::Train,
+            session: 7,
+            train,
+            index,
+            sent_ns: 0,
+            there_received_ns: 0,
+            there_sent_ns: 0,
+        }
+    }
+
+    fn at(wall_ns: u64) -> Arrival {
+        Arrival {
+            kernel: Some(Duration::from_nanos(wall_ns)),
+            read_ns: 0,
+            overflowed: None,
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_in_a_train_shows_and_the_next_train_is_clean() {
+        let mut recorder = Recorder::new(7);
+        recorder.arm(&trains(&[2, 1]), 1000);
+        recorder.enter(&header(0, 0), at(1500));
+        recorder.clock(1000);
+        // Somebody sets the clock by 50 us.
+        recorder.enter(&header(0, 1), at(51_700));
+        recorder.clock(51_000);
+        recorder.enter(&header(1, 0), at(51_900));
+        recorder.clock(51_000);
+        assert!(recorder.is_complete());
+        let seen = recorder.take();
+        let steps: Vec<_> = seen.trains.iter().map(|t| t.clock_step_ns).collect();
+        assert_eq!(steps, [Some(50_000), Some(0)]);
+        let times = seen.trains[1].times.absolute();
+        assert_eq!(times, Some(vec![Some(900)]));
+    }
+
+    #[test]
+    fn lost_repeated_and_foreign_datagrams_are_told_apart() {
+        let mut recorder = Recorder::new(7);
+        recorder.arm(&trains(&[3]), 0);
+        recorder.enter(&header(0, 2), at(30));
+        recorder.enter(&header(0, 2), at(40));
+        recorder.enter(&header(0, 3), at(50));
+        recorder.enter(&header(5, 0), at(50));
+        let foreign = Header {
+            session: 8,
+            ..header(0, 0)
+        };
+        recorder.enter(&foreign, at(60));
+        assert!(!recorder.is_complete());
+        let seen = recorder.take();
+        let times = seen.trains[0].times.absolute();
+        assert_eq!(times, Some(vec![None, None, Some(30)]));
+        assert_eq!(seen.clock, "kernel");
+    }
+
+    #[test]
+    fn a_full_buffer_marks_the_train_in_which_it_shows() {
+        let mut recorder = Recorder::new(7);
+        recorder.arm(&trains(&[1, 1]), 0);
+        let count = |count| Arrival {
+            overflowed: Some(count),
+            ..at(5)
+        };
+        recorder.enter(&header(0, 0), count(0));
+        recorder.enter(&header(1, 0), count(3));
+        let seen = recorder.take();
+        let marks: Vec<_> = seen.trains.iter().map(|t| t.overflowed).collect();
+        assert_eq!((marks, seen.overflowed), (vec![false, true], Some(3)));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_received_makes_the_recorder_fail(
+            came in prop::collection::vec((0..4_u32, 0..20_u32, any::<u64>(), any::<i64>()), 0..100),
+        ) {
+            let mut recorder = Recorder::new(7);
+            recorder.arm(&trains(&[10, 1, 3]), 0);
+            for (train, index, wall, offset) in came {
+                recorder.enter(&header(train, index), at(wall));
+                recorder.clock(offset);
+            }
+            let seen = recorder.take();
+            prop_assert_eq!(seen.trains.len(), 3);
+        }
+    }
+}

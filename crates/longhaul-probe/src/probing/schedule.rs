@@ -1,0 +1,138 @@
+//! When the packets of a train are due, and how many leave with one call.
+
+use longhaul_model::report::v1::available::{Schedule, TrainPlan};
+
+/// From this rate on several packets leave with one call: each alone costs too much time.
+const MICRO_BURSTS_FROM_BPS: u64 = 2_000_000_000;
+/// A burst of so many packets is meant for a fast path.
+const LONG_BURST: u32 = 128;
+/// Packets of one call.
+const MICRO_BURST: u32 = 8;
+
+/// Packets that leave with one call.
+pub(super) fn micro_burst(train: &TrainPlan) -> u32 {
+    let many = match train.schedule {
+        Schedule::BackToBack => train.packets >= LONG_BURST,
+        Schedule::RateBps(rate) => rate >= MICRO_BURSTS_FROM_BPS,
+        Schedule::Poisson { .. } => false,
+    };
+    if many { MICRO_BURST } else { 1 }
+}
+
+/// When each packet is due, in nanoseconds from the first one.
+pub(super) struct Due {
+    schedule: Schedule,
+    packet_bits: u64,
+    packets: u64,
+    random: u64,
+    at_ns: u64,
+}
+
+impl Due {
+    pub fn of(train: &TrainPlan) -> Due {
+        let random = match train.schedule {
+            Schedule::Poisson { seed, .. } => seed,
+            _ => 0,
+        };
+        Due {
+            schedule: train.schedule,
+            packet_bits: u64::from(train.packet_bytes) * 8,
+            packets: 0,
+            random,
+            at_ns: 0,
+        }
+    }
+
+    /// The next packet's.
+    pub fn next(&mut self) -> u64 {
+        let at = match self.schedule {
+            Schedule::BackToBack => 0,
+            // From the count, so that no rounding adds up.
+            Schedule::RateBps(rate) => {
+                let bits = u128::from(self.packet_bits) * u128::from(self.packets);
+                let at = bits * 1_000_000_000 / u128::from(rate.max(1));
+                u64::try_from(at).unwrap_or(u64::MAX)
+            }
+            Schedule::Poisson { mean_gap_ns, .. } => {
+                let gap = if self.packets == 0 {
+                    0.0
+                } else {
+                    mean_gap_ns as f64 * self.exponential()
+                };
+                self.at_ns = self.at_ns.saturating_add(gap as u64);
+                self.at_ns
+            }
+        };
+        self.packets += 1;
+        at
+    }
+
+    /// An exponential variate of mean 1, at most 20.
+    fn exponential(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let uniform = ((z >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        (-uniform.ln()).min(20.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::available::Purpose;
+
+    fn train(schedule: Schedule, packets: u32) -> TrainPlan {
+        TrainPlan {
+            index: 0,
+            purpose: Purpose::Sweep,
+            packets,
+            packet_bytes: 1500,
+            schedule,
+            pause_us: 0,
+        }
+    }
+
+    fn times(schedule: Schedule, packets: u32) -> Vec<u64> {
+        let mut due = Due::of(&train(schedule, packets));
+        (0..packets).map(|_| due.next()).collect()
+    }
+
+    #[test]
+    fn a_rate_spaces_packets_evenly_without_adding_up_errors() {
+        let times = times(Schedule::RateBps(7_000_000), 2001);
+        assert_eq!(times[0], 0);
+        // 2000 packets of 12 000 bits at 7 Mbit/s.
+        assert_eq!(times[2000], 3_428_571_428);
+    }
+
+    #[test]
+    fn random_gaps_have_their_mean_and_their_spread_and_come_again_from_the_seed() {
+        let schedule = |seed| Schedule::Poisson {
+            mean_gap_ns: 2_000_000,
+            seed,
+        };
+        let first = times(schedule(5), 4001);
+        assert_eq!(first, times(schedule(5), 4001));
+        assert_ne!(first, times(schedule(6), 4001));
+        let mean = first[4000] as f64 / 4000.0;
+        assert!((1.9e6..2.1e6).contains(&mean), "{mean}");
+        let longer = first
+            .windows(2)
+            .filter(|pair| pair[1] - pair[0] > 2_000_000);
+        let share = longer.count() as f64 / 4000.0;
+        // exp(-1)
+        assert!((0.34..0.40).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn only_fast_trains_leave_in_micro_bursts() {
+        let of = |schedule, packets| micro_burst(&train(schedule, packets));
+        assert_eq!(of(Schedule::BackToBack, 17), 1);
+        assert_eq!(of(Schedule::BackToBack, 1000), 8);
+        assert_eq!(of(Schedule::RateBps(1_999_999_999), 1000), 1);
+        assert_eq!(of(Schedule::RateBps(5_000_000_000), 10), 8);
+    }
+}

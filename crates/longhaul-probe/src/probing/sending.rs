@@ -1,0 +1,192 @@
+//! Sending a train on its schedule.
+//!
+//! Inside a train the thread spins on the monotonic clock (it sleeps through gaps that are long
+//! enough); between trains it sleeps. What counts is not the schedule but the clock just before
+//! each call, which is kept for every packet: a thread that lost its core shows as a hole in it.
+
+use super::clock::Clock;
+use super::datagram::{HEADER_BYTES, Header, Kind};
+use super::schedule::{Due, micro_burst};
+use crate::engine::payload_byte;
+use longhaul_model::report::v1::available::TrainPlan;
+use longhaul_sys::udp;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Padding that repeats only after this much.
+const POOL_BYTES: usize = 64 << 10;
+/// A wait longer than this is slept through, but for its end.
+const SLEEP_FROM: Duration = Duration::from_micros(500);
+const WAKE_EARLY: Duration = Duration::from_micros(250);
+/// A pause is slept in slices, so that a stop is seen.
+const SLICE: Duration = Duration::from_millis(50);
+/// A full queue of this host's is waited for, so long for each call.
+const SEND_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The IP and UDP headers in front of a probe's payload.
+pub(super) fn headers_bytes(peer: SocketAddr) -> usize {
+    match peer.ip().to_canonical() {
+        ip if ip.is_ipv4() => 28,
+        _ => 48,
+    }
+}
+
+/// Payload of a probe of so many IP bytes.
+pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
+    (packet_bytes as usize)
+        .saturating_sub(headers_bytes(peer))
+        .max(HEADER_BYTES)
+}
+
+/// A train that was sent, on the sender's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shot {
+    pub micro_burst: u32,
+    /// By packet, as far as they left.
+    pub sent_ns: Vec<u64>,
+    pub spoilt: Option<String>,
+}
+
+/// Sends trains over one flow.
+pub(super) struct Sender {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    session: u64,
+    clock: Clock,
+    pool: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Sender {
+    /// A sender on a connected socket. `session` as in the datagrams' head.
+    pub fn new(socket: &UdpSocket, session: u64, clock: Clock) -> io::Result<Sender> {
+        let socket = socket.try_clone()?;
+        let peer = socket.peer_addr()?;
+        Ok(Sender {
+            socket,
+            peer,
+            session,
+            clock,
+            pool: (0..POOL_BYTES as u64).map(payload_byte).collect(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Pauses as the plan says, then sends the train.
+    pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> Shot {
+        let burst = micro_burst(train);
+        let mut shot = Shot {
+            micro_burst: burst,
+            sent_ns: Vec::with_capacity(train.packets as usize),
+            spoilt: None,
+        };
+        if !rest(Duration::from_micros(train.pause_us), stop) {
+            shot.spoilt = Some("stopped before it was sent".to_owned());
+            return shot;
+        }
+        let bytes = payload_bytes(train.packet_bytes, self.peer);
+        self.buffer.resize(bytes * burst as usize, 0);
+        let mut due = Due::of(train);
+        let start = Instant::now();
+        while shot.sent_ns.len() < train.packets as usize {
+            let left = train.packets as usize - shot.sent_ns.len();
+            let count = left.min(burst as usize);
+            let mut at = 0;
+            // A micro-burst leaves when its last packet is due.
+            for _ in 0..count {
+                at = due.next();
+            }
+            wait_until(start + Duration::from_nanos(at));
+            if stop.load(Ordering::Relaxed) {
+                shot.spoilt = Some("stopped in its midst".to_owned());
+                break;
+            }
+            if let Err(error) = self.call(train, count, bytes, &mut shot.sent_ns) {
+                let number = shot.sent_ns.len();
+                shot.spoilt = Some(format!("this host could not send packet {number}: {error}"));
+                break;
+            }
+        }
+        shot
+    }
+
+    /// One call for `count` packets.
+    fn call(
+        &mut self,
+        train: &TrainPlan,
+        count: usize,
+        bytes: usize,
+        sent: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let first = sent.len();
+        for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
+            let number = first + place;
+            let from = number * 61 % (POOL_BYTES - bytes);
+            datagram.copy_from_slice(&self.pool[from..from + bytes]);
+            Header {
+                kind: Kind::Train,
+                session: self.session,
+                train: train.index,
+                index: number as u32,
+                sent_ns: self.clock.now_ns(),
+                there_received_ns: 0,
+                there_sent_ns: 0,
+            }
+            .write(datagram);
+        }
+        let mut gone = 0;
+        let deadline = Instant::now() + SEND_PATIENCE;
+        while gone < count {
+            let rest = &self.buffer[gone * bytes..count * bytes];
+            let now_ns = self.clock.now_ns();
+            let taken = if count == 1 {
+                self.socket.send(rest).map(|_| 1)
+            } else {
+                udp::send_many(&self.socket, rest, bytes)
+            };
+            match taken {
+                Ok(taken) => {
+                    sent.extend(std::iter::repeat_n(now_ns, taken));
+                    gone += taken;
+                }
+                Err(error) if is_full(&error) && Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// This host's own queue has no room at the moment.
+fn is_full(error: &io::Error) -> bool {
+    /// "No buffer space available" of Linux (errno.h), which std has no kind for.
+    const ENOBUFS: i32 = 105;
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// Sleeps; false when stopped meanwhile.
+fn rest(pause: Duration, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + pause;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(SLICE));
+    }
+}
+
+fn wait_until(at: Instant) {
+    let left = at.saturating_duration_since(Instant::now());
+    if left > SLEEP_FROM {
+        std::thread::sleep(left - WAKE_EARLY);
+    }
+    while Instant::now() < at {
+        std::hint::spin_loop();
+    }
+}

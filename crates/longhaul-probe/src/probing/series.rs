@@ -1,0 +1,191 @@
+//! A series of echoes on a real flow: sent on time, received with the kernel's times.
+
+use super::clock::Clock;
+use super::datagram::{Header, Kind};
+use super::echo::Series;
+use super::line::Line;
+use super::sending::payload_bytes;
+use super::{EchoResult, EchoSeries, Flow, local};
+use crate::engine::payload_byte;
+use crate::error::ProbeError;
+use crate::limits::PACKET_BYTES;
+use longhaul_model::report::v1::load::Probe;
+use longhaul_sys::{poll, sockopt};
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The smallest spacing.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+/// The control connection is looked after so often, and takes this much of the time between two
+/// echoes.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+const LOOK_TIME: Duration = Duration::from_millis(3);
+/// A wait for echoes is no longer, so that a stop is seen.
+const WAKE: Duration = Duration::from_millis(20);
+
+/// Runs one series.
+pub(super) fn run(
+    (flow, line): (&mut Flow, &mut Line),
+    (number, clock): (u32, Clock),
+    asked: &EchoSeries,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(&Probe),
+) -> Result<EchoResult, ProbeError> {
+    let marked = Marked::set(&flow.socket, asked.dscp).map_err(local("set the DSCP of echoes"))?;
+    let mut shooting = Shooting {
+        buffer: buffer(asked.packet_bytes, &flow.socket).map_err(local("make an echo"))?,
+        series: Series::new(number, clock.now_ns(), line.idle_rtt()),
+        offset_ns: clock.wall_offset_ns(),
+        by_user: false,
+        session: flow.session,
+        clock,
+    };
+    let begin = Instant::now();
+    let interval = asked.interval.max(LEAST_INTERVAL);
+    let mut due = begin;
+    let mut looked = begin;
+    let mut ended: Option<Instant> = None;
+    loop {
+        let now = Instant::now();
+        if ended.is_none() && (stop.load(Ordering::Relaxed) || now >= begin + asked.most_time) {
+            ended = Some(now);
+        }
+        if ended.is_none() && now >= due {
+            shooting.send(&flow.socket);
+            // What a busy core has missed is not made up in a burst.
+            due = (due + interval).max(now);
+        }
+        shooting.read(flow, each).map_err(local("receive echoes"))?;
+        if ended.is_some_and(|since| shooting.is_over(since)) {
+            break;
+        }
+        if looked.elapsed() > LOOK_AFTER
+            && (ended.is_some() || due.saturating_duration_since(Instant::now()) > LOOK_TIME)
+        {
+            line.look_after()?;
+            looked = Instant::now();
+        }
+        let next = if ended.is_some() { now + WAKE } else { due };
+        let wait = next.saturating_duration_since(Instant::now()).min(WAKE);
+        poll::readable([flow.socket.as_fd()], Some(wait)).map_err(local("wait for echoes"))?;
+    }
+    drop(marked);
+    Ok(shooting.result(each))
+}
+
+fn buffer(packet_bytes: u32, socket: &UdpSocket) -> io::Result<Vec<u8>> {
+    let packet = packet_bytes.clamp(PACKET_BYTES.0, PACKET_BYTES.1);
+    let bytes = payload_bytes(packet, socket.peer_addr()?);
+    Ok((0..bytes as u64).map(payload_byte).collect())
+}
+
+/// A series under way.
+struct Shooting {
+    buffer: Vec<u8>,
+    series: Series,
+    offset_ns: i64,
+    by_user: bool,
+    session: u64,
+    clock: Clock,
+}
+
+impl Shooting {
+    fn send(&mut self, socket: &UdpSocket) {
+        // The wall clock may be set at any time: it is compared with the monotonic one before each
+        // echo, not once for minutes.
+        self.offset_ns = self.clock.wall_offset_ns();
+        let sent_ns = self.clock.now_ns();
+        Header {
+            kind: Kind::EchoWanted,
+            session: self.session,
+            train: self.series_number(),
+            index: self.series.count(),
+            sent_ns,
+            there_received_ns: 0,
+            there_sent_ns: 0,
+        }
+        .write(&mut self.buffer);
+        // What this host cannot send is lost, and counts as that.
+        let _ = socket.send(&self.buffer);
+        self.series.sent(sent_ns);
+    }
+
+    fn series_number(&self) -> u32 {
+        self.series.number()
+    }
+
+    fn read(&mut self, flow: &mut Flow, each: &mut dyn FnMut(&Probe)) -> io::Result<()> {
+        let Flow { socket, reader, .. } = flow;
+        let (series, offset_ns) = (&mut self.series, self.offset_ns);
+        let by_user = &mut self.by_user;
+        reader.read(socket, &mut |single| {
+            let Some(header) = single.header.filter(|head| head.kind == Kind::Echo) else {
+                return;
+            };
+            *by_user |= single.arrival.kernel.is_none();
+            let at_ns = single.arrival.steady_ns(offset_ns);
+            if let Some(probe) = series.came(&header, at_ns, single.hop_limit) {
+                each(&probe);
+            }
+        })?;
+        while let Some(lost) = self.series.lost(self.clock.now_ns()) {
+            each(&lost);
+        }
+        Ok(())
+    }
+
+    /// Nothing more is to be expected of a series that ended then.
+    fn is_over(&self, since: Instant) -> bool {
+        self.series.is_settled() || since.elapsed() > self.series.lost_after()
+    }
+
+    fn result(mut self, each: &mut dyn FnMut(&Probe)) -> EchoResult {
+        while let Some(lost) = self.series.lost(u64::MAX) {
+            each(&lost);
+        }
+        let clock = if self.by_user {
+            "user"
+        } else {
+            "kernel_receive"
+        };
+        EchoResult {
+            clock: clock.to_owned(),
+            sent: self.series.count(),
+            answered: self.series.answered,
+            duplicates: self.series.duplicates,
+            reordered: self.series.reordered,
+            discarded: self.series.discarded,
+        }
+    }
+}
+
+/// The flow's DSCP for the time of a series; put back when dropped.
+struct Marked {
+    socket: Option<UdpSocket>,
+}
+
+impl Marked {
+    fn set(socket: &UdpSocket, dscp: Option<u8>) -> io::Result<Marked> {
+        let Some(dscp) = dscp else {
+            return Ok(Marked { socket: None });
+        };
+        sockopt::set_dscp(socket, dscp, socket.peer_addr()?)?;
+        Ok(Marked {
+            socket: Some(socket.try_clone()?),
+        })
+    }
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket
+            && let Ok(peer) = socket.peer_addr()
+        {
+            // It was set a moment ago, so this works too.
+            let _ = sockopt::set_dscp(socket, 0, peer);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What is said in a session of probes, from version 2 on.
+
+use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::available::TrainPlan;
+use longhaul_model::report::v1::observation::TcpOptions;
+use longhaul_model::report::v1::path::{Echoes, Protocol, RoundTrips, Route, Trace};
+use serde::{Deserialize, Serialize};
+
+/// The initiator wants to probe; in the place of `propose`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    pub bounds: Bounds,
+    pub party: Party,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_proof: Option<String>,
+}
+
+/// What a session of probes may cost, both directions together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// UDP flows: none (only routes and options are asked for) or one.
+    pub flows: u32,
+    /// IP bytes of trains and echoes.
+    pub most_bytes: u64,
+    /// From `accept` to `bye`.
+    pub most_time_us: u64,
+    /// Of the responder's datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+}
+
+/// What the initiator wants next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Get ready for these trains of the initiator's.
+    Arm(Vec<TrainPlan>),
+    /// Say what came of them; those under way have this long.
+    Collect(Collect),
+    /// Send these trains.
+    Send(Vec<TrainPlan>),
+    /// Trace the route to the initiator's address.
+    Trace(TraceBack),
+    /// Measure round trips to the initiator's address.
+    Echoes(RoundTrips),
+    /// Say what TCP options hold on the control connection.
+    Options,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collect {
+    pub wait_us: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceBack {
+    pub protocol: Protocol,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    pub trace: Trace,
+}
+
+/// What the responder did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Armed,
+    Seen(Seen),
+    Sent(Sent),
+    Route(Box<Route>),
+    Echoes(Echoes),
+    Options(Options),
+    /// It could not; why. The session goes on.
+    Failed(String),
+}
+
+impl Answer {
+    /// For a sentence about an answer that was not expected.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Answer::Armed => "armed",
+            Answer::Seen(_) => "seen",
+            Answer::Sent(_) => "sent",
+            Answer::Route(_) => "route",
+            Answer::Echoes(_) => "echoes",
+            Answer::Options(_) => "options",
+            Answer::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Trains that were received.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// `kernel` or `user`: what took the times.
+    pub clock: String,
+    pub trains: Vec<TrainSeen>,
+    /// Datagrams that the kernel has dropped on the flow for want of buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflowed: Option<u64>,
+}
+
+/// Receive times of one train, on the receiver's monotonic clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainSeen {
+    pub index: u32,
+    pub times: Times,
+    /// By how much the wall clock moved against the monotonic one meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_step_ns: Option<i64>,
+    /// The kernel dropped datagrams of it, or just before it, for want of buffer.
+    #[serde(default)]
+    pub overflowed: bool,
+}
+
+/// Trains that were sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sent {
+    /// Speed of the interface that they left by, where the kernel says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_bps: Option<u64>,
+    pub trains: Vec<TrainSent>,
+}
+
+/// Send times of one train, on the sender's monotonic clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainSent {
+    pub index: u32,
+    /// Packets that left with one call.
+    pub micro_burst: u32,
+    pub times: Times,
+    /// Why nothing can be read from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoilt: Option<String>,
+}
+
+/// Times by packet: each as its distance from the one before it that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Times {
+    /// Of the first that is there.
+    pub first_ns: u64,
+    /// The first one is 0; absent: no such packet came.
+    pub steps: Vec<Option<i64>>,
+}
+
+/// The control connection as the responder sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Options {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<TcpOptions>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<TcpOptions>,
+}
+
+impl Times {
+    /// From times by packet.
+    pub fn of(times: &[Option<u64>]) -> Times {
+        let first_ns = times.iter().flatten().next().copied().unwrap_or(0);
+        let mut before = first_ns;
+        let step = |time: &Option<u64>| {
+            let time = (*time)?;
+            let step = time.wrapping_sub(before) as i64;
+            before = time;
+            Some(step)
+        };
+        Times {
+            first_ns,
+            steps: times.iter().map(step).collect(),
+        }
+    }
+
+    /// Times by packet. `None`: they leave the range of a clock, so somebody lies.
+    pub fn absolute(&self) -> Option<Vec<Option<u64>>> {
+        let mut now = self.first_ns;
+        let time = |step: &Option<i64>| match step {
+            None => Some(None),
+            Some(step) => {
+                now = now.checked_add_signed(*step)?;
+                Some(Some(now))
+            }
+        };
+        self.steps.iter().map(time).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn absurd_steps_are_noticed_and_do_not_wrap() {
+        let lie = |first_ns, steps: &[i64]| Times {
+            first_ns,
+            steps: steps.iter().copied().map(Some).collect(),
+        };
+        assert_eq!(lie(5, &[0, -6]).absolute(), None);
+        assert_eq!(lie(u64::MAX, &[0, 1]).absolute(), None);
+        assert_eq!(lie(5, &[0, -5]).absolute(), Some(vec![Some(5), Some(0)]));
+    }
+
+    proptest! {
+        #[test]
+        fn times_come_back_as_they_were(
+            times in prop::collection::vec(prop::option::of(0..u64::MAX / 2), 0..50),
+        ) {
+            prop_assert_eq!(Times::of(&times).absolute(), Some(times));
+        }
+
+        #[test]
+        fn no_steps_of_a_liar_panic(
+            first_ns: u64,
+            steps in prop::collection::vec(prop::option::of(any::<i64>()), 0..50),
+        ) {
+            let _ = Times { first_ns, steps }.absolute();
+        }
+    }
+}
