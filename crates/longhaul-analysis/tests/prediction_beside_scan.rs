@@ -172,6 +172,19 @@ fn loss_is_taken_from_cells_that_kept_the_queue_empty() {
 }
 
 #[test]
+fn loss_that_spares_the_calmest_cells_is_not_the_path_s() {
+    let mut cells = grid();
+    let quiet = cells
+        .iter_mut()
+        .filter(|cell| cell.limited_by == Some(Limiter::ReceiveWindow));
+    for (cell, lost) in quiet.zip([0, 300, 300, 300]) {
+        cell.retransmitted_segments = Some(lost);
+    }
+    let (plan, _) = plan_from_scan(&scan(cells), &[], true).unwrap();
+    assert!(plan.loss_ratios[0].abs() < 1e-9, "{:?}", plan.loss_ratios);
+}
+
+#[test]
 fn a_path_that_no_cell_filled_has_a_capacity_of_at_least_the_best() {
     let cells: Vec<Cell> = grid().into_iter().take(2).collect();
     let (plan, _) = plan_from_scan(&scan(cells), &[], true).unwrap();

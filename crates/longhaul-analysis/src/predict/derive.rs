@@ -22,6 +22,10 @@ pub const HEADER_BYTES: u32 = 52;
 pub const MSS_BYTES: u32 = 1448;
 /// Fewer losses than this are chance.
 const LEAST_LOST: u64 = 5;
+/// Fewer losses than expected by more than this many standard deviations (Poisson) are no chance:
+/// ordering the cells by their loss already takes some of them; and it must matter.
+const SPARED_DEVIATIONS: f64 = 4.0;
+const SPARED_RATIO: f64 = 0.5;
 /// A cell below this share of the capacity does not fill the path.
 const UNFILLED_RATIO: f64 = 0.8;
 /// A round trip above the idle one by more than this share has a queue in it.
@@ -162,11 +166,29 @@ fn loss(cells: &[&Cell], path: &Path) -> f64 {
     counted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = counted.iter().map(|c| c.1 as f64).sum::<f64>() / 2.0;
     let mut below = 0.0;
-    let middle = counted.iter().find(|c| {
+    let middle = counted.iter().position(|c| {
         below += c.1 as f64;
         below >= half
     });
-    middle.map_or(0.0, |c| c.0.min(super::MOST_LOSS))
+    middle.map_or(0.0, |at| borne_out(&counted[..=at]).min(super::MOST_LOSS))
+}
+
+/// The last ratio, unless the cells below it lost far less than it together: a path that loses at
+/// random spares nobody, so what they lost is the path's, and the rest their own doing.
+fn borne_out(lower: &[(f64, u64, u64)]) -> f64 {
+    let Some(((ratio, ..), calmer)) = lower.split_last() else {
+        return 0.0;
+    };
+    let sent: u64 = calmer.iter().map(|c| c.1).sum();
+    let lost: u64 = calmer.iter().map(|c| c.2).sum();
+    let expected = ratio * sent as f64;
+    let spared = expected - lost as f64 > SPARED_DEVIATIONS * expected.sqrt()
+        && (lost as f64) < SPARED_RATIO * expected;
+    match (spared, lost < LEAST_LOST) {
+        (false, _) => *ratio,
+        (true, true) => 0.0,
+        (true, false) => lost as f64 / sent as f64,
+    }
 }
 
 fn queued(loaded_us: u64, idle_us: u64) -> bool {
