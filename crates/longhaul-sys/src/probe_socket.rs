@@ -70,6 +70,11 @@ pub enum Fragments {
     NeverAndForget,
 }
 
+/// The packet does not fit the interface, or the path as the kernel knows it (EMSGSIZE).
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
 /// One socket of a probing; see the table above.
 #[derive(Debug)]
 pub struct ProbeSocket {
