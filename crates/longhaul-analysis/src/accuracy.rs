@@ -6,6 +6,7 @@
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
 pub(crate) mod loaded;
+pub(crate) mod path;
 pub(crate) mod available;
 mod policed;
 mod prediction;
@@ -77,6 +78,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     ));
     rows.extend(scans::rows(seed ^ 8));
     rows.extend(prediction::rows());
+    rows.extend(path::rows(seed ^ 9));
     rows.extend(loaded::rows(seed ^ 12));
     rows
 }

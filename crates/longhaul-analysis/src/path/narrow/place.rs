@@ -2,18 +2,24 @@
 //!
 //! The first hop k that stands out (3 ms, 3 × its noise, a quarter of the far end's rise, rank sum
 //! below 0.01), that the far end and 70 % of the hops beyond share (0.6 of its rise), begins the
-//! queue. A hop that stands out alone answers slowly under load, and is set aside. The link begins
-//! at the last hop before k that is quiet (below 0.3 of k's rise, floor and median). Hops of which
-//! nothing can be said widen the answer; so does a rise that grows again beyond k.
+//! queue. A hop that stands out alone, or before a quiet one, answers slowly under load, and is set
+//! aside. The link begins at the last hop before k that is quiet (below 0.3 of k's rise, floor and
+//! median). Hops of which nothing can be said widen the answer; so does a rise that grows again
+//! beyond k, or that differs by a quarter at k from what the hops beyond have in common: k may answer
+//! slowly by chance as much as the queue beyond it holds.
 //!
 //! Source: our design. Units: TTL. Error: see docs/methods/path.md.
 //! Wrong when: two links are narrow at once, and the nearer one holds less than a quarter of the
-//! queue: then the farther one is told.
+//! queue: then the farther one is told. Or the router before the link answers slowly under load, by
+//! just what the queue holds.
 
 use super::profile::{RISEN_RATIO, Rise};
+use crate::stats::quantile::median;
 
 /// Share of the answering hops beyond that must show the same rise.
 const SHARED_RATIO: f64 = 0.7;
+/// The median rise at the first hop is that of the hops beyond, to within this share.
+const ALIKE_RATIO: f64 = 0.25;
 
 /// Where the queue is.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,14 +67,28 @@ fn shared(hop: &Rise, beyond: &[Rise], far: &Rise) -> bool {
         .iter()
         .filter(|later| later.risen_beside(hop))
         .count();
-    far.risen_beside(hop) && with as f64 >= SHARED_RATIO * beyond.len() as f64
+    let next_quiet = beyond.first().is_some_and(|next| next.quiet_beside(hop));
+    !next_quiet && far.risen_beside(hop) && with as f64 >= SHARED_RATIO * beyond.len() as f64
+}
+
+/// The median rise of the hops beyond.
+fn common(beyond: &[Rise], far: &Rise) -> f64 {
+    let rises = beyond.iter().chain([far]).map(|rise| rise.median_ns as f64);
+    median(rises).unwrap_or(far.median_ns as f64)
+}
+
+fn alike(hop: &Rise, common: f64) -> bool {
+    (hop.median_ns as f64 - common).abs() <= ALIKE_RATIO * common
 }
 
 fn between(before: &[&Rise], hop: &Rise, beyond: &[Rise], far: &Rise, slow: Vec<u8>) -> Place {
     let quiet = |earlier: &&&Rise| earlier.quiet_beside(hop);
     let after = before.iter().rfind(quiet).map_or(0, |q| q.ttl);
     // The whole rise is there first at this hop; it is `hop` unless the rise grows once more.
-    let whole = |later: &&Rise| later.rise_ns as f64 >= RISEN_RATIO * far.rise_ns as f64;
+    let common = common(beyond, far);
+    let whole = |later: &&Rise| {
+        later.rise_ns as f64 >= RISEN_RATIO * far.rise_ns as f64 && alike(later, common)
+    };
     let first_whole = std::iter::once(hop)
         .chain(beyond)
         .find(whole)

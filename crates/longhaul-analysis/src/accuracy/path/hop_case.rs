@@ -1,0 +1,239 @@
+//! A watch of hops under load on a path of known queues: what probes of every hop, once a second,
+//! would see before, during and after eight seconds of load.
+
+use crate::accuracy::rng::Rng;
+use longhaul_model::report::v1::path::{Echo, EndDelay, HopWatch, Observation, WatchedHop};
+
+/// Of each phase: idle, loaded, idle.
+const PHASE_S: f64 = 8.0;
+/// Between probes of one hop.
+const SPACING_S: f64 = 1.0;
+/// Slow start fills a queue within this.
+const FILLING_S: f64 = 1.2;
+/// Years between two clocks, and how fast they drift.
+const OFFSET_NS: f64 = 4e16;
+const MOST_DRIFT: f64 = 30e-6;
+
+/// Where the queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// Behind this hop on the way there; 0: behind this host.
+    Forward(u8),
+    /// Behind this hop on the way back.
+    Return(u8),
+    /// None, and some packets are dropped.
+    Policer,
+    None,
+}
+
+/// One path.
+#[derive(Debug, Clone)]
+pub struct HopCase {
+    pub queue: Queue,
+    /// The far end is the last one.
+    pub hops: u8,
+    /// One way to each hop, in seconds.
+    delays_s: Vec<f64>,
+    /// Of the full queue, and what remains of it when streams halve their windows.
+    depth_s: f64,
+    dip_ratio: f64,
+    period_s: f64,
+    /// Mean of what other traffic adds at each hop.
+    jitter_s: f64,
+    pub silent: Option<u8>,
+    /// Answers two of five probes.
+    pub rate_limited: Option<u8>,
+    /// Adds 0 to 5 ms to its answers.
+    pub late: Option<u8>,
+    /// Answers late while it forwards a load.
+    pub slow_path: Option<u8>,
+    pub two_ended: bool,
+}
+
+impl HopCase {
+    /// A path on which nothing is odd.
+    pub fn plain(hops: u8, queue: Queue) -> HopCase {
+        HopCase {
+            queue,
+            hops,
+            delays_s: (1..=hops).map(|hop| 0.001 * f64::from(hop)).collect(),
+            depth_s: 0.04,
+            dip_ratio: 0.7,
+            period_s: 3.0,
+            jitter_s: 0.0,
+            silent: None,
+            rate_limited: None,
+            late: None,
+            slow_path: None,
+            two_ended: true,
+        }
+    }
+
+    /// 9 to 16 hops, 2 to 200 ms, queues of 8 to 100 ms of which 20 to 90 % remain at the dips; each
+    /// oddity at one hop in a third of the cases, never at the far end.
+    pub fn draw(rng: &mut Rng, queue: Queue) -> HopCase {
+        let hops = 9 + rng.below(8) as u8;
+        let whole_s = 0.001 * 100f64.powf(rng.between(0.0, 1.0));
+        let mut delays_s: Vec<f64> = (1..hops).map(|_| rng.between(0.0, whole_s)).collect();
+        delays_s.push(whole_s);
+        delays_s.sort_by(f64::total_cmp);
+        let mut oddity = || {
+            let hop = 1 + rng.below(usize::from(hops) - 1) as u8;
+            (rng.below(3) == 0).then_some(hop)
+        };
+        let (silent, rate_limited, late) = (oddity(), oddity(), oddity());
+        let slow_path = oddity();
+        HopCase {
+            depth_s: 0.008 * 12.5f64.powf(rng.between(0.0, 1.0)),
+            dip_ratio: rng.between(0.2, 0.9),
+            period_s: rng.between(0.5, 6.0),
+            jitter_s: 1e-5 * 20f64.powf(rng.between(0.0, 1.0)),
+            two_ended: rng.below(2) == 0 || matches!(queue, Queue::Return(_)),
+            delays_s,
+            silent,
+            rate_limited,
+            late,
+            slow_path,
+            ..HopCase::plain(hops, queue)
+        }
+    }
+
+    /// The last hop without the queue and the first with it.
+    pub fn truth(&self) -> Option<(u8, u8)> {
+        match self.queue {
+            Queue::Forward(after) => Some((after, after + 1)),
+            Queue::Return(_) | Queue::Policer | Queue::None => None,
+        }
+    }
+
+    pub fn observation(&self, seed: u64) -> Observation {
+        let mut rng = Rng::new(seed);
+        let watched = (1..=self.hops).map(|ttl| self.hop(&mut rng, ttl)).collect();
+        let ends = if self.two_ended {
+            self.ends(&mut rng)
+        } else {
+            Vec::new()
+        };
+        Observation {
+            address: address(self.hops),
+            hop_load: Some(HopWatch {
+                load_from_us: (PHASE_S * 1e6) as u64,
+                load_until_us: (2.0 * PHASE_S * 1e6) as u64,
+                forward: true,
+                load_bytes: Some(50_000_000),
+                run_id: None,
+                hops: watched,
+                ends,
+                own_backlog_bytes: None,
+            }),
+            ..Observation::default()
+        }
+    }
+
+    fn hop(&self, rng: &mut Rng, ttl: u8) -> WatchedHop {
+        // Hops are asked one after the other within each second.
+        let stagger_s = SPACING_S * f64::from(ttl - 1) / f64::from(self.hops);
+        let probes = (3.0 * PHASE_S / SPACING_S) as usize;
+        let echo = |place: usize| {
+            let at_s = place as f64 * SPACING_S + stagger_s;
+            let rtt_s = self.rtt(rng, ttl, at_s);
+            Echo {
+                at_us: (at_s * 1e6) as u64,
+                rtt_ns: rtt_s.map(|s| (s * 1e9) as u64),
+                ttl: None,
+            }
+        };
+        WatchedHop {
+            ttl,
+            echoes: (0..probes).map(echo).collect(),
+            address: (self.silent != Some(ttl)).then(|| address(ttl)),
+        }
+    }
+
+    fn rtt(&self, rng: &mut Rng, ttl: u8, at_s: f64) -> Option<f64> {
+        let answers = match ttl {
+            _ if self.silent == Some(ttl) => 0.0,
+            _ if self.rate_limited == Some(ttl) => 0.4,
+            _ => 1.0 - self.loss(at_s),
+        };
+        if rng.between(0.0, 1.0) >= answers {
+            return None;
+        }
+        let [there, back] = self.ways(rng, ttl, at_s);
+        let mut rtt_s = there + back;
+        if self.late == Some(ttl) {
+            rtt_s += rng.between(0.0, 0.005);
+        }
+        if self.slow_path == Some(ttl) && loaded(at_s) {
+            rtt_s += rng.between(0.01, 0.03);
+        }
+        // Now and then a router answers when it has the time.
+        if ttl < self.hops && rng.below(30) == 0 {
+            rtt_s += rng.between(0.001, 0.01);
+        }
+        Some(rtt_s)
+    }
+
+    /// One way there and back, queues and other traffic in them.
+    fn ways(&self, rng: &mut Rng, ttl: u8, at_s: f64) -> [f64; 2] {
+        let bare = self.delays_s[usize::from(ttl) - 1];
+        let depth = self.queue_s(at_s);
+        let queued = |after: u8| if ttl > after { depth } else { 0.0 };
+        let [there, back] = match self.queue {
+            Queue::Forward(after) => [queued(after), 0.0],
+            Queue::Return(after) => [0.0, queued(after)],
+            Queue::Policer | Queue::None => [0.0, 0.0],
+        };
+        let others = self.jitter_s * f64::from(ttl).sqrt();
+        let mut other = || -others * (1.0 - rng.between(0.0, 0.999_999)).ln();
+        [bare + there + other(), bare + back + other()]
+    }
+
+    /// The queue's delay: filled by slow start, then a sawtooth.
+    fn queue_s(&self, at_s: f64) -> f64 {
+        let since = at_s - PHASE_S;
+        if !loaded(at_s) {
+            return 0.0;
+        }
+        if since < FILLING_S {
+            return self.depth_s * since / FILLING_S;
+        }
+        let phase = ((since - FILLING_S) / self.period_s).fract();
+        self.depth_s * (self.dip_ratio + (1.0 - self.dip_ratio) * phase)
+    }
+
+    fn loss(&self, at_s: f64) -> f64 {
+        match (self.queue, loaded(at_s)) {
+            (Queue::Policer, true) => 0.08,
+            (_, true) => 0.02,
+            (_, false) => 0.005,
+        }
+    }
+
+    /// Once a second, with both ends' times.
+    fn ends(&self, rng: &mut Rng) -> Vec<EndDelay> {
+        let drift = rng.between(-MOST_DRIFT, MOST_DRIFT);
+        let probes = (3.0 * PHASE_S / SPACING_S) as usize;
+        let mut found = Vec::with_capacity(probes);
+        for place in 0..probes {
+            let at_s = place as f64 * SPACING_S + rng.between(0.0, 0.5);
+            let [there, back] = self.ways(rng, self.hops, at_s);
+            let offset_ns = OFFSET_NS + drift * at_s * 1e9;
+            let lost = rng.between(0.0, 1.0) < self.loss(at_s);
+            found.push(EndDelay {
+                at_us: (at_s * 1e6) as u64,
+                forward_ns: (!lost).then_some((there * 1e9 + offset_ns) as i64),
+                reverse_ns: (!lost).then_some((back * 1e9 - offset_ns) as i64),
+            });
+        }
+        found
+    }
+}
+
+fn loaded(at_s: f64) -> bool {
+    (PHASE_S..2.0 * PHASE_S).contains(&at_s)
+}
+
+fn address(ttl: u8) -> String {
+    format!("10.0.{ttl}.1")
+}
