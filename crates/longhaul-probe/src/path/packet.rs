@@ -1,0 +1,312 @@
+//! Probes: whole IP packets that routers take for one flow, each told from the others.
+//!
+//! What balancers look at stays the same for all probes of a flow (Augustin et al., Paris
+//! traceroute, IMC 2006); the number of the probe stands where they do not look, and within the
+//! eight bytes of transport header that every router quotes:
+//!
+//! | | constant | number |
+//! | --- | --- | --- |
+//! | ICMP | identifier and checksum | sequence number; a word of payload keeps the checksum |
+//! | UDP | both ports | checksum, by a word of payload; IPv4 identification; payload |
+//! | TCP | both ports | low half of the sequence number of a SYN; IPv4 identification |
+//!
+//! With IPv6 the flow label is constant as well. What tells a flow's probes from forgeries is a
+//! tag of 32 random bits in the payload (of 16 in a TCP sequence number).
+
+use longhaul_model::report::v1::path::Protocol;
+use std::net::IpAddr;
+
+/// Payload of ICMP and UDP probes.
+const PAYLOAD_BYTES: usize = 32;
+/// Of a probe's payload: the compensating word, the tag, the number.
+pub(super) const MARK_BYTES: usize = 8;
+/// `SYN`.
+const SYN: u8 = 0x02;
+/// MSS that SYN probes offer: that of Ethernet.
+const MSS_V4: u16 = 1460;
+const MSS_V6: u16 = 1440;
+/// 16 MiB windows; any will do.
+const WINDOW_SCALE: u8 = 7;
+
+/// What balancers see of a probe, and what tells it from forgeries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    pub protocol: Protocol,
+    pub source: IpAddr,
+    /// Of the family of `source`.
+    pub destination: IpAddr,
+    /// Source port, or the identifier of ICMP echoes.
+    pub near: u16,
+    /// Destination port, or the checksum of ICMP echoes.
+    pub far: u16,
+    /// Random.
+    pub tag: u32,
+}
+
+/// Numbers of probes: never 0 or 65535, which checksums and IPv4 identifications read otherwise.
+pub const KEYS: u16 = 0xfffe;
+
+/// The `index`th number of a series.
+pub fn key(index: u32) -> u16 {
+    (index % u32::from(KEYS)) as u16 + 1
+}
+
+impl Flow {
+    /// In words, as reports have it.
+    pub fn words(&self) -> String {
+        let Flow { near, far, .. } = self;
+        match self.protocol {
+            Protocol::Icmp => format!("ICMP identifier {near}, checksum {far:#06x}"),
+            Protocol::Udp => format!("UDP source port {near}, destination port {far}"),
+            Protocol::Tcp => format!("TCP source port {near}, destination port {far}"),
+        }
+    }
+
+    /// Another flow on the same path: other source port, or other checksum.
+    pub fn other(&self, number: u16) -> Flow {
+        let mut flow = *self;
+        match self.protocol {
+            // Neither zero nor all ones, which are the same to a checksum.
+            Protocol::Icmp => {
+                flow.far =
+                    (u32::from(self.far) + u32::from(number) * 257).rem_euclid(0xfffe) as u16;
+                flow.far = flow.far.max(1);
+            }
+            Protocol::Udp | Protocol::Tcp => flow.near = self.near.wrapping_add(number),
+        }
+        flow
+    }
+
+    /// IPv6 flow label: one for each flow.
+    pub(super) fn label(&self) -> u32 {
+        let ports = u32::from(self.near) << 16 | u32::from(self.far);
+        (self.tag ^ ports.rotate_left(9)).wrapping_mul(0x9e37_79b1) >> 12
+    }
+
+    pub(super) fn protocol_number(&self) -> u8 {
+        match (self.protocol, self.destination) {
+            (Protocol::Icmp, IpAddr::V4(_)) => 1,
+            (Protocol::Icmp, IpAddr::V6(_)) => 58,
+            (Protocol::Udp, _) => 17,
+            (Protocol::Tcp, _) => 6,
+        }
+    }
+
+    /// TCP sequence number of a probe.
+    pub(super) fn sequence(&self, key: u16) -> u32 {
+        self.tag << 16 | u32::from(key)
+    }
+
+    /// The whole packet, with its IP header.
+    pub fn packet(&self, ttl: u8, key: u16) -> Vec<u8> {
+        let transport = self.transport(key);
+        let mut packet = match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let total = (20 + transport.len()) as u16;
+                let mut head = vec![0x45, 0];
+                head.extend(total.to_be_bytes());
+                head.extend(key.to_be_bytes());
+                // Not to be cut.
+                head.extend([0x40, 0, ttl, self.protocol_number(), 0, 0]);
+                head.extend(source.octets());
+                head.extend(destination.octets());
+                let checksum = !folded(sum(&head));
+                head[10..12].copy_from_slice(&checksum.to_be_bytes());
+                head
+            }
+            (source, destination) => {
+                let mut head = (6 << 28 | self.label()).to_be_bytes().to_vec();
+                head.extend((transport.len() as u16).to_be_bytes());
+                head.extend([self.protocol_number(), ttl]);
+                head.extend(octets(source));
+                head.extend(octets(destination));
+                head
+            }
+        };
+        packet.extend(transport);
+        packet
+    }
+
+    /// The packet behind its IP header.
+    pub fn transport(&self, key: u16) -> Vec<u8> {
+        match self.protocol {
+            Protocol::Icmp => self.echo(key),
+            Protocol::Udp => self.datagram(key),
+            Protocol::Tcp => self.syn(key),
+        }
+    }
+
+    /// Payload of a UDP probe, for a socket whose kernel writes the header: the checksum will be
+    /// the number.
+    pub fn udp_payload(&self, key: u16) -> Vec<u8> {
+        self.datagram(key).split_off(8)
+    }
+
+    /// Compensating word (zero yet), tag, number, padding.
+    fn payload(&self, key: u16) -> Vec<u8> {
+        let mut payload = vec![0, 0];
+        payload.extend(self.tag.to_be_bytes());
+        payload.extend(key.to_be_bytes());
+        payload.resize(PAYLOAD_BYTES, 0);
+        payload
+    }
+
+    fn echo(&self, key: u16) -> Vec<u8> {
+        let request = if self.destination.is_ipv4() { 8 } else { 128 };
+        let mut message = vec![request, 0];
+        message.extend(self.far.to_be_bytes());
+        message.extend(self.near.to_be_bytes());
+        message.extend(key.to_be_bytes());
+        message.extend(self.payload(key));
+        // ICMP of IPv4 has no pseudo header.
+        let before = match self.destination {
+            IpAddr::V4(_) => 0,
+            IpAddr::V6(_) => self.pseudo_header(message.len()),
+        };
+        compensate(&mut message, 8, before);
+        message
+    }
+
+    fn datagram(&self, key: u16) -> Vec<u8> {
+        let length = (8 + PAYLOAD_BYTES) as u16;
+        let mut message = self.near.to_be_bytes().to_vec();
+        message.extend(self.far.to_be_bytes());
+        message.extend(length.to_be_bytes());
+        message.extend(key.to_be_bytes());
+        message.extend(self.payload(key));
+        let before = self.pseudo_header(message.len());
+        compensate(&mut message, 8, before);
+        message
+    }
+
+    fn syn(&self, key: u16) -> Vec<u8> {
+        let options = self.syn_options();
+        let words = (20 + options.len()) / 4;
+        let mut segment = self.near.to_be_bytes().to_vec();
+        segment.extend(self.far.to_be_bytes());
+        segment.extend(self.sequence(key).to_be_bytes());
+        segment.extend([0; 4]);
+        segment.extend([(words as u8) << 4, SYN]);
+        segment.extend([0xff, 0xff, 0, 0, 0, 0]);
+        segment.extend(options);
+        let checksum = !folded(self.pseudo_header(segment.len()) + sum(&segment));
+        segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+        segment
+    }
+
+    /// MSS, SACK permitted, timestamps, a filler, window scale: in the order in which Linux writes
+    /// them, so that middleboxes treat the probe as they treat connections.
+    pub(super) fn syn_options(&self) -> Vec<u8> {
+        let mss = if self.destination.is_ipv4() {
+            MSS_V4
+        } else {
+            MSS_V6
+        };
+        let mut options = vec![2, 4];
+        options.extend(mss.to_be_bytes());
+        options.extend([4, 2, 8, 10]);
+        options.extend(self.tag.to_be_bytes());
+        options.extend([0; 4]);
+        options.extend([1, 3, 3, WINDOW_SCALE]);
+        options
+    }
+
+    fn pseudo_header(&self, transport_bytes: usize) -> u32 {
+        sum(&octets(self.source))
+            + sum(&octets(self.destination))
+            + u32::from(self.protocol_number())
+            + transport_bytes as u32
+    }
+}
+
+/// Sets the word at `at` so that the checksum that already stands in `message` is right.
+fn compensate(message: &mut [u8], at: usize, before: u32) {
+    let word = !folded(before + sum(message));
+    message[at..at + 2].copy_from_slice(&word.to_be_bytes());
+}
+
+/// Sum of 16-bit words (RFC 1071), of at most 64 KiB.
+pub(super) fn sum(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks(2).map(|word| {
+        let low = word.get(1).copied().unwrap_or(0);
+        u32::from(u16::from_be_bytes([word[0], low]))
+    });
+    words.fold(0, u32::wrapping_add)
+}
+
+pub(super) fn folded(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn flow(protocol: Protocol, v6: bool, ends: (u16, u16), tag: u32) -> Flow {
+        let address = |last: u8| match v6 {
+            false => IpAddr::from([192, 0, 2, last]),
+            true => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)]),
+        };
+        Flow {
+            protocol,
+            source: address(1),
+            destination: address(9),
+            near: ends.0,
+            far: ends.1,
+            tag,
+        }
+    }
+
+    const PROTOCOLS: [Protocol; 3] = [Protocol::Icmp, Protocol::Udp, Protocol::Tcp];
+
+    proptest! {
+        #[test]
+        fn checksums_are_right_and_what_balancers_hash_is_constant(
+            which in 0_usize..3, v6: bool, near: u16, far in 1_u16..0xffff, tag: u32,
+            one in 0_u32..100_000, two in 0_u32..100_000,
+        ) {
+            let flow = flow(PROTOCOLS[which], v6, (near, far), tag);
+            let head = if v6 { 40 } else { 20 };
+            let packets = [one, two].map(|index| flow.packet(7, key(index)));
+            for packet in &packets {
+                let transport = &packet[head..];
+                let pseudo = match (flow.protocol, v6) {
+                    (Protocol::Icmp, false) => 0,
+                    _ => flow.pseudo_header(transport.len()),
+                };
+                prop_assert_eq!(folded(pseudo + sum(transport)), 0xffff);
+                if !v6 {
+                    prop_assert_eq!(folded(sum(&packet[..20])), 0xffff);
+                }
+            }
+            // First four bytes of the transport header: ports, or type, code and checksum.
+            prop_assert_eq!(&packets[0][head..head + 4], &packets[1][head..head + 4]);
+            if v6 {
+                prop_assert_eq!(&packets[0][..4], &packets[1][..4]);
+            }
+            prop_assert_eq!(key(one) == key(two), packets[0] == packets[1]);
+        }
+
+        #[test]
+        fn other_flows_differ_where_balancers_look(
+            which in 0_usize..3, v6: bool, near: u16, far in 1_u16..0xffff, tag: u32,
+            numbers in prop::collection::hash_set(0_u16..255, 2),
+        ) {
+            let flow = flow(PROTOCOLS[which], v6, (near, far), tag);
+            let numbers: Vec<u16> = numbers.into_iter().collect();
+            let others = [flow.other(numbers[0]), flow.other(numbers[1])];
+            prop_assert_ne!((others[0].near, others[0].far), (others[1].near, others[1].far));
+        }
+    }
+}

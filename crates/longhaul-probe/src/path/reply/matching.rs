@@ -1,0 +1,208 @@
+//! Whose probe a reply is about, and what was done to it on the way.
+
+use super::{About, Mark, Quote, QuotedIp, Reply, Transport};
+use crate::path::packet::Flow;
+use longhaul_model::report::v1::path::Protocol;
+
+/// The number of the probe that `reply` answers, if it fits the flow in all that it tells.
+///
+/// The destination must be the flow's. Source address and port may differ behind a translator,
+/// and then something that a translator leaves alone must fit: the tag, or the number in two
+/// places. Where a tag can be read it must be the flow's.
+pub fn key(flow: &Flow, reply: &Reply) -> Option<u16> {
+    match &reply.about {
+        About::Echo {
+            identifier,
+            sequence,
+            mark,
+        } => {
+            let fits = flow.protocol == Protocol::Icmp
+                && reply.from == flow.destination
+                && *identifier == flow.near
+                && marked(flow, *mark) == Some(*sequence);
+            fits.then_some(*sequence)
+        }
+        About::Segment {
+            source_port,
+            destination_port,
+            acknowledged,
+        } => {
+            let fits = flow.protocol == Protocol::Tcp
+                && reply.from == flow.destination
+                && (*source_port, *destination_port) == (flow.far, flow.near);
+            of_sequence(flow, acknowledged.wrapping_sub(1)).filter(|_| fits)
+        }
+        About::Quote(quote) => quoted_key(flow, quote),
+    }
+}
+
+fn marked(flow: &Flow, mark: Option<Mark>) -> Option<u16> {
+    mark.filter(|mark| mark.tag == flow.tag)
+        .map(|mark| mark.key)
+}
+
+fn of_sequence(flow: &Flow, sequence: u32) -> Option<u16> {
+    let key = sequence as u16;
+    (flow.sequence(key) == sequence).then_some(key)
+}
+
+fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
+    if let Some(ip) = &quote.ip {
+        if ip.destination != flow.destination || ip.protocol != flow.protocol_number() {
+            return None;
+        }
+    }
+    // A tag that can be read and is not ours speaks against it.
+    let tagged = marked(flow, quote.mark);
+    if quote.mark.is_some() && tagged.is_none() {
+        return None;
+    }
+    match (&quote.transport, flow.protocol) {
+        (
+            Transport::Icmp {
+                identifier,
+                sequence,
+                ..
+            },
+            Protocol::Icmp,
+        ) => match tagged {
+            Some(key) => (key == *sequence).then_some(key),
+            None => (*identifier == flow.near).then_some(*sequence),
+        },
+        (
+            Transport::Udp {
+                source_port,
+                destination_port,
+                checksum,
+            },
+            Protocol::Udp,
+        ) => {
+            let ports = (*source_port, *destination_port) == (flow.near, flow.far);
+            tagged.or_else(|| short_udp(flow, quote.ip.as_ref()?, ports, *checksum))
+        }
+        (Transport::Hidden, Protocol::Udp) => tagged,
+        (
+            Transport::Tcp {
+                destination_port,
+                sequence,
+                ..
+            },
+            Protocol::Tcp,
+        ) => of_sequence(flow, *sequence).filter(|_| *destination_port == flow.far),
+        _ => None,
+    }
+}
+
+/// A quote that ends with the UDP header: the checksum is the number, and so is the IPv4
+/// identification, which stays when a translator changes the checksum.
+fn short_udp(flow: &Flow, ip: &QuotedIp, ports: bool, checksum: u16) -> Option<u16> {
+    let translated = ip.source != flow.source || !ports;
+    match ip.identification {
+        None => (ports && checksum != 0).then_some(checksum),
+        Some(number) if number == checksum => Some(number),
+        Some(number) if number != 0 && (translated || checksum == 0) => Some(number),
+        Some(_) => None,
+    }
+}
+
+/// Numbers that the reply may be about, before it is asked whether it fits.
+pub fn candidates(reply: &Reply) -> [Option<u16>; 3] {
+    match &reply.about {
+        About::Echo { sequence, .. } => [Some(*sequence), None, None],
+        About::Segment { acknowledged, .. } => {
+            [Some(acknowledged.wrapping_sub(1) as u16), None, None]
+        }
+        About::Quote(quote) => [
+            quote.mark.map(|mark| mark.key),
+            match quote.transport {
+                Transport::Hidden => None,
+                Transport::Icmp { sequence, .. } => Some(sequence),
+                Transport::Udp { checksum, .. } => Some(checksum),
+                Transport::Tcp { sequence, .. } => Some(sequence as u16),
+            },
+            quote.ip.and_then(|ip| ip.identification),
+        ],
+    }
+}
+
+/// What the quoted packet shows to have been rewritten, against the probe that was sent.
+pub fn rewritten(flow: &Flow, key: u16, reply: &Reply) -> Vec<String> {
+    let About::Quote(quote) = &reply.about else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut note = |changed: bool, what: &str| {
+        if changed {
+            found.push(what.to_owned());
+        }
+    };
+    if let Some(ip) = &quote.ip {
+        note(ip.source != flow.source, "source_address");
+        // Probes are sent with an empty class.
+        note(ip.class >> 2 != 0, "dscp");
+        note(ip.class & 3 != 0, "ecn");
+        let identification = ip.identification.is_some_and(|number| number != key);
+        note(identification, "identification");
+    }
+    match &quote.transport {
+        Transport::Hidden => {}
+        Transport::Icmp { identifier, .. } => note(*identifier != flow.near, "identifier"),
+        Transport::Udp {
+            source_port,
+            destination_port,
+            ..
+        } => {
+            note(*source_port != flow.near, "source_port");
+            note(*destination_port != flow.far, "destination_port");
+        }
+        Transport::Tcp {
+            source_port,
+            options,
+            ..
+        } => {
+            note(*source_port != flow.near, "source_port");
+            if let Some(options) = options {
+                found.extend(changed_options(&flow.syn_options(), options));
+            }
+        }
+    }
+    found
+}
+
+/// Names of the TCP options that were sent and came otherwise, or not at all.
+fn changed_options(sent: &[u8], seen: &[u8]) -> Vec<String> {
+    let seen = each_option(seen);
+    each_option(sent)
+        .into_iter()
+        .filter(|option| !seen.contains(option))
+        .map(|(kind, _)| {
+            let name = match kind {
+                2 => "mss",
+                3 => "window_scale",
+                4 => "sack",
+                _ => "timestamps",
+            };
+            format!("tcp_option_{name}")
+        })
+        .collect()
+}
+
+/// Kind and value of each option, up to the first that is garbled.
+fn each_option(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut found = Vec::new();
+    while let Some((&kind, rest)) = bytes.split_first() {
+        bytes = match kind {
+            0 => break,
+            1 => rest,
+            _ => {
+                let length = bytes.get(1).map_or(0, |length| usize::from(*length));
+                let Some(value) = bytes.get(2..length) else {
+                    break;
+                };
+                found.push((kind, value));
+                &bytes[length..]
+            }
+        };
+    }
+    found
+}

@@ -1,0 +1,212 @@
+//! Tracing a route: probes whose TTL ends at one hop after another, of one flow throughout.
+//!
+//! [`Tracer`] decides on given times which TTL is probed next and when to give up; [`HopProber`]
+//! has the sockets and says whose probe an answer is about; [`trace`] drives the one with the
+//! other. With a confidence asked, [`super::alternatives`] then looks for the other next hops of
+//! balancers.
+//!
+//! Without the right to raw sockets, UDP works for everybody and ICMP where
+//! `net.ipv4.ping_group_range` has it; routers that quote no more than a UDP header then stay
+//! silent, rewriting on the way is not seen, and alternatives are not looked for.
+
+mod judge;
+mod outlet;
+mod prober;
+mod tracer;
+
+pub use prober::{HopEcho, HopProber};
+
+use super::alternatives::Alternatives;
+use super::error::PathError;
+use longhaul_model::report::v1::path::{self, Answer, Protocol, Route};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// How soon a stop is noticed.
+const STOP_LOOK: Duration = Duration::from_millis(50);
+/// Between two calls of the watcher.
+const WATCH_EVERY: Duration = Duration::from_millis(50);
+
+/// What is asked of a trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceAsked {
+    pub destination: IpAddr,
+    /// Absent: as the routing table has it.
+    pub source: Option<IpAddr>,
+    pub device: Option<String>,
+    pub protocol: Protocol,
+    /// Destination port; absent: 33434 for UDP, 5201 for TCP.
+    pub port: Option<u16>,
+    pub trace: path::Trace,
+    /// For all of it, alternatives included.
+    pub most_time: Duration,
+}
+
+/// What a machine wants next, in time since its begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Send {
+        ttl: u8,
+        /// 0 is the trace's own.
+        flow: u16,
+    },
+    /// Until an answer comes, or this time.
+    Wait(Duration),
+    Done,
+}
+
+/// Traces the route. `watch` sees the route as it grows, at most twenty times a second. It never
+/// takes longer than `most_time`, and ends within 100 ms of `stop`.
+///
+/// The route has no names, and begins at 0.
+///
+/// # Errors
+/// A missing privilege or way to the destination, or a failing socket. Silence is no error.
+pub fn trace(
+    asked: &TraceAsked,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Route),
+) -> Result<Route, PathError> {
+    let begin = Instant::now();
+    let mut run = Run {
+        prober: HopProber::new(asked)?,
+        asked,
+        stop,
+        begin,
+        watched: None,
+    };
+    let mut tracer = Tracer::new(&asked.trace, asked.destination, asked.most_time);
+    run.hops(&mut tracer, watch)?;
+    let mut route = run.route(&tracer);
+    if let Some(confidence) = asked.trace.confidence_ratio
+        && run.prober.varies_flows()
+    {
+        let known: Vec<Option<IpAddr>> = tracer.path();
+        let mut alternatives =
+            Alternatives::new(confidence, asked.destination, &known, asked.most_time);
+        run.alternatives(&mut alternatives)?;
+        add(&mut route, &alternatives);
+    }
+    route.probes_sent = run.prober.sent();
+    route.discarded = run.prober.discarded();
+    route.duration_us = begin.elapsed().as_micros() as u64;
+    watch(&route);
+    Ok(route)
+}
+
+/// One trace under way.
+struct Run<'a> {
+    prober: HopProber,
+    asked: &'a TraceAsked,
+    stop: &'a AtomicBool,
+    begin: Instant,
+    watched: Option<Instant>,
+}
+
+impl Run<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The next answer, before `until` and before a stop would go unnoticed.
+    fn answer(&mut self, until: Duration) -> Result<Option<HopEcho>, PathError> {
+        let until = (self.begin + until).min(Instant::now() + STOP_LOOK);
+        self.prober.poll(until)
+    }
+
+    fn hops(
+        &mut self,
+        tracer: &mut Tracer,
+        watch: &mut dyn FnMut(&Route),
+    ) -> Result<(), PathError> {
+        while !self.stopped() {
+            match tracer.next(self.begin.elapsed()) {
+                Step::Done => break,
+                Step::Send { ttl, .. } => {
+                    let number = self.prober.send(ttl)?;
+                    tracer.sent(number, ttl, self.begin.elapsed());
+                }
+                Step::Wait(until) => {
+                    if let Some(echo) = self.answer(until)? {
+                        tracer.heard(&echo);
+                        self.show(tracer, watch);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn alternatives(&mut self, alternatives: &mut Alternatives) -> Result<(), PathError> {
+        while !self.stopped() {
+            match alternatives.next(self.begin.elapsed()) {
+                Step::Done => break,
+                Step::Send { ttl, flow } => {
+                    let number = self.prober.send_flow(flow, ttl)?;
+                    alternatives.sent(number, ttl, flow, self.begin.elapsed());
+                }
+                Step::Wait(until) => {
+                    if let Some(echo) = self.answer(until)? {
+                        alternatives.heard(echo.number, echo.address, echo.rtt);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, tracer: &Tracer, watch: &mut dyn FnMut(&Route)) {
+        if self.watched.is_none_or(|at| at.elapsed() >= WATCH_EVERY) {
+            self.watched = Some(Instant::now());
+            watch(&self.route(tracer));
+        }
+    }
+
+    fn route(&self, tracer: &Tracer) -> Route {
+        let flow = self.prober.flow();
+        let seen = tracer.seen();
+        Route {
+            from: flow.source.to_string(),
+            to: flow.destination.to_string(),
+            protocol: self.asked.protocol,
+            flow: flow.words(),
+            at_us: 0,
+            duration_us: self.begin.elapsed().as_micros() as u64,
+            hops: seen.hops,
+            reached: seen.reached,
+            ended_by: seen.ended_by.to_owned(),
+            links: Vec::new(),
+            confidence_ratio: None,
+            probes_sent: self.prober.sent(),
+            discarded: self.prober.discarded(),
+        }
+    }
+}
+
+/// Puts what other flows found beside the hops of the one flow.
+fn add(route: &mut Route, found: &Alternatives) {
+    for (ttl, address) in found.addresses() {
+        let Some(hop) = route.hops.get_mut(usize::from(ttl) - 1) else {
+            continue;
+        };
+        let address = address.to_string();
+        if hop.answers.iter().all(|answer| answer.address != address) {
+            hop.answers.push(Answer {
+                address,
+                name: None,
+                autonomous_system: None,
+                place: None,
+                rtts_ns: Vec::new(),
+                reply_ttl: None,
+                quoted_ttl: None,
+                kind: super::reply::Kind::TimeExceeded.word().to_owned(),
+                mpls: Vec::new(),
+                rewritten: Vec::new(),
+            });
+        }
+    }
+    route.links = found.links();
+    route.confidence_ratio = Some(found.confidence_ratio());
+}

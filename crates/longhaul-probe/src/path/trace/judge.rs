@@ -1,0 +1,112 @@
+//! What silence and repeated addresses mean.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// A router that answers once a second says nothing to what comes within this time.
+const LIMIT_PERIOD: Duration = Duration::from_millis(1000);
+/// Longest cycle of routers that is looked for.
+const LONGEST_CYCLE: usize = 8;
+/// A cycle counts as one when it was gone through this many times.
+const ROUNDS: usize = 3;
+
+/// What became of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub at: Duration,
+    pub answered: bool,
+}
+
+/// For each hop: its silence looks like a limit of answers, not like loss.
+///
+/// A hop is limited when it left a probe unanswered that was sent within a second after one that
+/// it answered, and some hop behind it answered all of its probes: those passed the hop unharmed.
+///
+/// Wrong when the way back from this hop alone loses packets; with few probes that cannot be told.
+pub(super) fn rate_limited(hops: &[&[Fate]]) -> Vec<bool> {
+    let mut passed_behind = false;
+    let mut limited = vec![false; hops.len()];
+    for (fates, limited) in hops.iter().zip(&mut limited).rev() {
+        *limited = passed_behind && refuses_after_answering(fates);
+        passed_behind |= fates.len() > 1 && fates.iter().all(|fate| fate.answered);
+    }
+    limited
+}
+
+fn refuses_after_answering(fates: &[Fate]) -> bool {
+    let refused = fates.iter().filter(|fate| !fate.answered);
+    refused.into_iter().any(|refused| {
+        fates.iter().any(|fate| {
+            fate.answered && fate.at <= refused.at && refused.at - fate.at <= LIMIT_PERIOD
+        })
+    })
+}
+
+/// The route ends in a cycle of two to eight routers that it goes through for the third time. One
+/// router at several hops in a row is no cycle: balancers and translators do that.
+///
+/// Hops at the end that have not answered yet are left out.
+pub(super) fn is_loop(path: &[Option<IpAddr>]) -> bool {
+    let answered = path.iter().rposition(Option::is_some);
+    let path = &path[..answered.map_or(0, |last| last + 1)];
+    (2..=LONGEST_CYCLE).any(|cycle| {
+        let Some(from) = path.len().checked_sub(cycle * ROUNDS) else {
+            return false;
+        };
+        let tail = &path[from..];
+        let first = &tail[..cycle];
+        first.iter().all(Option::is_some)
+            && first.iter().any(|address| *address != first[0])
+            && tail.chunks(cycle).all(|round| round == first)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(letters: &str) -> Vec<Option<IpAddr>> {
+        let address = |letter: u8| (letter != b'*').then(|| IpAddr::from([10, 0, 0, letter]));
+        letters.bytes().map(address).collect()
+    }
+
+    #[test]
+    fn a_cycle_is_a_loop_and_a_stutter_is_none() {
+        for looping in ["abcbcbc", "abcdbcdbcd", "abcbcbc****"] {
+            assert!(is_loop(&path(looping)), "{looping}");
+        }
+        for fine in [
+            "",
+            "abcdef",
+            "aabbcc",
+            "abbbbbbbbb",
+            "abcbc",
+            "ab*b*b*",
+            "abcbcbcd",
+        ] {
+            assert!(!is_loop(&path(fine)), "{fine}");
+        }
+    }
+
+    fn fates(answers: &[(u64, bool)]) -> Vec<Fate> {
+        let fate = |(ms, answered): &(u64, bool)| Fate {
+            at: Duration::from_millis(*ms),
+            answered: *answered,
+        };
+        answers.iter().map(fate).collect()
+    }
+
+    #[test]
+    fn a_limit_is_told_from_loss_by_what_passed_the_hop() {
+        let limited = fates(&[(0, true), (500, false), (1000, false)]);
+        let whole = fates(&[(0, true), (500, true), (1000, true)]);
+        let late = fates(&[(0, true), (1500, false), (3000, true)]);
+        let silent = fates(&[(0, false), (500, false), (1000, false)]);
+        assert_eq!(
+            rate_limited(&[&limited, &late, &silent, &whole]),
+            [true, false, false, false]
+        );
+        // Nobody behind it answered all: it may be loss.
+        assert_eq!(rate_limited(&[&whole, &limited, &limited]), [false; 3]);
+    }
+}

@@ -1,0 +1,299 @@
+//! Single probes of a path's hops, and the answers that belong to them.
+
+use super::TraceAsked;
+use super::outlet::{Heard, Outlet};
+use crate::path::error::{PathError, spoken};
+use crate::path::packet::{self, Flow};
+use crate::path::reply::{About, Kind, Reply, matching};
+use longhaul_model::report::v1::path::MplsLabel;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Probes that can wait for their answers at one time; older ones are given up.
+const MOST_IN_FLIGHT: usize = 20_000;
+/// Longest that an answer is waited for.
+const MOST_TIMEOUT: Duration = Duration::from_secs(60);
+/// A clock of this host that moved more than this against the other has been set.
+const CLOCK_STEP: Duration = Duration::from_millis(1);
+
+/// An answer to a probe that was sent, from somebody who has seen it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HopEcho {
+    /// Of the probe, as [`HopProber::send`] gave it.
+    pub number: u16,
+    pub ttl: u8,
+    pub flow: u16,
+    /// When the probe left, since the prober was made.
+    pub sent_at: Duration,
+    /// By the kernel's time of arrival where it has one.
+    pub rtt: Duration,
+    pub kernel_time: bool,
+    pub address: IpAddr,
+    pub reply_ttl: Option<u8>,
+    pub quoted_ttl: Option<u8>,
+    pub kind: Kind,
+    pub mpls: Vec<MplsLabel>,
+    pub rewritten: Vec<String>,
+}
+
+/// A probe in flight.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    ttl: u8,
+    flow: u16,
+    at: Instant,
+    wall: Duration,
+}
+
+/// Sends probes of one flow to hops of a path, and hears who answers. Answers that fit no probe in
+/// flight are counted and not believed.
+pub struct HopProber {
+    outlet: Outlet,
+    asked: TraceAsked,
+    begin: Instant,
+    timeout: Duration,
+    sent: u32,
+    discarded: u32,
+    in_flight: HashMap<u16, Sent>,
+}
+
+impl HopProber {
+    /// # Errors
+    /// A missing privilege, or no way to the destination.
+    pub fn new(asked: &TraceAsked) -> Result<HopProber, PathError> {
+        let outlet = Outlet::open(asked)?;
+        Ok(HopProber {
+            outlet,
+            asked: asked.clone(),
+            begin: Instant::now(),
+            timeout: Duration::from_micros(asked.trace.timeout_us).min(MOST_TIMEOUT),
+            sent: 0,
+            discarded: 0,
+            in_flight: HashMap::new(),
+        })
+    }
+
+    /// Sends one probe of the flow and says its number.
+    pub fn send(&mut self, ttl: u8) -> Result<u16, PathError> {
+        self.send_flow(0, ttl)
+    }
+
+    /// Sends one probe of another flow, where [`HopProber::varies_flows`].
+    pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
+        self.forget_old();
+        let number = packet::key(self.sent);
+        let probe = Sent {
+            ttl,
+            flow,
+            at: Instant::now(),
+            wall: wall(),
+        };
+        let sent = self.outlet.send(&self.outlet.flow.other(flow), ttl, number);
+        sent.map_err(|source| self.trouble("send probes", source))?;
+        self.sent += 1;
+        self.in_flight.insert(number, probe);
+        Ok(number)
+    }
+
+    /// The next answer, if one comes before `until`.
+    pub fn poll(&mut self, until: Instant) -> Result<Option<HopEcho>, PathError> {
+        loop {
+            let heard = self.outlet.receive();
+            match heard.map_err(|source| self.trouble("hear the answers", source))? {
+                Some(heard) => {
+                    if let Some(echo) = self.believe(heard) {
+                        return Ok(Some(echo));
+                    }
+                }
+                None => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Ok(None);
+                    }
+                    let waited = self.outlet.wait(left);
+                    waited.map_err(|source| self.trouble("wait for answers", source))?;
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The flow of the probes.
+    pub fn flow(&self) -> &Flow {
+        &self.outlet.flow
+    }
+
+    /// Other flows can be sent: that takes raw sockets.
+    pub fn varies_flows(&self) -> bool {
+        self.outlet.varies_flows()
+    }
+
+    /// Probes sent so far.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Answers that were not believed: garbled, forged, late, or to probes never sent.
+    pub fn discarded(&self) -> u32 {
+        self.discarded
+    }
+
+    fn trouble(&self, what: &str, source: std::io::Error) -> PathError {
+        let what = format!("{what} by {} to", spoken(self.asked.protocol));
+        PathError::of(what, self.asked.destination, source, None)
+    }
+
+    fn forget_old(&mut self) {
+        let timeout = self.timeout;
+        if self.in_flight.len() >= MOST_IN_FLIGHT || self.sent.is_multiple_of(256) {
+            self.in_flight.retain(|_, sent| sent.at.elapsed() < timeout);
+        }
+        if self.in_flight.len() >= MOST_IN_FLIGHT {
+            self.in_flight.clear();
+        }
+    }
+
+    fn believe(&mut self, heard: Heard) -> Option<HopEcho> {
+        let now = Instant::now();
+        let Some(reply) = heard.reply else {
+            self.discard();
+            return None;
+        };
+        let Some((number, sent)) = self.probe_of(&reply) else {
+            if self.is_about_us(&reply) {
+                self.discard();
+            }
+            return None;
+        };
+        let times = Times {
+            waited: now.saturating_duration_since(sent.at),
+            left: sent.wall,
+            came: heard.at,
+            now: wall(),
+        };
+        let Some((rtt, kernel_time)) = times.rtt().filter(|(rtt, _)| *rtt <= self.timeout) else {
+            self.discard();
+            return None;
+        };
+        self.in_flight.remove(&number);
+        let flow = self.outlet.flow.other(sent.flow);
+        Some(HopEcho {
+            number,
+            ttl: sent.ttl,
+            flow: sent.flow,
+            sent_at: sent.at.saturating_duration_since(self.begin),
+            rtt,
+            kernel_time,
+            address: reply.from,
+            reply_ttl: reply.ttl,
+            quoted_ttl: quoted_ttl(&reply),
+            kind: reply.kind,
+            rewritten: matching::rewritten(&flow, number, &reply),
+            mpls: reply.mpls,
+        })
+    }
+
+    fn discard(&mut self) {
+        self.discarded = self.discarded.saturating_add(1);
+    }
+
+    /// The probe in flight that the reply fits, in the flow that the probe was of.
+    fn probe_of(&self, reply: &Reply) -> Option<(u16, Sent)> {
+        let candidates = matching::candidates(reply);
+        candidates.into_iter().flatten().find_map(|number| {
+            let sent = *self.in_flight.get(&number)?;
+            let flow = self.outlet.flow.other(sent.flow);
+            (matching::key(&flow, reply) == Some(number)).then_some((number, sent))
+        })
+    }
+
+    /// Not an answer to another program.
+    fn is_about_us(&self, reply: &Reply) -> bool {
+        let flow = &self.outlet.flow;
+        match &reply.about {
+            About::Echo { identifier, .. } => *identifier == flow.near,
+            About::Segment { .. } => true,
+            About::Quote(quote) => quote.ip.is_none_or(|ip| {
+                ip.destination == flow.destination && ip.protocol == flow.protocol_number()
+            }),
+        }
+    }
+}
+
+fn quoted_ttl(reply: &Reply) -> Option<u8> {
+    match &reply.about {
+        About::Quote(quote) => quote.ip.map(|ip| ip.ttl),
+        _ => None,
+    }
+}
+
+/// Of the wall clock, which is that of the kernel's stamps.
+fn wall() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// When a probe left and its answer came, by two clocks.
+struct Times {
+    /// By the monotonic clock, until this program read the answer.
+    waited: Duration,
+    /// By the wall clock.
+    left: Duration,
+    came: Option<Duration>,
+    now: Duration,
+}
+
+impl Times {
+    /// The round trip, and whether the kernel timed its end. `None` for an answer that came before
+    /// its probe left. A wall clock that was set meanwhile is not used.
+    fn rtt(&self) -> Option<(Duration, bool)> {
+        let by_wall = self.now.checked_sub(self.left);
+        let steady = by_wall.is_some_and(|time| time.abs_diff(self.waited) <= CLOCK_STEP);
+        match self.came {
+            Some(came) if steady => {
+                let rtt = came.checked_sub(self.left).filter(|rtt| !rtt.is_zero())?;
+                Some((rtt.min(self.waited), true))
+            }
+            _ => Some((self.waited, false)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(waited: u64, left: u64, came: Option<u64>, now: u64) -> Times {
+        let ms = Duration::from_millis;
+        Times {
+            waited: ms(waited),
+            left: ms(left),
+            came: came.map(ms),
+            now: ms(now),
+        }
+    }
+
+    #[test]
+    fn a_clock_set_in_between_and_an_answer_before_its_probe_give_no_wrong_time() {
+        let ms = Duration::from_millis;
+        // The kernel's stamp leaves out how long the answer waited to be read.
+        assert_eq!(
+            times(30, 1000, Some(1020), 1030).rtt(),
+            Some((ms(20), true))
+        );
+        // The wall clock went back by 400 ms, or ahead by 5 s.
+        assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some((ms(30), false)));
+        assert_eq!(
+            times(30, 1000, Some(6020), 6030).rtt(),
+            Some((ms(30), false))
+        );
+        // No stamp.
+        assert_eq!(times(30, 1000, None, 1030).rtt(), Some((ms(30), false)));
+        // It came before the probe left.
+        assert_eq!(times(30, 1000, Some(999), 1030).rtt(), None);
+    }
+}
