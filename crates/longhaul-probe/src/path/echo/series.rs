@@ -62,8 +62,12 @@ pub enum Came {
         moment: Moment,
         stamp: Option<Duration>,
     },
-    /// The kernel measured the whole round trip.
-    Measured { moment: Moment, rtt: Duration },
+    /// The whole round trip was measured on the way, by this clock.
+    Measured {
+        moment: Moment,
+        rtt: Duration,
+        clock: Clock,
+    },
 }
 
 /// What an answer turned out to be.
@@ -87,15 +91,15 @@ struct Probe {
 struct Answer {
     at: Duration,
     by_kernel: bool,
-    measured: Option<Duration>,
+    measured: Option<(Duration, Clock)>,
     ttl: Option<u8>,
 }
 
 impl Probe {
     fn rtt(&self) -> Option<(Duration, Clock)> {
         let answer = self.answer?;
-        if let Some(rtt) = answer.measured {
-            return Some((rtt, Clock::Kernel));
+        if answer.measured.is_some() {
+            return answer.measured;
         }
         let left = self.left.filter(|&left| left <= answer.at);
         let clock = match (left, answer.by_kernel) {
@@ -291,10 +295,10 @@ impl Series {
 
 fn received(sent: &Moment, came: Came, ttl: Option<u8>) -> Answer {
     match came {
-        Came::Measured { moment, rtt } => Answer {
+        Came::Measured { moment, rtt, clock } => Answer {
             at: moment.monotonic,
-            by_kernel: true,
-            measured: Some(rtt),
+            by_kernel: false,
+            measured: Some((rtt, clock)),
             ttl,
         },
         Came::Read { moment, stamp } => {

@@ -154,7 +154,8 @@ impl Search {
         else {
             return Step::Done(self.end());
         };
-        let until = match (size.sent < size.wanted, now < self.next_send) {
+        let more = size.sent < size.wanted && size.refusal.is_none();
+        let until = match (more, now < self.next_send) {
             (true, false) => return self.send(packet_bytes, now),
             (true, true) => self.next_send,
             (false, _) => size.patience,
@@ -282,11 +283,13 @@ impl Search {
         let Some(size) = self.sizes.get(&packet_bytes) else {
             return false;
         };
-        let silent = size.sent >= size.wanted && now >= size.patience;
+        // A refusal may be forged: what it refuses gets the time to arrive.
+        let waited = now >= size.patience;
+        let silent = waited && (size.sent >= size.wanted || size.refusal.is_some());
         if packet_bytes == self.limits.base_bytes() && !size.unsendable {
             return silent || (size.sent >= size.wanted && size.arrived == size.sent);
         }
-        silent || size.arrived > 0 || size.refusal.is_some() || size.unsendable
+        silent || size.arrived > 0 || size.unsendable
     }
 
     fn open(&mut self, packet_bytes: u32) {
