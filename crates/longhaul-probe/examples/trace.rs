@@ -1,0 +1,102 @@
+//! Traces a route and prints it:
+//! `cargo run -p longhaul-probe --example trace -- ADDRESS [icmp|udp|tcp] [CONFIDENCE]`.
+
+use longhaul_model::report::v1::path::{Hop, Protocol, Route, Trace};
+use longhaul_probe::path::trace::{TraceAsked, trace};
+use std::net::IpAddr;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+fn asked() -> Option<TraceAsked> {
+    let mut words = std::env::args().skip(1);
+    let destination: IpAddr = words.next()?.parse().ok()?;
+    let protocol = match words.next().as_deref() {
+        Some("udp") => Protocol::Udp,
+        Some("tcp") => Protocol::Tcp,
+        _ => Protocol::Icmp,
+    };
+    Some(TraceAsked {
+        destination,
+        source: None,
+        device: None,
+        protocol,
+        port: None,
+        trace: Trace {
+            most_hops: 64,
+            probes: 3,
+            timeout_us: 2_000_000,
+            confidence_ratio: words.next().and_then(|ratio| ratio.parse().ok()),
+        },
+        most_time: Duration::from_secs(60),
+    })
+}
+
+fn line(hop: &Hop) -> String {
+    let mut line = format!("{:>3}", hop.ttl);
+    if hop.answers.is_empty() {
+        line += "  *";
+    }
+    for answer in &hop.answers {
+        line += &format!("  {}", answer.address);
+        for rtt in &answer.rtts_ns {
+            line += &format!(" {:.3}", *rtt as f64 / 1e6);
+        }
+        if answer.kind != "time_exceeded" {
+            line += &format!(" {}", answer.kind);
+        }
+        for label in &answer.mpls {
+            line += &format!(" L{}", label.label);
+        }
+        if !answer.rewritten.is_empty() {
+            line += &format!(" {:?}", answer.rewritten);
+        }
+    }
+    if hop.rate_limited {
+        line += "  (rate limited)";
+    }
+    line
+}
+
+fn print(route: &Route) {
+    println!("{} to {} by {}", route.from, route.to, route.flow);
+    for hop in &route.hops {
+        println!("{}", line(hop));
+    }
+    println!(
+        "{} after {} ms; {} probes, {} answers discarded",
+        route.ended_by,
+        route.duration_us / 1000,
+        route.probes_sent,
+        route.discarded
+    );
+    if let Some(ratio) = route.confidence_ratio {
+        println!("alternatives found with a confidence of {ratio:.3}");
+        for link in &route.links {
+            println!(
+                "{:>3}  {} -> {}: {}",
+                link.ttl, link.from, link.to, link.flows
+            );
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(asked) = asked() else {
+        eprintln!("an address, then icmp, udp or tcp, then a confidence");
+        return ExitCode::from(2);
+    };
+    match trace(&asked, &AtomicBool::new(false), &mut |_| {}) {
+        Ok(route) => {
+            print(&route);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("{hint}");
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
