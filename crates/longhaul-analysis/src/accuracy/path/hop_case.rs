@@ -33,13 +33,13 @@ pub struct HopCase {
     /// The far end is the last one.
     pub hops: u8,
     /// One way to each hop, in seconds.
-    delays_s: Vec<f64>,
+    pub delays_s: Vec<f64>,
     /// Of the full queue, and what remains of it when streams halve their windows.
-    depth_s: f64,
-    dip_ratio: f64,
-    period_s: f64,
+    pub depth_s: f64,
+    pub dip_ratio: f64,
+    pub period_s: f64,
     /// Mean of what other traffic adds at each hop.
-    jitter_s: f64,
+    pub jitter_s: f64,
     pub silent: Option<u8>,
     /// Answers two of five probes.
     pub rate_limited: Option<u8>,

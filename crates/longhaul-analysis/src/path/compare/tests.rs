@@ -1,9 +1,11 @@
 use super::*;
 use crate::path::scene::{cut_route, link, route};
 
-const NEITHER: Option<[u8; 2]> = None;
+const NOTHING: Ends = None;
 
-fn changed(change: &RouteChange) -> Vec<(Option<[u8; 2]>, Option<[u8; 2]>)> {
+type Ends = Option<[u8; 2]>;
+
+fn changed(change: &RouteChange) -> Vec<(Ends, Ends)> {
     change.ranges.iter().map(|r| (r.here, r.other)).collect()
 }
 
@@ -96,7 +98,7 @@ fn the_words_of_the_tables_are_met() {
     let more = ["10.1.0.1", "10.2.0.1", "10.7.0.1", "10.3.0.1", "10.4.0.1"];
     let change = compare(&route(&more), &route(&base));
     assert_eq!(change.kind, ChangeKind::OneHop);
-    assert_eq!(changed(&change), [(Some([3, 3]), NEITHER)]);
+    assert_eq!(changed(&change), [(Some([3, 3]), NOTHING)]);
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn a_router_that_answers_once_more_stutters() {
     let longer = ["10.1.0.1", "10.1.0.1", "10.2.0.1", "10.3.0.1"];
     let change = compare(&route(&longer), &route(&base));
     assert_eq!(change.kind, ChangeKind::Stutter);
-    assert_eq!(changed(&change), [(Some([2, 2]), NEITHER)]);
+    assert_eq!(changed(&change), [(Some([2, 2]), NOTHING)]);
 }
 
 #[test]

@@ -5,23 +5,30 @@ use crate::diagnose::{advice, unproven};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::TcpOptions;
 
-/// An option: its name, whether it is there, and what its loss costs.
-const OPTIONS: [(&str, fn(&TcpOptions) -> bool, &str); 3] = [
-    (
-        "window scaling",
-        |o| o.window_scaling,
-        "no more than 64 KiB can be in flight on a stream",
-    ),
-    (
-        "selective acknowledgement",
-        |o| o.sack,
-        "one lost segment per round trip can be repaired",
-    ),
-    (
-        "timestamps",
-        |o| o.timestamps,
-        "round trips are measured rarely, and old segments cannot be told from new ones",
-    ),
+/// An option of TCP.
+struct Kind {
+    name: &'static str,
+    has: fn(&TcpOptions) -> bool,
+    /// What its loss costs.
+    cost: &'static str,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "window scaling",
+        has: |o| o.window_scaling,
+        cost: "no more than 64 KiB can be in flight on a stream",
+    },
+    Kind {
+        name: "selective acknowledgement",
+        has: |o| o.sack,
+        cost: "one lost segment per round trip can be repaired",
+    },
+    Kind {
+        name: "timestamps",
+        has: |o| o.timestamps,
+        cost: "round trips are measured rarely, and old segments cannot be told from new ones",
+    },
 ];
 
 /// Offered by both hosts, in force at neither or one of them.
@@ -29,13 +36,13 @@ pub fn stripped(case: &Case) -> Option<Finding> {
     let options = case.observation.options.as_ref()?;
     let (here, there) = (options.offered_here?, options.offered_there?);
     let in_force = [options.here, options.there];
-    let gone = |has: &fn(&TcpOptions) -> bool| {
-        let missing = in_force.iter().flatten().any(|end| !has(end));
-        has(&here) && has(&there) && missing
+    let gone = |kind: &&Kind| {
+        let missing = in_force.iter().flatten().any(|end| !(kind.has)(end));
+        (kind.has)(&here) && (kind.has)(&there) && missing
     };
-    let lost: Vec<_> = OPTIONS.iter().filter(|(_, has, _)| gone(has)).collect();
-    let (_, _, cost) = lost.first()?;
-    let names: Vec<&str> = lost.iter().map(|(name, _, _)| *name).collect();
+    let lost: Vec<&Kind> = KINDS.iter().filter(gone).collect();
+    let cost = lost.first()?.cost;
+    let names: Vec<&str> = lost.iter().map(|kind| kind.name).collect();
     let mut found = unproven(
         "options_stripped",
         0.9,

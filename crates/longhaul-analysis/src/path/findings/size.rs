@@ -81,8 +81,8 @@ pub fn below_interface(case: &Case) -> Option<Finding> {
         0.95,
         format!("The path carries IP packets up to {passes} bytes, the interface {local}"),
     );
-    let tellers = search.probes.iter();
-    if let Some(by) = tellers.filter_map(|p| p.refused_by.as_ref()).next() {
+    let mut probes = search.probes.iter();
+    if let Some(by) = probes.find_map(|probe| probe.refused_by.as_ref()) {
         found.supports.push(format!("{by} says so"));
     }
     if case.observation.options.is_some() {

@@ -4,17 +4,18 @@
 //! line from the floor of the idle time before to that of the idle time after. Without an idle time
 //! after, the floor before stands alone.
 //! Source: our design. Units: ns. Error: what the clocks' drift bends in half a minute: below 0.1 ms.
-//! Wrong when: a clock was stepped in mid-run: then both ways are told to differ and nothing is said.
+//! Wrong when: a clock was stepped by a few milliseconds in mid-run; larger steps do not fit the round
+//! trip, and are left aside.
 
-use super::profile::{Clock, Phases, Rise};
+use super::profile::{Clock, Grown, Phases};
 use longhaul_model::report::v1::path::{EndDelay, HopWatch};
 
 /// Both ways, and the round trip that they make.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ends {
-    pub forward: Option<Rise>,
-    pub reverse: Option<Rise>,
-    pub both: Option<Rise>,
+    pub forward: Option<Grown>,
+    pub reverse: Option<Grown>,
+    pub both: Option<Grown>,
 }
 
 impl Ends {
@@ -29,7 +30,7 @@ impl Ends {
     }
 }
 
-fn rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<Rise> {
+fn rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<Grown> {
     let known = watch.ends.iter().filter(|probe| value(probe).is_some());
     // The offset is removed before anything becomes a float: it may be years.
     let zero = known.clone().filter_map(value).min()?;
@@ -44,7 +45,7 @@ fn rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<Rise> {
             own.map(|ns| ns as f64 - drift * probe.at_us as f64),
         )
     });
-    Rise::of(0, None, &Phases::of(Clock::of(watch), straight))
+    Grown::of(0, None, &Phases::of(Clock::of(watch), straight))
 }
 
 /// In ns each µs, between the idle floors before and after the load.

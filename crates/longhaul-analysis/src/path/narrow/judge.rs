@@ -9,7 +9,7 @@
 
 use super::ends::Ends;
 use super::place::{self, Place};
-use super::profile::{self, LEAST_P, LEAST_RISE_NS, QUIET_RATIO, RISEN_RATIO, Rise};
+use super::profile::{self, Grown, LEAST_P, LEAST_RISE_NS, QUIET_RATIO, RISEN_RATIO};
 use super::words;
 use crate::path::{Capacity, KnownRoute};
 use longhaul_model::report::v1::path::{HopWatch, NarrowLink, Observation};
@@ -23,6 +23,8 @@ const SPAN: f64 = 0.7;
 const EARLIER: usize = 2;
 /// A rise in the own host is one that its queue explains to this share.
 const OWN_SHARE: f64 = 0.5;
+/// One way cannot grow by more than this of what the round trip does.
+const MOST_OF_TRIP: f64 = 1.5;
 
 /// What the verdict rests on.
 #[derive(Debug, Clone)]
@@ -30,8 +32,8 @@ pub struct Sight<'o> {
     pub observation: &'o Observation,
     pub watch: &'o HopWatch,
     /// Without the far end.
-    pub hops: Vec<Rise>,
-    pub far: Option<Rise>,
+    pub hops: Vec<Grown>,
+    pub far: Option<Grown>,
     pub ends: Ends,
 }
 
@@ -74,7 +76,7 @@ impl<'o> Sight<'o> {
         let own = own.map(|at| hops.remove(at));
         // Without a TTL known to be the far end's, it lies behind all hops.
         let ttl = last.or_else(|| watch.hops.iter().map(|h| h.ttl.saturating_add(1)).max());
-        let both = ends.both.clone().map(|rise| Rise {
+        let both = ends.both.clone().map(|rise| Grown {
             ttl: ttl.unwrap_or(1),
             address: Some(observation.address.clone()),
             ..rise
@@ -89,8 +91,14 @@ impl<'o> Sight<'o> {
     }
 
     /// The queue's way, where the far end gave its times: the rises with the load and against it.
-    fn ways(&self) -> Option<(&Rise, &Rise)> {
+    /// `None` too where they do not fit the round trip, as after a step of a clock.
+    pub fn ways(&self) -> Option<(&Grown, &Grown)> {
         let (forward, reverse) = (self.ends.forward.as_ref()?, self.ends.reverse.as_ref()?);
+        let most = self.far.as_ref()?.rise_ns as f64 * MOST_OF_TRIP + LEAST_RISE_NS as f64;
+        let fits = |way: &Grown| (way.rise_ns as f64).abs() <= most;
+        if !fits(forward) || !fits(reverse) {
+            return None;
+        }
         Some(if self.watch.forward {
             (forward, reverse)
         } else {
@@ -114,8 +122,8 @@ fn far_ttl(observation: &Observation, watch: &HopWatch) -> Option<u8> {
 
 /// What was found.
 pub enum Found {
-    NoQueue { far: Rise },
-    ReturnPath { against: Rise },
+    NoQueue { far: Grown },
+    ReturnPath { against: Grown },
     Placed { place: Place, sure: f64 },
 }
 
@@ -133,7 +141,7 @@ fn look(sight: &Sight) -> Result<Found, Obscured> {
     }
     let mut sure = 1.0;
     if let Some((with, against)) = sight.ways() {
-        let share = |way: &Rise, ratio: f64| way.rise_ns as f64 >= ratio * far.rise_ns as f64;
+        let share = |way: &Grown, ratio: f64| way.rise_ns as f64 >= ratio * far.rise_ns as f64;
         let back = share(against, RISEN_RATIO) && against.p < LEAST_P;
         match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
             (false, _) if back => {

@@ -13,7 +13,7 @@
 //! queue: then the farther one is told. Or the router before the link answers slowly under load, by
 //! just what the queue holds.
 
-use super::profile::{RISEN_RATIO, Rise};
+use super::profile::{Grown, RISEN_RATIO};
 use crate::stats::quantile::median;
 
 /// Share of the answering hops beyond that must show the same rise.
@@ -42,7 +42,7 @@ pub struct Place {
 }
 
 /// `far` is the far end, which lies behind all `hops`.
-pub fn find(hops: &[Rise], far: &Rise) -> Option<Place> {
+pub fn find(hops: &[Grown], far: &Grown) -> Option<Place> {
     let mut slow = Vec::new();
     for (at, hop) in hops.iter().chain([far]).enumerate() {
         if !hop.stands_out(far.rise_ns) {
@@ -53,7 +53,7 @@ pub fn find(hops: &[Rise], far: &Rise) -> Option<Place> {
             slow.push(hop.ttl);
             continue;
         }
-        let before: Vec<&Rise> = hops[..at.min(hops.len())]
+        let before: Vec<&Grown> = hops[..at.min(hops.len())]
             .iter()
             .filter(|earlier| !slow.contains(&earlier.ttl))
             .collect();
@@ -62,7 +62,7 @@ pub fn find(hops: &[Rise], far: &Rise) -> Option<Place> {
     None
 }
 
-fn shared(hop: &Rise, beyond: &[Rise], far: &Rise) -> bool {
+fn shared(hop: &Grown, beyond: &[Grown], far: &Grown) -> bool {
     let with = beyond
         .iter()
         .filter(|later| later.risen_beside(hop))
@@ -72,21 +72,21 @@ fn shared(hop: &Rise, beyond: &[Rise], far: &Rise) -> bool {
 }
 
 /// The median rise of the hops beyond.
-fn common(beyond: &[Rise], far: &Rise) -> f64 {
+fn common(beyond: &[Grown], far: &Grown) -> f64 {
     let rises = beyond.iter().chain([far]).map(|rise| rise.median_ns as f64);
     median(rises).unwrap_or(far.median_ns as f64)
 }
 
-fn alike(hop: &Rise, common: f64) -> bool {
+fn alike(hop: &Grown, common: f64) -> bool {
     (hop.median_ns as f64 - common).abs() <= ALIKE_RATIO * common
 }
 
-fn between(before: &[&Rise], hop: &Rise, beyond: &[Rise], far: &Rise, slow: Vec<u8>) -> Place {
-    let quiet = |earlier: &&&Rise| earlier.quiet_beside(hop);
+fn between(before: &[&Grown], hop: &Grown, beyond: &[Grown], far: &Grown, slow: Vec<u8>) -> Place {
+    let quiet = |earlier: &&&Grown| earlier.quiet_beside(hop);
     let after = before.iter().rfind(quiet).map_or(0, |q| q.ttl);
     // The whole rise is there first at this hop; it is `hop` unless the rise grows once more.
     let common = common(beyond, far);
-    let whole = |later: &&Rise| {
+    let whole = |later: &&Grown| {
         later.rise_ns as f64 >= RISEN_RATIO * far.rise_ns as f64 && alike(later, common)
     };
     let first_whole = std::iter::once(hop)

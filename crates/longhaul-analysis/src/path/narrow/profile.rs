@@ -38,6 +38,7 @@ pub struct Phases {
 
 /// Which stretch of the watch is which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "the postfix is the unit")]
 pub struct Clock {
     load_from_us: u64,
     filled_us: u64,
@@ -102,7 +103,7 @@ impl Phases {
 
 /// One hop, idle against loaded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rise {
+pub struct Grown {
     pub ttl: u8,
     pub address: Option<String>,
     /// g − f; below 0 where loaded round trips were shorter.
@@ -116,16 +117,16 @@ pub struct Rise {
     pub loaded: usize,
 }
 
-impl Rise {
+impl Grown {
     /// `None` where too little was answered.
-    pub fn of(ttl: u8, address: Option<String>, phases: &Phases) -> Option<Rise> {
+    pub fn of(ttl: u8, address: Option<String>, phases: &Phases) -> Option<Grown> {
         if !phases.usable() {
             return None;
         }
         let (idle, loaded) = (&phases.idle, &phases.loaded);
         let at = |values: &[f64], share| quantile(values, share);
         let noise = at(idle, 0.9)? - at(idle, 0.1)?;
-        Some(Rise {
+        Some(Grown {
             ttl,
             address,
             rise_ns: (loaded.get(1)? - idle.first()?).round() as i64,
@@ -145,24 +146,24 @@ impl Rise {
     }
 
     /// Without the queue, by its floor and by its median.
-    pub fn quiet_beside(&self, risen: &Rise) -> bool {
+    pub fn quiet_beside(&self, risen: &Grown) -> bool {
         let below = |own: i64, other: i64| (own as f64) < QUIET_RATIO * other as f64;
         below(self.rise_ns, risen.rise_ns) && below(self.median_ns, risen.median_ns)
     }
 
     /// With the same queue.
-    pub fn risen_beside(&self, risen: &Rise) -> bool {
+    pub fn risen_beside(&self, risen: &Grown) -> bool {
         self.rise_ns as f64 >= RISEN_RATIO * risen.rise_ns as f64
     }
 }
 
 /// All hops of which something can be said, nearest first, the far end last if it is among them.
-pub fn hops(watch: &HopWatch) -> Vec<Rise> {
+pub fn hops(watch: &HopWatch) -> Vec<Grown> {
     let clock = Clock::of(watch);
-    let mut found: Vec<Rise> = watch
+    let mut found: Vec<Grown> = watch
         .hops
         .iter()
-        .filter_map(|hop| Rise::of(hop.ttl, hop.address.clone(), &phases(clock, hop)))
+        .filter_map(|hop| Grown::of(hop.ttl, hop.address.clone(), &phases(clock, hop)))
         .collect();
     found.sort_by_key(|rise| rise.ttl);
     found

@@ -1,0 +1,166 @@
+use super::judge;
+use crate::accuracy::path::hop_case::{HopCase, Queue};
+use crate::path::{Capacity, KnownRoute, scene};
+use longhaul_model::report::v1::path::{NarrowLink, Observation};
+
+fn on(observation: &Observation) -> NarrowLink {
+    let watch = observation.hop_load.as_ref().unwrap();
+    judge(observation, watch, &[], None)
+}
+
+fn seen(case: &HopCase) -> NarrowLink {
+    on(&case.observation(1))
+}
+
+fn between(link: &NarrowLink) -> (&str, Option<u8>, Option<u8>) {
+    (&link.verdict, link.after_ttl, link.before_ttl)
+}
+
+#[test]
+fn the_link_before_the_first_risen_hop_is_named() {
+    let link = seen(&HopCase::plain(8, Queue::Forward(4)));
+    assert_eq!(between(&link), ("link", Some(4), Some(5)));
+    assert!(link.rise_ns.unwrap() >= 20_000_000);
+    let start = "under our load the queue grew between 10.0.4.1 and 10.0.5.1 (hops 4-5), by ";
+    assert!(link.text.starts_with(start), "{}", link.text);
+    assert!(
+        link.text.ends_with("; all later hops show it"),
+        "{}",
+        link.text
+    );
+    assert_eq!(link.capacity_bps, None, "hops give no capacity");
+}
+
+#[test]
+fn capacity_is_that_of_the_path_where_an_estimate_stands_by() {
+    let observation = HopCase::plain(8, Queue::Forward(7)).observation(1);
+    let watch = observation.hop_load.as_ref().unwrap();
+    let capacity = Capacity {
+        bps: 130_000_000,
+        interval_bps: Some([127_000_000, 133_000_000]),
+    };
+    let link = judge(&observation, watch, &[], Some(capacity));
+    assert_eq!(between(&link), ("link", Some(7), Some(8)), "the last hop");
+    assert_eq!(link.capacity_bps, Some(130_000_000));
+    let text = "; the path as a whole carries 130 Mbit/s (127 Mbit/s to 133 Mbit/s)";
+    assert!(link.text.ends_with(text), "{}", link.text);
+}
+
+#[test]
+fn silence_beside_the_link_makes_it_a_span() {
+    for (silent, after, before) in [(4, 3, 5), (5, 4, 6)] {
+        let case = HopCase {
+            silent: Some(silent),
+            ..HopCase::plain(8, Queue::Forward(4))
+        };
+        let link = seen(&case);
+        assert_eq!(between(&link), ("span", Some(after), Some(before)));
+        assert!(link.confidence_ratio < 0.8);
+    }
+}
+
+#[test]
+fn a_hop_that_answers_slowly_under_load_is_set_aside() {
+    let case = HopCase {
+        slow_path: Some(2),
+        ..HopCase::plain(8, Queue::Forward(5))
+    };
+    let link = seen(&case);
+    assert_eq!(between(&link), ("link", Some(5), Some(6)));
+    assert!(link.confidence_ratio < 0.8, "something speaks against it");
+}
+
+#[test]
+fn without_a_standing_queue_none_is_named() {
+    for queue in [Queue::Policer, Queue::None] {
+        let link = seen(&HopCase::plain(8, queue));
+        assert_eq!(between(&link), ("none", None, None), "{queue:?}");
+        assert!(link.text.starts_with("no queue grew"), "{}", link.text);
+    }
+}
+
+#[test]
+fn a_queue_on_the_way_back_is_told_by_both_ends_alone() {
+    let case = HopCase::plain(8, Queue::Return(3));
+    let link = seen(&case);
+    assert_eq!(between(&link), ("return_path", None, None));
+    assert!(link.text.contains("on the way back"), "{}", link.text);
+    let one_ended = HopCase {
+        two_ended: false,
+        ..case
+    };
+    let link = seen(&one_ended);
+    assert_eq!(between(&link), ("link", Some(3), Some(4)));
+    let unsure = "whether on the way there or back is not told";
+    assert!(link.text.contains(unsure), "{}", link.text);
+}
+
+#[test]
+fn a_rise_at_the_first_hop_is_the_own_host_if_its_queue_explains_it() {
+    let mut observation = HopCase::plain(8, Queue::Forward(0)).observation(1);
+    assert_eq!(between(&on(&observation)), ("link", Some(0), Some(1)));
+    let text = on(&observation).text;
+    assert!(text.contains("between this host and 10.0.1.1"), "{text}");
+    let watch = observation.hop_load.as_mut().unwrap();
+    // 50 Mbyte in 8 s, for 40 ms.
+    watch.own_backlog_bytes = Some(250_000);
+    let link = on(&observation);
+    assert_eq!(between(&link), ("own_host", Some(0), Some(1)));
+    assert!(link.text.contains("own interface"), "{}", link.text);
+}
+
+#[test]
+fn a_far_end_that_is_silent_is_stood_in_for_by_its_own_times() {
+    let mut observation = HopCase::plain(8, Queue::Forward(7)).observation(1);
+    let watch = observation.hop_load.as_mut().unwrap();
+    watch.hops.pop();
+    assert_eq!(between(&on(&observation)), ("link", Some(7), Some(8)));
+    let watch = observation.hop_load.as_mut().unwrap();
+    watch.ends.clear();
+    let link = on(&observation);
+    assert_eq!(between(&link), ("cannot_tell", None, None));
+    assert!(link.confidence_ratio.abs() < f64::EPSILON);
+}
+
+#[test]
+fn without_load_or_answers_nothing_is_said() {
+    let full = HopCase::plain(8, Queue::Forward(4)).observation(1);
+    let cut = |change: fn(&mut longhaul_model::report::v1::path::HopWatch)| {
+        let mut observation = full.clone();
+        change(observation.hop_load.as_mut().unwrap());
+        on(&observation).verdict
+    };
+    assert_eq!(cut(|watch| watch.load_bytes = Some(0)), "cannot_tell");
+    assert_eq!(cut(|watch| watch.load_until_us = 0), "cannot_tell");
+    assert_eq!(cut(|watch| watch.hops.clear()), "cannot_tell");
+    let stepped = cut(|watch| {
+        for probe in watch.ends.iter_mut().filter(|p| p.at_us > 12_000_000) {
+            probe.forward_ns = probe.forward_ns.map(|ns| ns + 3_600_000_000_000);
+            probe.reverse_ns = probe.reverse_ns.map(|ns| ns - 3_600_000_000_000);
+        }
+    });
+    assert_eq!(stepped, "link", "round trips know no clock but their own");
+    let garbled = cut(|watch| {
+        for (probe, wild) in watch
+            .ends
+            .iter_mut()
+            .zip([i64::MIN, i64::MAX].iter().cycle())
+        {
+            (probe.forward_ns, probe.reverse_ns) = (Some(*wild), Some(*wild));
+        }
+    });
+    assert_eq!(garbled, "link", "the far end's wild times are left aside");
+}
+
+#[test]
+fn the_same_link_in_an_earlier_run_makes_it_surer() {
+    let observation = HopCase::plain(8, Queue::Forward(4)).observation(1);
+    let watch = observation.hop_load.as_ref().unwrap();
+    let first = on(&observation);
+    let mut earlier = scene::report("2003-06-11T22:00:00Z", scene::route(&["10.0.1.1"]));
+    earlier.analysis.route_number = Some(1);
+    earlier.analysis.narrow_link = Some(first.clone());
+    let known = [KnownRoute::of(&earlier).unwrap()];
+    let second = judge(&observation, watch, &known, None);
+    assert!(second.confidence_ratio > first.confidence_ratio);
+}

@@ -2,7 +2,7 @@
 
 use super::judge::{Obscured, Sight};
 use super::place::Place;
-use super::profile::Rise;
+use super::profile::Grown;
 use crate::path::{Capacity, words};
 use longhaul_model::units::Rate;
 use std::fmt::Write;
@@ -22,8 +22,7 @@ pub fn obscured(why: Obscured, sight: &Sight) -> String {
             )
         }
         Obscured::BothWays => String::from(
-            "the delay grew on the way there and on the way back, or a clock was stepped: one link \
-             cannot be named",
+            "the delay grew on the way there and on the way back: one link cannot be named",
         ),
         Obscured::NoPlace => {
             let rise = sight.far.as_ref().map_or(0, |rise| rise.rise_ns);
@@ -35,7 +34,7 @@ pub fn obscured(why: Obscured, sight: &Sight) -> String {
     }
 }
 
-pub fn no_queue(far: &Rise, sight: &Sight) -> String {
+pub fn no_queue(far: &Grown, sight: &Sight) -> String {
     let grown = if far.rise_ns > 0 {
         format!("by {} only", words::delay(far.rise_ns))
     } else {
@@ -48,7 +47,7 @@ pub fn no_queue(far: &Rise, sight: &Sight) -> String {
     )
 }
 
-pub fn return_path(against: &Rise, sight: &Sight) -> String {
+pub fn return_path(against: &Grown, sight: &Sight) -> String {
     let way = if sight.watch.forward { "back" } else { "there" };
     format!(
         "the queue grew against our load, on the way {way}, by {}: it holds up the acknowledgements, \
@@ -83,7 +82,7 @@ pub fn placed(verdict: &str, place: &Place, sight: &Sight, capacity: Option<Capa
     if verdict == "span" {
         text.push_str("; hops between them are silent or too noisy to tell which link it is");
     }
-    if sight.ends.both.is_none() {
+    if sight.ways().is_none() {
         text.push_str("; whether on the way there or back is not told");
     }
     if let Some(capacity) = capacity {
