@@ -3,6 +3,7 @@
 //! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
 //! - [`serve::serve`]: the far end
 //! - [`engine`]: the bulk data of one end
+//! - [`load`]: loads one after another, and probes beside them
 //! - [`probing`]: trains and echoes of datagrams, against a far end
 //! - [`host`]: this host's settings, read, tried, changed and put back
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
@@ -18,6 +19,7 @@ pub mod engine;
 pub mod error;
 pub mod host;
 pub mod limits;
+pub mod load;
 pub mod path;
 pub mod probing;
 pub mod secure;

@@ -1,0 +1,117 @@
+//! One bulk run in a thread of its own, that can be left behind when the user has had enough.
+
+use crate::error::ProbeError;
+use crate::throughput::{self, Outcome, Progress, Target};
+use longhaul_model::report::v1::load::{Plan, Step};
+use longhaul_model::report::v1::plan::{self, Direction, Stop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Samples closer than this say nothing more of a load.
+const INTERVAL_US: u64 = 100_000;
+/// Samples of one run: it lies in the archive beside the load report.
+const SAMPLES: u64 = 300;
+
+/// The load of one step.
+pub(super) fn load(plan: &Plan, step: &Step) -> plan::Plan {
+    let each = |bps: u64| bps / u64::from(step.streams.max(1));
+    plan::Plan {
+        streams: step.streams,
+        send_buffer_bytes: step.window_bytes,
+        receive_buffer_bytes: step.window_bytes,
+        congestion_control: step.congestion_control.clone(),
+        pacing_bps: step.rate_bps.map(each),
+        dscp: step.dscp,
+        scavenger: step.scavenger,
+        ..competitor(plan)
+    }
+}
+
+/// A plain stream: nothing asked that the kernel can choose.
+pub(super) fn competitor(plan: &Plan) -> plan::Plan {
+    let (least, most) = crate::limits::INTERVAL_US;
+    plan::Plan {
+        direction: if plan.forward {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        },
+        stop: Stop::TimeUs(plan.load_us),
+        interval_us: (plan.load_us / SAMPLES).max(INTERVAL_US).clamp(least, most),
+        ..plan::Plan::default()
+    }
+}
+
+/// A run under way.
+pub(super) struct Bulk {
+    pub plan: plan::Plan,
+    moved: Arc<AtomicU64>,
+    ended: Receiver<Result<Outcome, ProbeError>>,
+    result: Option<Result<Outcome, ProbeError>>,
+}
+
+impl Bulk {
+    pub fn start(target: &Target, plan: plan::Plan) -> Result<Bulk, ProbeError> {
+        let (tell, ended) = sync_channel(1);
+        let moved = Arc::new(AtomicU64::new(0));
+        let (own_target, own_plan, own_moved) = (target.clone(), plan.clone(), Arc::clone(&moved));
+        thread::Builder::new()
+            .name("load".to_owned())
+            .spawn(move || {
+                let mut watch = |progress: &Progress| own_moved.store(bytes(progress), Relaxed);
+                // Nobody listens any more after an interrupt.
+                let _ = tell.send(throughput::run(&own_target, &own_plan, &mut watch));
+            })
+            .map_err(|source| ProbeError::Local {
+                what: "cannot start a thread for the load".to_owned(),
+                source: Some(source),
+            })?;
+        Ok(Bulk {
+            plan,
+            moved,
+            ended,
+            result: None,
+        })
+    }
+
+    /// Payload so far, as this end counts it.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// Waits, at most for `time`; true when it is over.
+    pub fn wait(&mut self, time: Duration) -> bool {
+        if self.result.is_none() {
+            self.result = match self.ended.recv_timeout(time) {
+                Ok(result) => Some(result),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Err(silent())),
+            };
+        }
+        self.result.is_some()
+    }
+
+    /// What became of it; one that is not over is left behind, and ends with the program.
+    pub fn finish(self) -> (plan::Plan, Result<Outcome, ProbeError>) {
+        (self.plan, self.result.unwrap_or_else(|| Err(silent())))
+    }
+}
+
+fn silent() -> ProbeError {
+    ProbeError::Local {
+        what: "the load was cut off before its end".to_owned(),
+        source: None,
+    }
+}
+
+fn bytes(progress: &Progress) -> u64 {
+    let flows = [&progress.forward, &progress.reverse];
+    let counted = flows.into_iter().flatten().map(|flow| {
+        let sent = flow.sent_bytes.unwrap_or(0);
+        flow.received_bytes.unwrap_or(0).max(sent)
+    });
+    counted.max().unwrap_or(0)
+}
