@@ -26,12 +26,7 @@ pub fn narrow_link(case: &Case) -> Option<Finding> {
         _ => return None,
     };
     let mut found = unproven(cause, link.confidence_ratio, capitalised(&link.text));
-    let hops = link.after_ttl.zip(link.before_ttl);
-    if let Some((after, before)) = hops {
-        found.supports.push(format!(
-            "round trips up to hop {after} stayed, those from hop {before} on grew"
-        ));
-    }
+    found.supports.extend(profile(link));
     if case.asymmetric {
         found.contradicts.push(String::from(
             "the ways there and back differ, so a hop's answers may pass other queues",
@@ -40,6 +35,14 @@ pub fn narrow_link(case: &Case) -> Option<Finding> {
     let (place, text) = advised;
     found.advice.push(advice(place, text.to_owned()));
     Some(found)
+}
+
+fn profile(link: &NarrowLink) -> Option<String> {
+    let (after, before) = (link.after_ttl?, link.before_ttl?);
+    Some(match after {
+        0 => format!("round trips from hop {before} on grew, and no hop before it stayed quiet"),
+        _ => format!("round trips up to hop {after} stayed, those from hop {before} on grew"),
+    })
 }
 
 fn at_link(link: &NarrowLink) -> (&'static str, &'static str) {

@@ -23,8 +23,8 @@ const SPAN: f64 = 0.7;
 const EARLIER: usize = 2;
 /// A rise in the own host is one that its queue explains to this share.
 const OWN_SHARE: f64 = 0.5;
-/// One way cannot grow by more than this of what the round trip does.
-const MOST_OF_TRIP: f64 = 1.5;
+/// Both ways together grow as the round trip does, to within this share of it.
+const OFF_THE_TRIP: f64 = 0.5;
 
 /// What the verdict rests on.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Sight<'o> {
     /// Without the far end.
     pub hops: Vec<Grown>,
     pub far: Option<Grown>,
+    /// The TTL of the far end is known, and not only that it lies behind all hops.
+    pub far_placed: bool,
     pub ends: Ends,
 }
 
@@ -86,6 +88,7 @@ impl<'o> Sight<'o> {
             watch,
             hops,
             far: own.or(both),
+            far_placed: last.is_some(),
             ends,
         }
     }
@@ -94,9 +97,11 @@ impl<'o> Sight<'o> {
     /// `None` too where they do not fit the round trip, as after a step of a clock.
     pub fn ways(&self) -> Option<(&Grown, &Grown)> {
         let (forward, reverse) = (self.ends.forward.as_ref()?, self.ends.reverse.as_ref()?);
-        let most = self.far.as_ref()?.rise_ns as f64 * MOST_OF_TRIP + LEAST_RISE_NS as f64;
-        let fits = |way: &Grown| (way.rise_ns as f64).abs() <= most;
-        if !fits(forward) || !fits(reverse) {
+        let trip = self.far.as_ref()?.rise_ns as f64;
+        let slack = trip * OFF_THE_TRIP + LEAST_RISE_NS as f64;
+        let (there, back) = (forward.rise_ns as f64, reverse.rise_ns as f64);
+        let fits = there.min(back) >= -slack && (there + back - trip).abs() <= slack;
+        if !fits {
             return None;
         }
         Some(if self.watch.forward {
@@ -156,6 +161,9 @@ fn look(sight: &Sight) -> Result<Found, Obscured> {
             sure = 0.7;
         }
     }
+    if sight.hops.is_empty() && !sight.far_placed {
+        return Err(Obscured::NoPlace);
+    }
     let place = place::find(&sight.hops, far).ok_or(Obscured::NoPlace)?;
     Ok(Found::Placed { place, sure })
 }
@@ -177,10 +185,15 @@ impl Found {
 }
 
 fn placed(place: &Place, sure: f64, sight: &Sight, capacity: Option<Capacity>) -> NarrowLink {
+    let open = !sight.far_placed
+        && sight
+            .far
+            .as_ref()
+            .is_some_and(|far| far.ttl == place.before);
     let own = place.after == 0 && place.before == 1 && own_queue(place, sight.watch);
     let verdict = match place.before.saturating_sub(place.after) {
         _ if own => "own_host",
-        0 | 1 => "link",
+        0 | 1 if !open => "link",
         _ => "span",
     };
     let base = if verdict == "span" { SPAN } else { ONE_LINK };
@@ -190,7 +203,7 @@ fn placed(place: &Place, sure: f64, sight: &Sight, capacity: Option<Capacity>) -
     };
     NarrowLink {
         after_ttl: Some(place.after),
-        before_ttl: Some(place.before),
+        before_ttl: (!open).then_some(place.before),
         rise_ns: u64::try_from(place.rise_ns).ok(),
         capacity_bps: capacity.map(|c| c.bps),
         capacity_interval_bps: capacity.and_then(|c| c.interval_bps),

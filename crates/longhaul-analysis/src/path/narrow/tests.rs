@@ -114,7 +114,16 @@ fn a_far_end_that_is_silent_is_stood_in_for_by_its_own_times() {
     let mut observation = HopCase::plain(8, Queue::Forward(7)).observation(1);
     let watch = observation.hop_load.as_mut().unwrap();
     watch.hops.pop();
+    // How many hops lie behind the last one is not known.
+    let link = on(&observation);
+    assert_eq!(between(&link), ("span", Some(7), None));
+    let text = "between 10.0.7.1 and 10.0.8.1 (beyond hop 7), by";
+    assert!(link.text.contains(text), "{}", link.text);
+    let mut whole = scene::route(&["", "", "", "", "", "", "", "10.0.8.1"]);
+    whole.to = String::from("10.0.8.1");
+    observation.route = Some(whole);
     assert_eq!(between(&on(&observation)), ("link", Some(7), Some(8)));
+    observation.route = None;
     let watch = observation.hop_load.as_mut().unwrap();
     watch.ends.clear();
     let link = on(&observation);

@@ -62,12 +62,12 @@ pub fn placed(verdict: &str, place: &Place, sight: &Sight, capacity: Option<Capa
         format!("under our load the queue grew in this host's own interface, by {rise}")
     } else {
         let ends = format!(
-            "between {} and {}",
+            "between {} and {}{}",
             name(place.after, sight),
-            name(place.before, sight)
+            name(place.before, sight),
+            hops(place, sight)
         );
-        let hops = format!("(hops {}-{})", place.after, place.before);
-        format!("under our load the queue grew {ends} {hops}, by {rise}")
+        format!("under our load the queue grew {ends}, by {rise}")
     };
     match place.shared {
         (_, 0) => {}
@@ -80,7 +80,7 @@ pub fn placed(verdict: &str, place: &Place, sight: &Sight, capacity: Option<Capa
         text.push_str("; it grows in more than one step");
     }
     if verdict == "span" {
-        text.push_str("; hops between them are silent or too noisy to tell which link it is");
+        text.push_str("; hops between them are unknown, silent or too noisy to tell which link");
     }
     if sight.ways().is_none() {
         text.push_str("; whether on the way there or back is not told");
@@ -89,6 +89,15 @@ pub fn placed(verdict: &str, place: &Place, sight: &Sight, capacity: Option<Capa
         let _ = write!(text, "; the path as a whole carries {}", carries(capacity));
     }
     text
+}
+
+/// Their TTLs, where both are known.
+fn hops(place: &Place, sight: &Sight) -> String {
+    let far = sight.far.as_ref().map(|far| far.ttl);
+    if !sight.far_placed && far == Some(place.before) {
+        return format!(" (beyond hop {})", place.after);
+    }
+    format!(" (hops {}-{})", place.after, place.before)
 }
 
 fn carries(capacity: Capacity) -> String {
