@@ -6,14 +6,18 @@
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
+//! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
+//! - [`interrupt`]: what Ctrl-C does
 //! - [`output`]: how results reach stdout
 
 pub mod args;
 pub mod available;
+pub mod data;
 pub mod expect;
 pub mod filing;
 pub mod host;
+mod interrupt;
 pub mod lab;
 pub mod load;
 pub mod output;

@@ -1,6 +1,7 @@
 //! The commands and their options, as close to what was typed as types allow.
 
 mod available;
+mod data;
 mod host;
 mod lab;
 mod load;
@@ -12,12 +13,13 @@ mod test;
 mod tune;
 
 pub use available::AvailableArgs;
+pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
 pub use load::LoadArgs;
 pub use path::PathArgs;
 pub use predict::PredictArgs;
-pub use report::{ReportArgs, ReportCommand};
+pub use report::{ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
 pub use tune::{ScanFilesArgs, TuneArgs};
@@ -72,6 +74,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Read the archive of earlier runs
     Report(ReportArgs),
+    /// Imported sets that tell AS numbers and places of addresses
+    Data(DataArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,7 +86,7 @@ pub enum Color {
 }
 
 /// From where this host speaks to the far end.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct LocalArgs {
     /// Only IPv4
     #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
@@ -90,10 +94,10 @@ pub struct LocalArgs {
     /// Only IPv6
     #[arg(short = '6', long, help_heading = "Host")]
     pub ipv6: bool,
-    /// Local address
+    /// Local address to send from
     #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
     pub bind: Option<IpAddr>,
-    /// Local interface; asks for privilege on older kernels
+    /// Local device to send through
     #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
     pub bind_dev: Option<String>,
 }

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 mod dscp;
 pub mod grid;
+mod since;
 mod start_at;
 
 pub use dscp::dscp;
+pub use since::since;
 pub use start_at::{StartAt, start_at};
 
 /// The most runs that `report list` shows.
@@ -48,7 +50,7 @@ fn size(text: &str, least: u64, most: u64) -> Result<u64, String> {
     within(value, least, most, |n| Bytes(*n).to_string())
 }
 
-fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
+pub fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
     let value = parse_duration(text).map_err(|e| expected(&e))?;
     let us = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
     within(us, least_us, most_us, |us| {
@@ -84,6 +86,11 @@ pub fn blocks(text: &str) -> Result<u64, String> {
 
 pub fn list_limit(text: &str) -> Result<u32, String> {
     count(text, 1, LIST_MOST).map(|n| n as u32)
+}
+
+/// Up to ten years.
+pub fn days(text: &str) -> Result<u16, String> {
+    count(text, 1, 3660).map(|n| n as u16)
 }
 
 pub fn run_time(text: &str) -> Result<u64, String> {

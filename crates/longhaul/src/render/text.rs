@@ -46,11 +46,11 @@ pub fn title(page: &mut Page, run: &Run) {
     let who = format!("{} -> {}", party(&run.initiator), party(&run.responder));
     let when = run.started_at.replace('T', " ").replace('Z', " UTC");
     let gap = WIDTH.saturating_sub(who.chars().count() + when.chars().count());
-    let who = paint(STRONG, &who);
     if gap >= 2 {
+        let who = paint(STRONG, &who);
         page.line(&format!("{who}{:gap$}{}", "", paint(FAINT, &when)));
     } else {
-        page.line(&who);
+        page.hanging_in("", &who, STRONG);
         page.line(&paint(FAINT, &when));
     }
 }
@@ -101,6 +101,7 @@ pub fn asked(plan: &Plan) -> String {
             speed("reading at", plan.read_rate_bps),
             plan.mss_bytes.map(|n| format!("MSS {n} B")),
             plan.dscp.map(|n| format!("DSCP {n}")),
+            plan.scavenger.then(|| "yielding to others".to_owned()),
             plan.no_delay.then(|| "no delay".to_owned()),
             plan.zero_copy.then(|| "zero-copy writes".to_owned()),
             plan.warm_up_us

@@ -1,0 +1,173 @@
+//! Names of addresses, asked of this host's own resolver by threads that nothing waits for.
+//!
+//! The resolver's call blocks, for many seconds where nobody answers, and cannot be broken off. So
+//! it runs in threads of its own; whoever measures asks and goes on, and takes what is there.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Threads that ask; one slow answer holds up one of them.
+const THREADS: usize = 8;
+/// Addresses asked in one run: a route with all of its alternatives has fewer.
+const MOST: usize = 1024;
+/// Letters of a name in the DNS.
+const NAME_MOST: usize = 253;
+
+type Found = Arc<(Mutex<HashMap<IpAddr, Option<String>>>, Condvar)>;
+/// How an address becomes a name: the system's resolver, or what a test has in its place.
+pub type Resolver = fn(IpAddr) -> Option<String>;
+
+/// The names of one run.
+pub struct Names {
+    queue: Option<SyncSender<IpAddr>>,
+    asked: HashSet<IpAddr>,
+    found: Found,
+}
+
+impl Names {
+    /// Nobody is asked where `wanted` is false.
+    pub fn new(wanted: bool) -> Names {
+        Names::by(by_the_system, wanted)
+    }
+
+    fn by(resolver: Resolver, wanted: bool) -> Names {
+        let found = Found::default();
+        let (queue, waiting) = sync_channel(MOST);
+        let waiting = Arc::new(Mutex::new(waiting));
+        let mut running = 0;
+        for _ in 0..if wanted { THREADS } else { 0 } {
+            let (waiting, found) = (Arc::clone(&waiting), Arc::clone(&found));
+            let thread = std::thread::Builder::new().name("names".to_owned());
+            let started = thread.spawn(move || answer(&waiting, &found, resolver));
+            running += usize::from(started.is_ok());
+        }
+        Names {
+            queue: (running > 0).then_some(queue),
+            asked: HashSet::new(),
+            found,
+        }
+    }
+
+    /// Asks for the name, once, and does not wait.
+    pub fn ask(&mut self, address: IpAddr) {
+        let Some(queue) = &self.queue else {
+            return;
+        };
+        if self.asked.len() < MOST && self.asked.insert(address) {
+            match queue.try_send(address) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    self.asked.remove(&address);
+                }
+            }
+        }
+    }
+
+    /// The name, where it is known by now.
+    pub fn get(&self, address: IpAddr) -> Option<String> {
+        let found = self.found.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(&address).cloned().flatten()
+    }
+
+    /// Waits until every address asked has its answer, at most `patience`; how many have none.
+    pub fn wait(&self, patience: Duration) -> usize {
+        let deadline = Instant::now() + patience;
+        let mut found = self.found.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let open = self.asked.len() - found.len();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if open == 0 || left.is_zero() {
+                return open;
+            }
+            found = match self.found.1.wait_timeout(found, left) {
+                Ok((found, _)) => found,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+}
+
+/// One thread: takes addresses until the run is over.
+fn answer(waiting: &Mutex<Receiver<IpAddr>>, found: &Found, resolver: Resolver) {
+    loop {
+        let next = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
+        let Ok(address) = next else {
+            return;
+        };
+        let name = resolver(address).filter(|name| is_name(name));
+        let mut names = found.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.insert(address, name);
+        found.1.notify_all();
+    }
+}
+
+fn by_the_system(address: IpAddr) -> Option<String> {
+    dns_lookup::lookup_addr(&address).ok()
+}
+
+/// Whoever owns an address can name it as he likes: only what a host name may hold is shown.
+fn is_name(name: &str) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty()
+        && name.len() <= NAME_MOST
+        && name.chars().all(fine)
+        && name.parse::<IpAddr>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_up(address: IpAddr) -> Option<String> {
+        match address.to_string().as_str() {
+            "192.0.2.1" => Some("one.example.net".to_owned()),
+            "192.0.2.2" => Some("two\u{1b}[2J".to_owned()),
+            "192.0.2.3" => {
+                // A resolver that does not answer: the test does not wait for it.
+                std::thread::park_timeout(Duration::from_secs(3600));
+                None
+            }
+            other => Some(other.to_owned()),
+        }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    #[test]
+    fn names_come_in_their_own_time_and_only_good_ones() {
+        let mut names = Names::by(made_up, true);
+        for last in [1, 2, 4] {
+            names.ask(address(last));
+        }
+        assert_eq!(names.wait(Duration::from_secs(60)), 0);
+        assert_eq!(names.get(address(1)).as_deref(), Some("one.example.net"));
+        assert_eq!(names.get(address(2)), None, "escapes are no name");
+        assert_eq!(names.get(address(4)), None, "an address is no name");
+        assert_eq!(names.get(address(9)), None, "never asked");
+    }
+
+    #[test]
+    fn a_resolver_that_hangs_costs_its_own_name_only() {
+        let mut names = Names::by(made_up, true);
+        names.ask(address(3));
+        names.ask(address(1));
+        assert!(names.wait(Duration::from_millis(300)) >= 1);
+        assert_eq!(names.get(address(1)).as_deref(), Some("one.example.net"));
+    }
+
+    #[test]
+    fn unwanted_names_are_not_asked() {
+        let mut names = Names::by(made_up, false);
+        names.ask(address(1));
+        assert_eq!(names.wait(Duration::from_secs(60)), 0);
+        assert_eq!(names.get(address(1)), None);
+    }
+}

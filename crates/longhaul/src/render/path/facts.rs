@@ -1,0 +1,283 @@
+//! What was seen of a path besides its hops: round trips, changes, path MTU, TCP options.
+
+use super::{ms, spoken};
+use crate::render::figures::{count_of, grouped, percent};
+use crate::render::page::Page;
+use crate::render::style::STRONG;
+use longhaul_model::report::v1::observation::TcpOptions;
+use longhaul_model::report::v1::path::{
+    Analysis, ChangeKind, ChangedRange, Echoes, MtuSearch, Observation, Options, PathMtu, Route,
+    RouteChange, Rtt,
+};
+use std::collections::BTreeSet;
+
+/// Round trips from here, and those that the far end measured.
+pub fn round_trips(page: &mut Page, observation: &Observation, analysis: &Analysis) {
+    if let Some(echoes) = &observation.round_trips {
+        series(page, "round trips", echoes, analysis.rtt);
+    }
+    if let Some(echoes) = &observation.round_trips_reverse {
+        series(page, "from far end", echoes, analysis.rtt_reverse);
+    }
+}
+
+fn series(page: &mut Page, label: &str, echoes: &Echoes, rtt: Option<Rtt>) {
+    let what = format!(
+        "{} packets of {} B",
+        spoken(echoes.protocol),
+        echoes.packet_bytes
+    );
+    let Some(rtt) = rtt else {
+        let sent = grouped(u64::from(echoes.sent));
+        page.labelled_in(label, &format!("no answer to {sent} {what}"), STRONG);
+        return;
+    };
+    // One precision for all, that of the mean.
+    let decimals = if rtt.avg_ns >= 10_000_000 { 1 } else { 3 };
+    let ms = |ns: u64| format!("{:.decimals$}", ns as f64 / 1e6);
+    let spread = format!(
+        "min {}, median {}, mean {}, max {}, stddev {} ms",
+        ms(rtt.min_ns),
+        ms(rtt.median_ns),
+        ms(rtt.avg_ns),
+        ms(rtt.max_ns),
+        ms(rtt.stddev_ns)
+    );
+    page.labelled_in(label, &spread, STRONG);
+    let clock = match echoes.clock.as_str() {
+        "kernel" => ", times by the kernel",
+        "kernel_receive" => ", answers timed by the kernel",
+        _ => "",
+    };
+    let (answered, sent) = (rtt.answered, rtt.sent);
+    page.labelled("", &format!("{answered} of {sent} {what} answered{clock}"));
+    let [low, high] = rtt.loss_interval_ratio;
+    let lost = match rtt.loss_ratio {
+        0.0 => "none lost".to_owned(),
+        ratio => format!("{} lost", percent(ratio)),
+    };
+    let (low, high) = (percent(low), percent(high));
+    let mut parts = vec![format!("{lost} (95 % interval {low} to {high})")];
+    for (number, noun) in [
+        (rtt.duplicates, "duplicate"),
+        (rtt.reordered, "overtaken answer"),
+        (echoes.discarded, "unfit answer"),
+    ] {
+        if number > 0 {
+            parts.push(count_of(u64::from(number), noun));
+        }
+    }
+    page.labelled("", &parts.join(", "));
+}
+
+/// Against the route before.
+pub fn change(page: &mut Page, change: Option<&RouteChange>) {
+    let Some(change) = change else {
+        return;
+    };
+    let other = match change.other_number {
+        Some(number) => format!("route {number}"),
+        None => "the route before".to_owned(),
+    };
+    let mut parts = vec![format!("{}, against {other}", changed(change.kind))];
+    if change.kind != ChangeKind::Same {
+        parts.extend(change.ranges.iter().copied().map(range));
+    }
+    if let Some(step) = change.rtt_step_ns {
+        let sign = if step < 0 { "-" } else { "+" };
+        parts.push(format!("round trip {sign}{} ms", ms(step.unsigned_abs())));
+    }
+    page.labelled("change", &parts.join("; "));
+    if let Some(run) = &change.other_run {
+        page.labelled("", &format!("that was run {run}"));
+    }
+}
+
+fn changed(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Same => "none",
+        ChangeKind::SilentHop => "none that can be seen: hops silent in one of the two",
+        ChangeKind::Stutter => "none but a hop that answers twice",
+        ChangeKind::LastOctet => "other interfaces of the same routers (last octet)",
+        ChangeKind::SameAs => "other routers of the same autonomous system",
+        ChangeKind::OneHop => "one hop differs",
+        ChangeKind::SeveralHops => "several hops differ",
+        ChangeKind::EndNotReached => "the far end is not reached",
+    }
+}
+
+fn range(range: ChangedRange) -> String {
+    let hops = |range: Option<[u8; 2]>| match range {
+        Some([first, last]) if first == last => format!("hop {first}"),
+        Some([first, last]) => format!("hops {first}-{last}"),
+        None => "nothing".to_owned(),
+    };
+    format!("{} in place of {}", hops(range.here), hops(range.other))
+}
+
+/// How far the two directions go the same way, and which hops back have no likeness on the way
+/// there.
+pub fn symmetry(page: &mut Page, observation: &Observation, analysis: &Analysis) {
+    if let Some(symmetry) = &analysis.symmetry {
+        page.labelled("symmetry", &symmetry.text);
+    }
+    if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
+        let own = hops_apart(back, there);
+        if !own.is_empty() {
+            let text = format!("hops {own} back are in networks that the way there does not meet");
+            page.labelled("", &text);
+        }
+    }
+}
+
+/// TTLs of `route` whose answers share no network with `other`, as ranges.
+fn hops_apart(route: &Route, other: &Route) -> String {
+    let networks = |route: &Route| -> BTreeSet<String> {
+        let answers = route.hops.iter().flat_map(|hop| &hop.answers);
+        answers
+            .flat_map(|answer| keys(answer.autonomous_system, &answer.address))
+            .collect()
+    };
+    let met = networks(other);
+    let apart = route.hops.iter().filter(|hop| {
+        let mut answers = hop.answers.iter();
+        !hop.answers.is_empty()
+            && answers.all(|answer| {
+                let keys = keys(answer.autonomous_system, &answer.address);
+                keys.iter().all(|key| !met.contains(key))
+            })
+    });
+    let mut ranges: Vec<[u8; 2]> = Vec::new();
+    for hop in apart {
+        match ranges.last_mut() {
+            Some([_, last]) if last.checked_add(1) == Some(hop.ttl) => *last = hop.ttl,
+            _ => ranges.push([hop.ttl, hop.ttl]),
+        }
+    }
+    let texts = ranges.iter().map(|[first, last]| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// What two routers of one neighbourhood have in common: AS, and /24 or /64.
+fn keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
+    use std::net::IpAddr;
+    let network = match address.parse() {
+        Ok(IpAddr::V4(a)) => format!("{:x}", a.to_bits() >> 8),
+        Ok(IpAddr::V6(a)) => format!("{:x}/64", a.to_bits() >> 64),
+        Err(_) => address.to_owned(),
+    };
+    let number = autonomous_system.map(|number| format!("AS{number}"));
+    number.into_iter().chain([network]).collect()
+}
+
+/// Path MTU and TCP options.
+pub fn packets(page: &mut Page, observation: &Observation, analysis: &Analysis) {
+    let (search, options) = (&observation.mtu, &observation.options);
+    if analysis.path_mtu.is_some() || search.is_some() || options.is_some() {
+        page.blank();
+    }
+    match (&analysis.path_mtu, search) {
+        (Some(mtu), search) => path_mtu(page, mtu, search.as_ref()),
+        (None, Some(search)) => {
+            let text = format!(
+                "cannot be told: no packet of {} was answered",
+                count_of(search.probes.len() as u64, "size")
+            );
+            page.labelled("path MTU", &text);
+        }
+        (None, None) => {}
+    }
+    if let Some(options) = options {
+        tcp_options(page, options);
+    }
+}
+
+fn path_mtu(page: &mut Page, mtu: &PathMtu, search: Option<&MtuSearch>) {
+    page.labelled_in(
+        "path MTU",
+        &format!("{} B", grouped(mtu.bytes.into())),
+        STRONG,
+    );
+    let mut parts = Vec::new();
+    if let Some(search) = search {
+        parts.push(format!(
+            "interface {} B",
+            grouped(search.local_bytes.into())
+        ));
+    }
+    if let Some(refused) = mtu.refused_bytes {
+        parts.push(format!("{} B did not arrive", grouped(refused.into())));
+    }
+    let probes = search.map(|search| search.probes.as_slice());
+    let told = probes.unwrap_or_default().iter().find_map(|probe| {
+        let by = probe.refused_by.as_ref()?;
+        let fits = probe.refused_mtu_bytes.map_or_else(String::new, |bytes| {
+            format!(", and that {} B fit", grouped(bytes.into()))
+        });
+        Some(format!("{by} says so{fits}"))
+    });
+    parts.extend(told);
+    if mtu.black_hole {
+        parts.push("larger packets vanish and nobody says so: a black hole".to_owned());
+    }
+    if !parts.is_empty() {
+        page.labelled("", &parts.join("; "));
+    }
+}
+
+/// The options by name, whether each is in force.
+fn each(options: TcpOptions) -> [(&'static str, bool); 4] {
+    [
+        ("timestamps", options.timestamps),
+        ("selective acknowledgements", options.sack),
+        ("window scaling", options.window_scaling),
+        ("ECN", options.ecn),
+    ]
+}
+
+fn tcp_options(page: &mut Page, options: &Options) {
+    let names = |options: TcpOptions| {
+        let set = each(options).into_iter().filter(|(_, set)| *set);
+        let names: Vec<&str> = set.map(|(name, _)| name).collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    for (label, in_force, mss) in [
+        ("TCP options", options.here, options.mss_here_bytes),
+        ("at the far end", options.there, options.mss_there_bytes),
+    ] {
+        if let Some(in_force) = in_force {
+            let mss = mss.map_or_else(String::new, |mss| {
+                format!("; MSS {} B", grouped(mss.into()))
+            });
+            page.labelled(label, &format!("{}{mss}", names(in_force)));
+        }
+    }
+    if let (Some(here), Some(there), Some(got)) =
+        (options.offered_here, options.offered_there, options.here)
+    {
+        let lost = each(here)
+            .into_iter()
+            .zip(each(there))
+            .zip(each(got))
+            .filter(|(((name, a), (_, b)), (_, got))| *name != "ECN" && *a && *b && !got)
+            .map(|(((name, _), _), _)| name);
+        let lost: Vec<&str> = lost.collect();
+        if !lost.is_empty() {
+            let text = format!(
+                "both ends offer {}, and it is not in force: taken out on the way",
+                lost.join(", ")
+            );
+            page.labelled("", &text);
+        }
+    }
+}

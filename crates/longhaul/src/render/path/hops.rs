@@ -1,0 +1,203 @@
+//! The table of a route: one line for each hop, a second one where there is more to say, other
+//! next hops of a load balancer drawn beneath.
+
+use super::{marks, ms, spoken};
+use crate::render::figures::{ABSENT, count_of, duration, or_absent, percent};
+use crate::render::page::{Page, WIDTH};
+use crate::render::style::{FAINT, STRONG, paint};
+use longhaul_model::report::v1::path::{Answer, Hop, HopDelay, Route};
+use std::fmt::Write;
+
+/// Columns of TTL and mark, of the share lost, and of each time.
+const TTL: usize = 4;
+const LOSS: usize = 5;
+const TIME: usize = 8;
+/// What is left for the address: the longest of IPv6 fits.
+const WHO: usize = WIDTH - TTL - LOSS - 4 * TIME;
+/// Columns of `AS4294967295`.
+const AS: usize = 12;
+/// So many silent hops on end become one line.
+const SILENT_FOLDED: usize = 3;
+
+/// `ROUTE 3: 43 hops by ICMP, reached in 1.2 s with 129 probes`.
+pub fn heading(page: &mut Page, name: &str, number: Option<u32>, route: &Route) {
+    let number = number.map_or_else(String::new, |n| format!(" {n}"));
+    let end = match route.ended_by.as_str() {
+        "reached" => "to the far end",
+        "most_hops" => "far end not reached: no more hops were asked for",
+        "silent" => "far end not reached: silence from there on",
+        "unreachable" => "far end not reached: the last hop cannot deliver",
+        "loop" => "far end not reached: the route runs in a circle",
+        "time" => "far end not reached in time",
+        _ if route.reached => "to the far end",
+        _ => "far end not reached",
+    };
+    page.heading(&format!(
+        "{name}{number}: {} by {}, {end}",
+        count_of(route.hops.len() as u64, "hop"),
+        spoken(route.protocol)
+    ));
+    let mut parts = vec![
+        format!("{} -> {}", route.from, route.to),
+        count_of(u64::from(route.probes_sent), "probe"),
+        duration(route.duration_us),
+    ];
+    if route.discarded > 0 {
+        let answers = count_of(u64::from(route.discarded), "unfit answer");
+        parts.push(format!("{answers} thrown away"));
+    }
+    if let Some(confidence) = route.confidence_ratio {
+        parts.push(format!("alternatives found with {}", percent(confidence)));
+    }
+    page.hanging_in("", &parts.join(", "), FAINT);
+}
+
+/// One line or more for each hop; below it what the marks in it mean.
+pub fn table(page: &mut Page, route: &Route, delays: &[HopDelay]) {
+    let columns = Columns::of(route);
+    page.line(&paint(STRONG, columns.head()));
+    let mut used = marks::Used::default();
+    let mut rest = route.hops.as_slice();
+    while let [hop, after @ ..] = rest {
+        let silent = rest.iter().take_while(|hop| is_silent(hop)).count();
+        if silent >= SILENT_FOLDED {
+            folded(page, &rest[..silent]);
+            rest = &rest[silent..];
+            continue;
+        }
+        let delay = delays.iter().find(|delay| delay.ttl == hop.ttl);
+        let mark = marks::of(hop, delay);
+        used.note(mark);
+        columns.hop(page, route, hop, (mark, delay));
+        rest = after;
+    }
+    used.explain(page);
+}
+
+fn is_silent(hop: &Hop) -> bool {
+    hop.answers.is_empty() && !hop.rate_limited
+}
+
+fn folded(page: &mut Page, hops: &[Hop]) {
+    let (first, last) = (hops[0].ttl, hops[hops.len() - 1].ttl);
+    let sent: u64 = hops.iter().map(|hop| u64::from(hop.sent)).sum();
+    let text = format!("*   no answer to {}", count_of(sent, "probe"));
+    page.line(&format!("{:<9}{text}", format!("{first:>3}-{last}")));
+}
+
+/// Where things stand in the lines of one table.
+pub struct Columns {
+    address: usize,
+    /// The AS stands in the first line of a hop.
+    networks: bool,
+}
+
+impl Columns {
+    pub fn of(route: &Route) -> Columns {
+        let answers = || route.hops.iter().flat_map(|hop| &hop.answers);
+        let longest = answers().map(|answer| answer.address.chars().count()).max();
+        let address = longest.unwrap_or(0).clamp(15, WHO - 1);
+        let known = answers().any(|answer| answer.autonomous_system.is_some());
+        Columns {
+            address,
+            networks: known && address + 1 + AS < WHO,
+        }
+    }
+
+    pub fn head(&self) -> String {
+        let who = if self.networks {
+            format!("{:<width$} network", "address", width = self.address)
+        } else {
+            "address".to_owned()
+        };
+        let times = ["min", "median", "max", "link"].map(|head| format!("{head:>TIME$}"));
+        format!(
+            "{:>3} {who:<WHO$}{:>LOSS$}{}",
+            "hop",
+            "loss",
+            times.concat()
+        )
+    }
+
+    fn hop(&self, page: &mut Page, route: &Route, hop: &Hop, (mark, delay): marks::Told<'_>) {
+        let Some((first, others)) = hop.answers.split_first() else {
+            let text = format!(
+                "*   no answer to {}",
+                count_of(u64::from(hop.sent), "probe")
+            );
+            page.line(&format!("{:>3}{mark}{text}", hop.ttl));
+            return;
+        };
+        let head = format!("{:>3}{mark}", hop.ttl);
+        let link = delay.and_then(|delay| delay.link_ns);
+        page.line(&(head + &self.answer(first, &figures(hop, first, link))));
+        self.more(page, "     ", first, hop.ttl);
+        for (place, other) in others.iter().enumerate() {
+            let last = place + 1 == others.len();
+            let head = if last { "  └ " } else { "  ├ " };
+            page.line(&(head.to_owned() + &self.answer(other, &other_figures(route, hop, other))));
+            let head = if last { "     " } else { "  │  " };
+            self.more(page, head, other, hop.ttl);
+        }
+    }
+
+    fn answer(&self, answer: &Answer, figures: &str) -> String {
+        let mut who = format!("{:<width$}", answer.address, width = self.address);
+        if let Some(number) = answer.autonomous_system.filter(|_| self.networks) {
+            let _ = write!(who, " AS{number}");
+        }
+        format!("{who:<WHO$}{figures}")
+    }
+
+    /// What does not fit into the line of the address.
+    fn more(&self, page: &mut Page, head: &str, answer: &Answer, ttl: u8) {
+        let mut parts: Vec<String> = answer.name.iter().cloned().collect();
+        let number = answer.autonomous_system.filter(|_| !self.networks);
+        parts.extend(number.map(|number| format!("AS{number}")));
+        parts.extend(answer.place.clone());
+        parts.extend(marks::remarks(answer, ttl));
+        if !parts.is_empty() {
+            page.hanging(head, &parts.join(", "));
+        }
+    }
+}
+
+/// Share lost, and the times of the answers: rank figures of a handful, as they came.
+fn figures(hop: &Hop, answer: &Answer, link_ns: Option<u64>) -> String {
+    let answered: usize = hop.answers.iter().map(|answer| answer.rtts_ns.len()).sum();
+    let lost = (f64::from(hop.sent) - answered as f64).max(0.0);
+    let loss = (hop.sent > 0).then(|| format!("{:.0} %", lost / f64::from(hop.sent) * 100.0));
+    let loss = loss.unwrap_or_else(|| ABSENT.to_owned());
+    format!(
+        "{loss:>LOSS$}{}{:>TIME$}",
+        times(&answer.rtts_ns),
+        or_absent(link_ns, ms)
+    )
+}
+
+fn times(rtts_ns: &[u64]) -> String {
+    let mut sorted = rtts_ns.to_vec();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len().saturating_sub(1) / 2);
+    [sorted.first(), median, sorted.last()]
+        .map(|rtt| format!("{:>TIME$}", or_absent(rtt.copied(), ms)))
+        .concat()
+}
+
+/// Of a hop that only other flows meet: its times where it has some, else how many flows.
+fn other_figures(route: &Route, hop: &Hop, answer: &Answer) -> String {
+    if !answer.rtts_ns.is_empty() {
+        return format!("{:>LOSS$}{}", "", times(&answer.rtts_ns));
+    }
+    let into = route
+        .links
+        .iter()
+        .filter(|link| link.ttl.checked_add(1) == Some(hop.ttl) && link.to == answer.address);
+    let flows: u64 = into.map(|link| u64::from(link.flows)).sum();
+    let width = LOSS + 4 * TIME;
+    let text = match flows {
+        0 => "other flows".to_owned(),
+        flows => format!("on {}", count_of(flows, "flow")),
+    };
+    format!("{text:>width$}")
+}

@@ -1,0 +1,142 @@
+//! What is said of a hop besides its figures: one letter in the table, words beneath it.
+
+use crate::render::page::Page;
+use crate::render::style::FAINT;
+use longhaul_model::report::v1::path::{Answer, Hop, HopDelay};
+use std::collections::BTreeSet;
+
+/// The mark of a hop, and what is known of its delay.
+pub type Told<'a> = (char, Option<&'a HopDelay>);
+
+/// Hops to and from a router may differ by so many without a word.
+const ASYMMETRY: u8 = 4;
+
+/// One letter, by what the analysis or the trace says; a blank where nothing is odd.
+pub fn of(hop: &Hop, delay: Option<&HopDelay>) -> char {
+    if hop.rate_limited {
+        return 'r';
+    }
+    match delay.map(|delay| delay.state.as_str()) {
+        Some("rate_limited") => 'r',
+        Some("slow_answers") => 's',
+        Some("stutter") => '=',
+        Some("tunnel") => 't',
+        _ => ' ',
+    }
+}
+
+/// The marks of one table.
+#[derive(Debug, Default)]
+pub struct Used(BTreeSet<char>);
+
+impl Used {
+    pub fn note(&mut self, mark: char) {
+        self.0.insert(mark);
+    }
+
+    /// What the marks mean, those only that were used.
+    pub fn explain(&self, page: &mut Page) {
+        for mark in &self.0 {
+            let text = match mark {
+                'r' => "limits how often it answers: its loss is not the path's",
+                's' => "takes its time to answer: its times say nothing of the link",
+                '=' => "answers for more than one TTL",
+                't' => "is inside of or behind a tunnel that hides hops",
+                _ => continue,
+            };
+            page.hanging_in(&format!("  {mark}  "), text, FAINT);
+        }
+    }
+}
+
+/// What else an answer tells, in words.
+pub fn remarks(answer: &Answer, ttl: u8) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let labels: Vec<String> = answer
+        .mpls
+        .iter()
+        .map(|label| format!("{} (TTL {})", label.label, label.ttl))
+        .collect();
+    if !labels.is_empty() {
+        remarks.push(format!("MPLS {}", labels.join(" ")));
+    }
+    remarks.extend(odd_kind(&answer.kind));
+    if let Some(reply) = answer.reply_ttl
+        && let Some(back) = hops_back(reply)
+        && back.abs_diff(ttl) >= ASYMMETRY
+    {
+        remarks.push(format!("answers over about {back} hops (TTL {reply})"));
+    }
+    match answer.quoted_ttl {
+        Some(0) => remarks.push("passes packets on with TTL 0".to_owned()),
+        Some(quoted @ 2..) => {
+            remarks.push(format!("got the probe with TTL {quoted}: hidden hops"));
+        }
+        _ => {}
+    }
+    if !answer.rewritten.is_empty() {
+        let what = answer.rewritten.join(", ").replace('_', " ");
+        remarks.push(format!("rewritten before it: {what}"));
+    }
+    remarks
+}
+
+/// The kinds of answer that a route should not hold.
+fn odd_kind(kind: &str) -> Option<String> {
+    let words = match kind {
+        "time_exceeded" | "echo_reply" | "port_unreachable" | "syn_ack" | "reset" => return None,
+        "host_unreachable" => "says: host unreachable",
+        "net_unreachable" => "says: network unreachable",
+        "prohibited" => "says: prohibited by a filter",
+        other => return Some(format!("says: {}", other.replace('_', " "))),
+    };
+    Some(words.to_owned())
+}
+
+/// Hops that an answer took, from the next of the TTLs that hosts begin with; `None` where that
+/// would be a guess.
+fn hops_back(reply_ttl: u8) -> Option<u8> {
+    let begin = [64, 128, 255]
+        .into_iter()
+        .find(|begin| reply_ttl <= *begin)?;
+    let hops = begin - reply_ttl + 1;
+    (hops < 64).then_some(hops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_back_are_counted_from_what_hosts_begin_with() {
+        for (reply, hops) in [(64, Some(1)), (243, Some(13)), (120, Some(9)), (0, None)] {
+            assert_eq!(hops_back(reply), hops, "{reply}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_odd_gets_words() {
+        let mut answer = Answer {
+            address: "192.0.2.1".to_owned(),
+            name: None,
+            autonomous_system: None,
+            place: None,
+            rtts_ns: vec![1],
+            reply_ttl: Some(62),
+            quoted_ttl: Some(1),
+            kind: "time_exceeded".to_owned(),
+            mpls: Vec::new(),
+            rewritten: Vec::new(),
+        };
+        assert!(remarks(&answer, 3).is_empty());
+        answer.reply_ttl = Some(243);
+        answer.kind = "prohibited".to_owned();
+        answer.rewritten = vec!["source_address".to_owned()];
+        let told = remarks(&answer, 3).join("; ");
+        assert_eq!(
+            told,
+            "says: prohibited by a filter; answers over about 13 hops (TTL 243); \
+             rewritten before it: source address"
+        );
+    }
+}
