@@ -9,6 +9,7 @@
 //! sender's and of the receiver's own monotonic clocks: their offset is unknown, their rates
 //! differ by some parts per million. Receive times come from the kernel.
 
+mod bulk;
 mod clock;
 mod datagram;
 mod echo;
@@ -23,6 +24,7 @@ mod series;
 mod survey;
 
 pub use crate::wire::Bounds;
+pub use bulk::{BulkAsked, BulkOutcome, bulk};
 pub use datagram::{HEADER_BYTES, Header, Kind};
 pub(crate) use far::{FarEnd, FarSetup};
 pub(crate) use survey::Surveyor;

@@ -89,7 +89,7 @@ impl Sender {
         let bytes = payload_bytes(train.packet_bytes, self.peer);
         self.buffer.resize(bytes * burst as usize, 0);
         let mut due = Due::of(train);
-        let start = Instant::now();
+        let mut start = Instant::now();
         while shot.sent_ns.len() < train.packets as usize {
             let left = train.packets as usize - shot.sent_ns.len();
             let count = left.min(burst as usize);
@@ -98,7 +98,12 @@ impl Sender {
             for _ in 0..count {
                 at = due.next();
             }
+            self.pad(shot.sent_ns.len(), count, bytes);
             wait_until(start + Duration::from_nanos(at));
+            if shot.sent_ns.is_empty() {
+                // The first packet's own delay shall not shorten the gap behind it.
+                start = Instant::now() - Duration::from_nanos(at);
+            }
             if stop.load(Ordering::Relaxed) {
                 shot.spoilt = Some("stopped in its midst".to_owned());
                 break;
@@ -112,6 +117,14 @@ impl Sender {
         shot
     }
 
+    /// Fills the next packets, while there is time.
+    fn pad(&mut self, first: usize, count: usize, bytes: usize) {
+        for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
+            let from = (first + place) * 61 % (POOL_BYTES - bytes);
+            datagram.copy_from_slice(&self.pool[from..from + bytes]);
+        }
+    }
+
     /// One call for `count` packets.
     fn call(
         &mut self,
@@ -120,17 +133,14 @@ impl Sender {
         bytes: usize,
         sent: &mut Vec<u64>,
     ) -> io::Result<()> {
-        let first = sent.len();
+        let now_ns = self.clock.now_ns();
         for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
-            let number = first + place;
-            let from = number * 61 % (POOL_BYTES - bytes);
-            datagram.copy_from_slice(&self.pool[from..from + bytes]);
             Header {
                 kind: Kind::Train,
                 session: self.session,
                 train: train.index,
-                index: number as u32,
-                sent_ns: self.clock.now_ns(),
+                index: (sent.len() + place) as u32,
+                sent_ns: now_ns,
                 there_received_ns: 0,
                 there_sent_ns: 0,
             }

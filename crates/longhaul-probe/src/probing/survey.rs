@@ -44,7 +44,7 @@ impl Surveyor {
         Options {
             in_force: info.as_ref().map(crate::engine::options),
             mss_bytes: info.as_ref().map(|info| info.send_mss_bytes),
-            offered: None,
+            offered: crate::path::offered(true),
         }
     }
 }

@@ -8,8 +8,8 @@ use longhaul_probe::secure::{
 use longhaul_probe::session::Role;
 use longhaul_probe::throughput::Target;
 use longhaul_probe::wire::{
-    DATA_STREAM, Decoder, Hello, MOST_FRAME_BYTES, Message, Nonce, Ping, Preamble, Prepare, Proof,
-    Propose, Versions, encode,
+    Accept, DATA_STREAM, Decoder, Hello, MOST_FRAME_BYTES, Message, Nonce, Ping, Pong, Preamble,
+    Prepare, Proof, Propose, Versions, Welcome, encode,
 };
 use std::collections::VecDeque;
 use std::io::Write;
@@ -115,6 +115,31 @@ impl FakePeer {
         let token_proof = Some(self.proof(token));
         self.say(&Message::Proof(Proof { token_proof }));
         self.hear_until(|message| matches!(message, Message::Welcome(_)));
+    }
+
+    /// As a far end without a token.
+    pub fn welcome(&mut self) {
+        self.say(&Message::Welcome(Welcome {
+            token_proof: None,
+            party: Party::default(),
+            boot_proof: None,
+            limits: None,
+        }));
+    }
+
+    /// As a far end, until the initiator may ask.
+    pub fn accept_probes(&mut self) {
+        self.hello();
+        self.welcome();
+        self.hear_until(|message| matches!(message, Message::Probe(_)));
+        let nonce = Nonce([5; 16]);
+        self.say(&Message::Accept(Accept { nonce }));
+        self.say(&Message::Opened);
+        for number in 0..8 {
+            self.hear_until(|message| matches!(message, Message::Ping(_)));
+            self.say(&Message::Pong(Pong { number, at_us: 0 }));
+        }
+        self.hear_until(|message| matches!(message, Message::Go));
     }
 
     /// Until the plan is accepted, as a stranger.

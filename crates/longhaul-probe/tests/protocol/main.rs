@@ -3,5 +3,6 @@
 
 mod fake;
 mod far_end;
+mod probes;
 mod runs;
 mod trouble;

@@ -1,0 +1,219 @@
+//! Bulk TCP to anything that takes bytes, and what the kernel says of the connection meanwhile.
+//!
+//! For a far end that does not cooperate: nothing is known of what arrives there, only what its
+//! kernel acknowledges.
+
+use crate::engine::{self, Role, payload_byte};
+use crate::error::ProbeError;
+use crate::throughput::{Target, initiator_party, resolve};
+use longhaul_model::report::v1::Party;
+use longhaul_model::report::v1::available::TcpSample;
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_sys::{sockopt, tcp_info};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// Of one write.
+const WRITE_BYTES: usize = 128 << 10;
+/// A write that blocks lets the sampler have its turn.
+const TURN: Duration = Duration::from_millis(5);
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BulkAsked {
+    pub port: u16,
+    pub most_time: Duration,
+    /// Of payload.
+    pub most_bytes: u64,
+    pub dscp: Option<u8>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct BulkOutcome {
+    pub address: SocketAddr,
+    pub initiator: Party,
+    /// What the connect took.
+    pub connect_rtt: Option<Duration>,
+    /// Acknowledged payload, and what goes with it.
+    pub samples: Vec<TcpSample>,
+    /// Why it ended before its time.
+    pub ended_early: Option<String>,
+}
+
+/// Sends to `asked.port` of the target until time or bytes are over, or the far end has enough.
+///
+/// # Errors
+/// Nothing takes a connection there; this host's socket fails.
+pub fn bulk(
+    target: &Target,
+    asked: &BulkAsked,
+    each: &mut dyn FnMut(&TcpSample),
+) -> Result<BulkOutcome, ProbeError> {
+    let there = Target {
+        port: asked.port,
+        ..target.clone()
+    };
+    let address = resolve(&there)?;
+    let plan = Plan {
+        dscp: asked.dscp,
+        ..Plan::default()
+    };
+    let socket =
+        engine::connecting_socket(&plan, Role::Sender, address, &there.bind).map_err(|error| {
+            ProbeError::Local {
+                what: error.to_string(),
+                source: Some(error.source),
+            }
+        })?;
+    let before = Instant::now();
+    let stream = socket
+        .connect(there.connect_timeout)
+        .map_err(|source| ProbeError::Connect {
+            host: there.host.clone(),
+            address,
+            source,
+        })?;
+    let connect_rtt = before.elapsed();
+    let unusable = |source| ProbeError::Local {
+        what: format!("cannot use the connection to {address}"),
+        source: Some(source),
+    };
+    sockopt::set_send_timeout(&stream, TURN).map_err(unusable)?;
+    // Nothing is waited for that the far end may say, or may not have read.
+    sockopt::set_abort_on_close(&stream).map_err(unusable)?;
+    let mut samples = Vec::new();
+    let ended_early = push(&stream, asked, &mut |sample| {
+        each(&sample);
+        samples.push(sample);
+    });
+    Ok(BulkOutcome {
+        address,
+        initiator: initiator_party(stream.local_addr().ok()),
+        connect_rtt: Some(connect_rtt),
+        samples,
+        ended_early,
+    })
+}
+
+/// Writes and samples; why it ended early, if it did.
+fn push(
+    stream: &TcpStream,
+    asked: &BulkAsked,
+    sampled: &mut dyn FnMut(TcpSample),
+) -> Option<String> {
+    let payload: Vec<u8> = (0..WRITE_BYTES as u64).map(payload_byte).collect();
+    let begin = Instant::now();
+    let mut next = begin;
+    let mut left = asked.most_bytes;
+    loop {
+        let now = Instant::now();
+        if now >= next {
+            next = now + SAMPLE_EVERY;
+            if let Ok(info) = tcp_info::read(stream) {
+                sampled(sample(&info, now - begin));
+            }
+        }
+        if now >= begin + asked.most_time {
+            return None;
+        }
+        if left == 0 {
+            return Some("the byte budget was used up".to_owned());
+        }
+        let count = left.min(payload.len() as u64) as usize;
+        let mut writing: &TcpStream = stream;
+        match writing.write(&payload[..count]) {
+            Ok(written) => left -= written as u64,
+            Err(error) if is_turn(&error) => {}
+            Err(error) => return Some(ended(stream, &error)),
+        }
+    }
+}
+
+fn is_turn(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// A service that does not want bulk data mostly says so before it hangs up; not needed here.
+fn ended(mut stream: &TcpStream, error: &io::Error) -> String {
+    let mut said = [0; 1];
+    let spoke = stream
+        .set_read_timeout(Some(TURN))
+        .is_ok_and(|()| stream.read(&mut said).is_ok_and(|count| count > 0));
+    let how = if spoke {
+        "after an answer"
+    } else {
+        "without a word"
+    };
+    format!("the far end closed the connection {how}: {error}")
+}
+
+fn sample(info: &tcp_info::TcpInfo, at: Duration) -> TcpSample {
+    TcpSample {
+        at_us: at.as_micros() as u64,
+        bytes: info.bytes_acked.unwrap_or(0),
+        rtt_us: Some(info.rtt.as_micros() as u64),
+        delivery_bps: info.delivery.map(|rate| rate.as_bps()),
+        application_limited: info.app_limited.unwrap_or(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    fn target() -> Target {
+        Target::new("127.0.0.1")
+    }
+
+    fn asked(port: u16) -> BulkAsked {
+        BulkAsked {
+            port,
+            most_time: Duration::from_millis(300),
+            most_bytes: 50_000_000,
+            dscp: None,
+        }
+    }
+
+    #[test]
+    fn whatever_takes_bytes_is_sampled_until_bytes_or_time_are_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("its address").port();
+        let sink = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut bytes = vec![0; 1 << 16];
+            while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        });
+        let outcome = bulk(&target(), &asked(port), &mut |_| {}).expect("bulk");
+        sink.join().expect("the sink");
+        let samples = &outcome.samples;
+        assert!(!samples.is_empty());
+        assert!(samples.is_sorted_by_key(|sample| sample.bytes));
+        assert!(samples.iter().all(|sample| sample.bytes <= 50_000_001));
+    }
+
+    #[test]
+    fn a_service_that_hangs_up_ends_it_early_with_a_reason() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("its address").port();
+        let rude = thread::spawn(move || drop(listener.accept().expect("a connection")));
+        let outcome = bulk(&target(), &asked(port), &mut |_| {}).expect("bulk");
+        rude.join().expect("the service");
+        let why = outcome.ended_early.expect("it was rude");
+        assert!(why.contains("closed"), "{why}");
+    }
+
+    #[test]
+    fn a_port_where_nothing_listens_is_an_error() {
+        let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = taken.local_addr().expect("its address").port();
+        let error = bulk(&target(), &asked(port), &mut |_| {}).expect_err("nothing listens");
+        assert_eq!(error.exit_code(), 3);
+    }
+}

@@ -1,0 +1,78 @@
+//! From options to a plan.
+
+use crate::cli::args::AvailableArgs;
+use longhaul_analysis::available::budget;
+use longhaul_model::report::v1::available::{Fallback, Mode, Plan};
+use longhaul_model::units::Bytes;
+use longhaul_probe::limits::{MOST_PROBE_BYTES, PACKET_BYTES};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+/// A full packet where nothing better is known: Ethernet's.
+pub const USUAL_PACKET_BYTES: u32 = 1500;
+/// Bulk TCP to a far end that does not cooperate.
+const TCP_TIME_US: u64 = 3_000_000;
+const TCP_BYTES: u64 = 500_000_000;
+
+/// What the options ask for.
+pub fn plan(args: &AvailableArgs) -> Plan {
+    let mode = match (args.light, args.careful) {
+        (true, _) => Mode::Light,
+        (_, true) => Mode::Careful,
+        _ => Mode::Quick,
+    };
+    let most = budget(mode);
+    let by_tcp = args.tcp.is_some();
+    let most_bytes = if by_tcp { TCP_BYTES } else { most.most_bytes };
+    Plan {
+        mode,
+        forward: !args.reverse,
+        reverse: !args.forward && !by_tcp,
+        packet_bytes: args.packet_bytes.unwrap_or(USUAL_PACKET_BYTES),
+        most_bytes: args.bytes.unwrap_or(most_bytes) + bucket_bytes(args),
+        most_time_us: if by_tcp {
+            TCP_TIME_US
+        } else {
+            most.most_time_us
+        },
+        // Its keys come from the kernel's random numbers. 53 bits: what every reader of JSON holds.
+        seed: RandomState::new().hash_one(0_u8) >> 11,
+        dscp: args.dscp,
+        uncooperative: args.tcp.map(|_| Fallback::TcpBulk),
+        shaper_time_us: args.shaper,
+    }
+}
+
+/// What a search for a large bucket may cost beside the rest.
+fn bucket_bytes(args: &AvailableArgs) -> u64 {
+    const BUCKET_BYTES: u64 = 200_000_000;
+    match (args.shaper, args.bytes) {
+        (Some(_), None) => BUCKET_BYTES,
+        _ => 0,
+    }
+}
+
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let bytes: Bytes = text
+        .parse()
+        .map_err(|error: longhaul_model::units::ParseUnitError| error.to_string())?;
+    let range = 10_000..=MOST_PROBE_BYTES;
+    if range.contains(&bytes.0) {
+        Ok(bytes.0)
+    } else {
+        Err(format!("allowed are 10 kB to {}", Bytes(MOST_PROBE_BYTES)))
+    }
+}
+
+pub fn packet_bytes(text: &str) -> Result<u32, String> {
+    let (_, most) = PACKET_BYTES;
+    let bytes = text
+        .parse()
+        .ok()
+        .filter(|bytes| (576..=most).contains(bytes));
+    bytes.ok_or_else(|| format!("allowed are 576 to {most}"))
+}
+
+pub fn shaper_time(text: &str) -> Result<u64, String> {
+    crate::cli::parse::micros(text, 1_000_000, 60_000_000)
+}

@@ -1,0 +1,86 @@
+//! What is told on stderr: the budget before anything is sent, then one line that moves.
+
+use crate::cli::args::AvailableArgs;
+use crate::render::figures::{count_of, duration};
+use crate::render::page::{WIDTH, wrap};
+use longhaul_model::report::v1::available::{Plan, Probing};
+use std::io::{IsTerminal, Write};
+
+pub struct Progress {
+    /// The budget is told.
+    says: bool,
+    /// A line moves: for a person at a terminal.
+    lines: bool,
+    drawn: bool,
+}
+
+impl Progress {
+    pub fn new(args: &AvailableArgs) -> Progress {
+        let says = !args.output.quiet;
+        Progress {
+            says,
+            lines: says && !args.output.json && std::io::stderr().is_terminal(),
+            drawn: false,
+        }
+    }
+
+    /// What each direction may cost, before it costs anything.
+    pub fn budget(&mut self, plan: &Plan) {
+        if !self.says {
+            return;
+        }
+        let way = match (plan.forward, plan.reverse) {
+            (true, true) => "each way",
+            (false, _) => "from the far end to here",
+            (true, false) => "from here to the far end",
+        };
+        let text = format!(
+            "budget: at most {} and {}, {way}; packets of {}",
+            size(plan.most_bytes),
+            duration(plan.most_time_us + plan.shaper_time_us.unwrap_or(0)),
+            count_of(u64::from(plan.packet_bytes), "byte"),
+        );
+        let lines = wrap(&text, WIDTH).join("\n");
+        // A closed stderr costs the words, not the run.
+        let _ = writeln!(anstream::stderr(), "{lines}");
+    }
+
+    /// How far a direction has come.
+    pub fn round(&mut self, forward: bool, probing: &Probing) {
+        let way = if forward { "forward" } else { "reverse" };
+        self.line(&format!(
+            "{way}: {}, {}, {}",
+            count_of(probing.trains.len() as u64, "train"),
+            size(probing.probe_bytes),
+            duration(probing.duration_us),
+        ));
+    }
+
+    /// Draws over the line before.
+    pub fn line(&mut self, text: &str) {
+        if !self.lines {
+            return;
+        }
+        self.drawn = true;
+        let width = WIDTH - 1;
+        let _ = write!(anstream::stderr(), "\r{text:<width$}");
+    }
+
+    /// Leaves the line empty.
+    pub fn finish(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let width = WIDTH - 1;
+            let _ = write!(anstream::stderr(), "\r{:<width$}\r", "");
+        }
+    }
+}
+
+/// Budgets are decimal, as rates are.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => count_of(bytes, "byte"),
+        10_000..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        1_000_000..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.0} MB", bytes as f64 / 1e6),
+    }
+}
