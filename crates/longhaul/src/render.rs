@@ -6,7 +6,7 @@
 //! - [`text`]: a whole report; [`streams`], [`ends`], [`verdict`]: its parts
 //! - [`live`]: the lines while a run is going on
 //! - [`shape`]: the course of a run, drawn
-//! - [`runs`]: the list of archived runs
+//! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
@@ -20,6 +20,7 @@ pub mod load;
 pub mod page;
 pub mod path;
 pub mod predict;
+pub mod routes;
 pub mod runs;
 pub mod scan;
 pub mod shape;

@@ -1,5 +1,7 @@
 //! `longhaul report`: what was measured before.
 
+mod routes;
+
 use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
 use super::{output, tune};
 use crate::fail::{ARCHIVE, Fail, USAGE};
@@ -22,6 +24,7 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
             files,
             archive,
         } => show(&id, json, &files, &archive),
+        ReportCommand::Routes(args) => routes::run(&args),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{ArchiveArgs, ScanFilesArgs};
 use crate::cli::parse;
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -36,4 +37,27 @@ pub enum ReportCommand {
         #[command(flatten)]
         archive: ArchiveArgs,
     },
+    /// Routes over time: a table of hours for each far end, and what changed
+    Routes(RoutesArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RoutesArgs {
+    /// Far ends, as they were called when they were measured
+    #[arg(value_name = "HOST", required = true)]
+    pub hosts: Vec<String>,
+    /// Traces of the last N days
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = parse::days)]
+    pub days: u16,
+    /// Traces from this day or time on (UTC)
+    #[arg(long, value_name = "TIME", value_parser = parse::since, conflicts_with = "days")]
+    pub since: Option<Timestamp>,
+    /// Every trace as a line of CSV
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    pub csv: bool,
+    /// As JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
 }

@@ -1,0 +1,53 @@
+//! Every trace as a line of CSV (RFC 4180).
+
+use super::word;
+use longhaul_analysis::path::table::{Table, Trace};
+use longhaul_model::report::v1::path::ChangedRange;
+use std::fmt::{Display, Write};
+
+const HEADER: &str = "host,run_id,at,route_number,change,other_number,hops_here,hops_other,\
+rtt_step_ns,hops,reached,rtt_min_ns";
+
+/// Header and lines; an empty field is not known, or there is none.
+pub fn traces(tables: &[Table]) -> String {
+    let mut text = format!("{HEADER}\r\n");
+    for table in tables {
+        for trace in &table.traces {
+            line(&mut text, &table.host, trace);
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, host: &str, trace: &Trace) {
+    let change = trace.change.as_ref();
+    let spans = |side: fn(&ChangedRange) -> Option<[u8; 2]>| {
+        let ranges = change.map(|c| c.ranges.as_slice()).unwrap_or_default();
+        let spans: Vec<String> = ranges.iter().map(|range| span(side(range))).collect();
+        spans.join(" ")
+    };
+    let _ = write!(
+        text,
+        "{host},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+        trace.run_id,
+        trace.at,
+        trace.number,
+        some(change.map(|c| word(c.kind))),
+        some(change.and_then(|c| c.other_number)),
+        spans(|range| range.here),
+        spans(|range| range.other),
+        some(change.and_then(|c| c.rtt_step_ns)),
+        trace.hops,
+        trace.reached,
+        some(trace.rtt_min_ns),
+    );
+}
+
+/// `3-7`; `-` where the change has no hop on this side.
+fn span(range: Option<[u8; 2]>) -> String {
+    range.map_or_else(|| String::from("-"), |[from, to]| format!("{from}-{to}"))
+}
+
+fn some<T: Display>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
