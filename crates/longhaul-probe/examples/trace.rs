@@ -32,36 +32,40 @@ fn asked() -> Option<TraceAsked> {
     })
 }
 
-fn line(hop: &Hop) -> String {
-    let mut line = format!("{:>3}", hop.ttl);
+fn print_hop(hop: &Hop) {
+    print!("{:>3}", hop.ttl);
     if hop.answers.is_empty() {
-        line += "  *";
+        print!("  *");
     }
     for answer in &hop.answers {
-        line += &format!("  {}", answer.address);
+        print!("  {}", answer.address);
         for rtt in &answer.rtts_ns {
-            line += &format!(" {:.3}", *rtt as f64 / 1e6);
+            print!(" {:.3}", *rtt as f64 / 1e6);
         }
         if answer.kind != "time_exceeded" {
-            line += &format!(" {}", answer.kind);
+            print!(" {}", answer.kind);
         }
         for label in &answer.mpls {
-            line += &format!(" L{}", label.label);
+            print!(" L{}", label.label);
         }
         if !answer.rewritten.is_empty() {
-            line += &format!(" {:?}", answer.rewritten);
+            print!(" {:?}", answer.rewritten);
         }
     }
-    if hop.rate_limited {
-        line += "  (rate limited)";
-    }
-    line
+    println!(
+        "{}",
+        if hop.rate_limited {
+            "  (rate limited)"
+        } else {
+            ""
+        }
+    );
 }
 
 fn print(route: &Route) {
     println!("{} to {} by {}", route.from, route.to, route.flow);
     for hop in &route.hops {
-        println!("{}", line(hop));
+        print_hop(hop);
     }
     println!(
         "{} after {} ms; {} probes, {} answers discarded",

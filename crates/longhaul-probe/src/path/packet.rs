@@ -63,6 +63,7 @@ impl Flow {
     }
 
     /// Another flow on the same path: other source port, or other checksum.
+    #[must_use]
     pub fn other(&self, number: u16) -> Flow {
         let mut flow = *self;
         match self.protocol {
@@ -254,9 +255,12 @@ mod tests {
     use proptest::prelude::*;
 
     pub(crate) fn flow(protocol: Protocol, v6: bool, ends: (u16, u16), tag: u32) -> Flow {
-        let address = |last: u8| match v6 {
-            false => IpAddr::from([192, 0, 2, last]),
-            true => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)]),
+        let address = |last: u8| {
+            if v6 {
+                IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)])
+            } else {
+                IpAddr::from([192, 0, 2, last])
+            }
         };
         Flow {
             protocol,

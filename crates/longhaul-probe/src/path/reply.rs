@@ -115,10 +115,6 @@ fn echo_reply(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Reply> {
 
 /// An error about a packet of one socket.
 pub fn queued(error: &FromQueue<'_>) -> Option<Reply> {
-    let info = match error.from.is_ipv4() {
-        true => error.info & 0xffff,
-        false => error.info,
-    };
     let extensions = error.extensions_at.and_then(|at| error.quoted.get(at..));
     let quoted = match extensions {
         Some(extensions) => &error.quoted[..error.quoted.len() - extensions.len()],
@@ -127,7 +123,7 @@ pub fn queued(error: &FromQueue<'_>) -> Option<Reply> {
     Some(Reply {
         from: error.from,
         ttl: error.ttl,
-        kind: Kind::of_icmp(error.from.is_ipv4(), error.kind, error.code, info)?,
+        kind: Kind::of_icmp(error.from.is_ipv4(), error.kind, error.code, error.info)?,
         about: About::Quote(Quote::of_socket(quoted, error.echo)?),
         mpls: extensions.map(extension::labels).unwrap_or_default(),
     })

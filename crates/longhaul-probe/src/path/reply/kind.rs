@@ -32,6 +32,11 @@ impl Kind {
         }
     }
 
+    /// An ICMP error, of which hosts send a few a second at most.
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Kind::EchoReply | Kind::SynAck | Kind::Reset)
+    }
+
     /// As it stands in a report.
     pub const fn word(self) -> &'static str {
         match self {

@@ -47,10 +47,10 @@ fn of_sequence(flow: &Flow, sequence: u32) -> Option<u16> {
 }
 
 fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
-    if let Some(ip) = &quote.ip {
-        if ip.destination != flow.destination || ip.protocol != flow.protocol_number() {
-            return None;
-        }
+    let fits =
+        |ip: QuotedIp| ip.destination == flow.destination && ip.protocol == flow.protocol_number();
+    if !quote.ip.is_none_or(fits) {
+        return None;
     }
     // A tag that can be read and is not ours speaks against it.
     let tagged = marked(flow, quote.mark);

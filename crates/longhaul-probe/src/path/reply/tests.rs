@@ -9,9 +9,10 @@ use std::net::Ipv4Addr;
 const PROTOCOLS: [Protocol; 3] = [Protocol::Icmp, Protocol::Udp, Protocol::Tcp];
 
 fn address(v6: bool, last: u8) -> IpAddr {
-    match v6 {
-        false => IpAddr::from([192, 0, 2, last]),
-        true => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)]),
+    if v6 {
+        IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)])
+    } else {
+        IpAddr::from([192, 0, 2, last])
     }
 }
 
@@ -62,6 +63,11 @@ fn stack(entries: &[u32]) -> Vec<u8> {
     let checksum = !folded(sum(&bytes));
     bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
     bytes
+}
+
+/// Label, traffic class, bottom of the stack, TTL.
+fn entry(label: u32, class: u32, bottom: u32, ttl: u32) -> u32 {
+    (label << 12) | (class << 9) | (bottom << 8) | ttl
 }
 
 proptest! {
@@ -117,9 +123,10 @@ proptest! {
         let mut quoted = flow(PROTOCOLS[which], v6).packet(4, 700);
         quoted.resize(128, 0);
         quoted.extend(stack(&[0x0001_2345, 7]));
-        let mut bytes = match v6 {
-            true => message(3, 0, [16, 0, 0, 0], &quoted),
-            false => in_packet(&message(11, 0, [0, 32, 0, 0], &quoted)),
+        let mut bytes = if v6 {
+            message(3, 0, [16, 0, 0, 0], &quoted)
+        } else {
+            in_packet(&message(11, 0, [0, 32, 0, 0], &quoted))
         };
         let last = bytes.len() - 1;
         bytes[at.min(last)] = byte;
@@ -138,7 +145,7 @@ fn feed(bytes: &[u8], v6: bool) {
         code: 0,
         info: 0,
         quoted: bytes,
-        echo: bytes.len() % 2 == 0,
+        echo: bytes.len().is_multiple_of(2),
         extensions_at: Some(bytes.len() / 2),
     };
     let replies = [
@@ -162,7 +169,7 @@ fn labels_are_read_where_the_length_says_and_at_the_old_place() {
         let flow = flow(Protocol::Udp, v6);
         let mut quoted = flow.packet(1, 12);
         quoted.resize(128, 0);
-        quoted.extend(stack(&[24_015 << 12 | 5 << 9 | 254, 16 << 12 | 1 << 8 | 1]));
+        quoted.extend(stack(&[entry(24_015, 5, 0, 254), entry(16, 0, 1, 1)]));
         let told = if v6 { [16, 0, 0, 0] } else { [0, 32, 0, 0] };
         for rest in [told, [0; 4]] {
             let reply = exceeded(v6, rest, &quoted).expect("an answer");
@@ -182,7 +189,7 @@ fn garbled_extensions_are_no_labels() {
     let flow = flow(Protocol::Udp, false);
     let mut quoted = flow.packet(1, 12);
     quoted.resize(128, 0);
-    let mut extensions = stack(&[99 << 12]);
+    let mut extensions = stack(&[entry(99, 0, 1, 0)]);
     extensions[9] ^= 1;
     quoted.extend(extensions);
     let reply = exceeded(false, [0, 32, 0, 0], &quoted).expect("an answer");

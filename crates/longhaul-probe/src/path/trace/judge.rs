@@ -37,7 +37,7 @@ fn refuses_after_answering(fates: &[Fate]) -> bool {
     let refused = fates.iter().filter(|fate| !fate.answered);
     refused.into_iter().any(|refused| {
         fates.iter().any(|fate| {
-            fate.answered && fate.at <= refused.at && refused.at - fate.at <= LIMIT_PERIOD
+            fate.answered && fate.at <= refused.at && refused.at <= fate.at + LIMIT_PERIOD
         })
     })
 }

@@ -100,23 +100,18 @@ impl HopProber {
     pub fn poll(&mut self, until: Instant) -> Result<Option<HopEcho>, PathError> {
         loop {
             let heard = self.outlet.receive();
-            match heard.map_err(|source| self.trouble("hear the answers", source))? {
-                Some(heard) => {
-                    if let Some(echo) = self.believe(heard) {
-                        return Ok(Some(echo));
-                    }
-                }
-                None => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(None);
-                    }
-                    let waited = self.outlet.wait(left);
-                    waited.map_err(|source| self.trouble("wait for answers", source))?;
-                }
+            let heard = heard.map_err(|source| self.trouble("hear the answers", source))?;
+            let nothing = heard.is_none();
+            if let Some(echo) = heard.and_then(|heard| self.believe(heard)) {
+                return Ok(Some(echo));
             }
-            if Instant::now() >= until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Ok(None);
+            }
+            if nothing {
+                let waited = self.outlet.wait(left);
+                waited.map_err(|source| self.trouble("wait for answers", source))?;
             }
         }
     }

@@ -291,7 +291,7 @@ impl Tracer {
         let careful = match &self.far {
             None => self.flying.iter().any(waits_for_far),
             // It is not known how far it is, and it answers a few times only.
-            Some(far) => self.end.is_none() && far.quoted_ttl.is_none() && bars(far.kind),
+            Some(far) => self.end.is_none() && far.quoted_ttl.is_none() && far.kind.is_error(),
         };
         if careful { WINDOW_AT_FIRST } else { WINDOW }
     }
@@ -345,10 +345,9 @@ impl Tracer {
     fn repeated(&self) -> impl Iterator<Item = (u8, &Known, Duration)> {
         let hops = self.hops[..self.length()].iter().zip(1_u8..);
         hops.map(|(hop, ttl)| {
-            let errors = hop
-                .answers
-                .iter()
-                .any(|(address, answer)| *address == self.destination && is_error(answer));
+            let errors = hop.answers.iter().any(|(address, answer)| {
+                *address == self.destination && answer.kind == Kind::PortUnreachable.word()
+            });
             let gap = if errors { ERROR_GAP } else { HOP_GAP };
             (ttl, hop, hop.last_sent + gap)
         })
@@ -379,10 +378,6 @@ impl Tracer {
 /// A router's word that there is no way on.
 fn bars(kind: Kind) -> bool {
     !matches!(kind, Kind::TimeExceeded | Kind::TooBig { .. })
-}
-
-fn is_error(answer: &Answer) -> bool {
-    answer.kind.ends_with("unreachable")
 }
 
 /// Adds an answer to those of its hop.

@@ -73,9 +73,10 @@ impl Path {
             sent_at: now,
             rtt,
             kernel_time: true,
-            address: match is_last && self.arrives {
-                true => DESTINATION,
-                false => (self.address)(index),
+            address: if is_last && self.arrives {
+                DESTINATION
+            } else {
+                (self.address)(index)
             },
             reply_ttl: Some(60),
             quoted_ttl: is_last.then(|| ttl - index as u8),
@@ -98,7 +99,7 @@ impl Path {
         let Some(limit) = self.hops[index].limit else {
             return true;
         };
-        let passed = (now - self.filled[index]).as_secs_f64();
+        let passed = now.saturating_sub(self.filled[index]).as_secs_f64();
         self.filled[index] = now;
         let tokens = (self.tokens[index] + passed * limit).min(self.burst[index]);
         let permitted = tokens >= 1.0;
@@ -203,13 +204,13 @@ fn no_hop_is_asked_faster_than_its_gap_and_no_window_is_overrun() {
         let times: Vec<_> = sends.iter().filter(|(to, _)| *to == ttl).collect();
         let spaced = times
             .windows(2)
-            .all(|pair| pair[1].1 - pair[0].1 >= HOP_GAP);
+            .all(|pair| pair[1].1 >= pair[0].1 + HOP_GAP);
         assert!(spaced, "{ttl}: {times:?}");
     }
     assert!(
         sends
             .windows(2)
-            .all(|pair| pair[1].1 - pair[0].1 >= SEND_GAP)
+            .all(|pair| pair[1].1 >= pair[0].1 + SEND_GAP)
     );
 }
 
