@@ -1,13 +1,14 @@
 //! From options to a plan and a target. First what follows from the command line alone, then
 //! what needs the host: clock, environment, files.
 
-use super::args::{TestArgs, TokenArgs};
+use super::args::{LocalArgs, TestArgs, TokenArgs};
 use crate::fail::{Fail, USAGE};
 use jiff::Timestamp;
 use longhaul_model::report::v1::plan::{Direction, Mode, Plan, Stop, Transport};
 use longhaul_model::units::format_duration;
 use longhaul_probe::limits;
 use longhaul_probe::secure::Token;
+use longhaul_probe::throughput::{Family, LocalBind, Target};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -39,6 +40,7 @@ pub fn plan(args: &TestArgs) -> Result<Plan, Fail> {
         read_rate_bps: args.read_rate,
         mss_bytes: args.mss,
         dscp: args.dscp,
+        scavenger: args.scavenger,
         no_delay: args.no_delay,
         mode: if args.wire {
             Mode::Wire
@@ -126,6 +128,30 @@ pub fn start_at_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, Fail>
             ),
         )),
     }
+}
+
+/// A far end, and how to reach it. `timeout` is for each step of reaching it.
+pub fn target(
+    (host, port): (&str, u16),
+    local: &LocalArgs,
+    token: &TokenArgs,
+    timeout: Duration,
+) -> Result<Target, Fail> {
+    Ok(Target {
+        host: host.to_owned(),
+        port,
+        family: match (local.ipv4, local.ipv6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        },
+        bind: LocalBind {
+            address: local.bind,
+            device: local.bind_dev.clone(),
+        },
+        token: self::token(token)?.map(|token| token.as_str().to_owned()),
+        connect_timeout: timeout,
+    })
 }
 
 /// The token by option, by file, or from the environment; in this order.

@@ -7,7 +7,7 @@ use crate::render::live::{Flow, Live, Moment};
 use crate::render::style::{CAVEAT, paint};
 use jiff::Timestamp;
 use longhaul_model::report::v1::Throughput;
-use longhaul_probe::throughput::{self, Family, FlowProgress, LocalBind, Progress, Target};
+use longhaul_probe::throughput::{self, FlowProgress, Progress};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -15,7 +15,12 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     let mut plan = resolve::plan(args)?;
     let now = Timestamp::now();
     plan.start_at_us = resolve::start_at_us(args, now)?;
-    let target = target(args)?;
+    let target = resolve::target(
+        (&args.host, args.port),
+        &args.local,
+        &args.token,
+        args.connect_timeout,
+    )?;
     let lines = !args.quiet && !args.json && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
     let outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
@@ -47,24 +52,6 @@ fn moment(progress: &Progress) -> Moment {
             .filter_map(|(name, of, sends)| Some((name, flow(of.as_ref()?, sends))))
             .collect(),
     }
-}
-
-fn target(args: &TestArgs) -> Result<Target, Fail> {
-    Ok(Target {
-        host: args.host.clone(),
-        port: args.port,
-        family: match (args.ipv4, args.ipv6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
-        },
-        bind: LocalBind {
-            address: args.bind,
-            device: args.bind_dev.clone(),
-        },
-        token: resolve::token(&args.token)?.map(|token| token.as_str().to_owned()),
-        connect_timeout: args.connect_timeout,
-    })
 }
 
 /// Tells every expectation that was missed.

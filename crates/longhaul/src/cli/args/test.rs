@@ -1,11 +1,10 @@
 //! Options of `longhaul test`; iperf3's letters where the meaning is the same.
 
-use super::{ArchiveArgs, TokenArgs};
+use super::{ArchiveArgs, LocalArgs, TokenArgs};
 use crate::cli::expect::Expectation;
 use crate::cli::parse::{self, StartAt};
 use clap::Args;
 use longhaul_model::report::v1::plan::Affinity;
-use std::net::IpAddr;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -127,22 +126,15 @@ pub struct TestArgs {
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
     #[arg(long, value_name = "DSCP", value_parser = parse::dscp, help_heading = "TCP and sockets")]
     pub dscp: Option<u8>,
+    /// Yield to others: hold the queue below a small delay, and mark packets as lower effort
+    #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp")]
+    pub scavenger: bool,
     /// Send small writes at once (TCP_NODELAY)
     #[arg(short = 'N', long, help_heading = "TCP and sockets")]
     pub no_delay: bool,
 
-    /// Only IPv4
-    #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long, help_heading = "Host")]
-    pub ipv6: bool,
-    /// Local address to send from
-    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
-    pub bind: Option<IpAddr>,
-    /// Local device to send through
-    #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
-    pub bind_dev: Option<String>,
+    #[command(flatten)]
+    pub local: LocalArgs,
     /// Cores of the stream threads: auto, off, or a list for this end and, after a slash, one
     /// for the far end, such as 0-3/4,6
     #[arg(

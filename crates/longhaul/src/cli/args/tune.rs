@@ -1,13 +1,12 @@
 //! Options of `longhaul tune`; those of `longhaul test` where the meaning is the same.
 
-use super::{ArchiveArgs, TokenArgs};
+use super::{ArchiveArgs, LocalArgs, TokenArgs};
 use crate::cli::parse;
 use crate::cli::parse::grid::{self, Counts, Windows};
 use crate::cli::tune::asked;
 use clap::Args;
 use longhaul_model::report::v1::plan::Affinity;
 use longhaul_model::report::v1::scan::Setting;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -124,18 +123,8 @@ pub struct TuneArgs {
     )]
     pub seed: u64,
 
-    /// Only IPv4
-    #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long, help_heading = "Host")]
-    pub ipv6: bool,
-    /// Local address to send from
-    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
-    pub bind: Option<IpAddr>,
-    /// Local device to send through
-    #[arg(long, value_name = "DEV", value_parser = parse::device, help_heading = "Host")]
-    pub bind_dev: Option<String>,
+    #[command(flatten)]
+    pub local: LocalArgs,
     /// Cores of the stream threads: auto, off, or a list for this end and, after a slash, one
     /// for the far end, such as 0-3/4,6
     #[arg(
@@ -180,10 +169,10 @@ pub struct TuneArgs {
 /// Files that a scan can be written to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ScanFilesArgs {
-    /// Write a scan's probes as CSV
+    /// Write the probes of a scan or of loads as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Draw a scan's heat map, .svg or .png; may be repeated
+    /// Draw a scan's heat map, or the course of loads, .svg or .png; may be repeated
     #[arg(long, value_name = "FILE", value_parser = asked::picture, help_heading = "Output")]
     pub plot: Vec<PathBuf>,
     /// Draw a scan's throughput against streams, .svg or .png

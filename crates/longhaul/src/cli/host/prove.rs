@@ -1,7 +1,7 @@
 //! Do the changes help? Runs before and after that take turns, both ways; what does not help goes.
 
 use super::change::{Hand, Setting, written};
-use crate::cli::args::HostArgs;
+use crate::cli::args::{HostArgs, LocalArgs};
 use crate::cli::tune::attempt::{self, Ending};
 use crate::cli::{filing, resolve};
 use crate::fail::{Fail, HOST, INTERRUPTED, PEER, USAGE};
@@ -11,7 +11,7 @@ use longhaul_analysis::audit::{bearing, helped, prove};
 use longhaul_model::report::v1::host::{Change, Trial};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
 use longhaul_model::report::v1::{PartOf, Party, Throughput};
-use longhaul_probe::throughput::{self, Family, LocalBind, Target};
+use longhaul_probe::throughput::{self, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -43,17 +43,16 @@ struct Proof<'a> {
 }
 
 pub fn target(args: &HostArgs, host: &str) -> Result<Target, Fail> {
-    Ok(Target {
-        host: host.to_owned(),
-        port: args.port,
-        family: Family::Any,
-        bind: LocalBind {
-            address: None,
-            device: args.interface.clone(),
-        },
-        token: resolve::token(&args.token)?.map(|token| token.as_str().to_owned()),
-        connect_timeout: args.connect_timeout,
-    })
+    let local = LocalArgs {
+        bind_dev: args.interface.clone(),
+        ..LocalArgs::default()
+    };
+    resolve::target(
+        (host, args.port),
+        &local,
+        &args.token,
+        args.connect_timeout,
+    )
 }
 
 /// Measures, decides, and leaves in force only what helped. `id` is of the report that all of it

@@ -8,7 +8,7 @@ use longhaul_analysis::scan::order;
 use longhaul_model::report::v1::plan::{self, Direction, Stop};
 use longhaul_model::report::v1::scan::{Budget, Plan, Search, Setting};
 use longhaul_probe::limits;
-use longhaul_probe::throughput::{Family, LocalBind, Target};
+use longhaul_probe::throughput::Target;
 use std::path::PathBuf;
 
 /// Of a guided search in one direction.
@@ -163,21 +163,12 @@ fn check(plan: &Plan) -> Result<(), Fail> {
 
 /// The far end, and how to reach it.
 pub fn target(args: &TuneArgs) -> Result<Target, Fail> {
-    Ok(Target {
-        host: args.host.clone(),
-        port: args.port,
-        family: match (args.ipv4, args.ipv6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
-        },
-        bind: LocalBind {
-            address: args.bind,
-            device: args.bind_dev.clone(),
-        },
-        token: resolve::token(&args.token)?.map(|token| token.as_str().to_owned()),
-        connect_timeout: args.connect_timeout,
-    })
+    resolve::target(
+        (&args.host, args.port),
+        &args.local,
+        &args.token,
+        args.connect_timeout,
+    )
 }
 
 /// `8x1M`, `4xauto`: streams times window.
