@@ -5,12 +5,13 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::Plan;
+use longhaul_probe::probing::Header;
 use longhaul_probe::session::{
     Action, Admission, Initiative, Input, Part, Progress, Session, Setup, State,
 };
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message, Nonce, Preamble,
-    encode,
+    Accept, AnonymousLimits, Answer, Ask, Bounds, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message,
+    Nonce, Preamble, encode,
 };
 use std::time::Duration;
 
@@ -46,6 +47,11 @@ impl Straw {
                 Action::OpenStreams(_) => Input::StreamsOpen,
                 Action::StartEngine(_) => Input::EngineReady,
                 Action::Collect => Input::Results(Vec::new()),
+                Action::Ask(_) => Input::Answer(Box::new(Answer::Armed)),
+                Action::Answer(answer) => {
+                    read_times(&answer);
+                    Input::Ask(Box::new(Ask::Options))
+                }
                 Action::Send(message) => {
                     encode(&message, MOST_FRAME_BYTES).expect("own messages are small");
                     continue;
@@ -75,6 +81,34 @@ impl Straw {
     }
 }
 
+/// Whatever a far end says of times is read without a panic.
+fn read_times(answer: &Answer) {
+    match answer {
+        Answer::Seen(seen) => {
+            for train in &seen.trains {
+                let _ = train.times.absolute();
+            }
+        }
+        Answer::Sent(sent) => {
+            for train in &sent.trains {
+                let _ = train.times.absolute();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An initiator of probes; it asks as soon as it may.
+fn prober() -> Part {
+    let bounds = Bounds {
+        flows: 1,
+        most_bytes: 1_000_000,
+        most_time_us: 10_000_000,
+        dscp: None,
+    };
+    Part::Initiator(Box::new(Initiative::probing(bounds)))
+}
+
 fn responder() -> Part {
     let strangers = Some(AnonymousLimits::default());
     Part::Responder(Box::new(Admission::new(strangers, 128)))
@@ -82,12 +116,17 @@ fn responder() -> Part {
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Preamble::decode(bytes, DATA_STREAM);
+    let _ = Header::read(bytes);
     let Some((&cut, frames)) = bytes.split_first() else {
         return;
     };
     let mut decoder = Decoder::new(MOST_FRAME_BYTES);
     let initiative = Initiative::new(Plan::default(), None);
-    let parts = [Part::Initiator(Box::new(initiative)), responder()];
+    let parts = [
+        Part::Initiator(Box::new(initiative)),
+        prober(),
+        responder(),
+    ];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {
@@ -107,7 +146,7 @@ fuzz_target!(|bytes: &[u8]| {
     sessions.into_iter().for_each(Straw::outlive);
 });
 
-fn hear(sessions: &mut [Straw; 2], message: &Message) {
+fn hear(sessions: &mut [Straw; 3], message: &Message) {
     for straw in sessions {
         straw.now += Duration::from_millis(3);
         straw.feed(Input::Message(message.clone()));
