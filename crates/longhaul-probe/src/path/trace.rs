@@ -9,6 +9,7 @@
 //! `net.ipv4.ping_group_range` has it; routers that quote no more than a UDP header then stay
 //! silent, rewriting on the way is not seen, and alternatives are not looked for.
 
+mod answers;
 mod judge;
 mod outlet;
 mod prober;
@@ -210,3 +211,6 @@ fn add(route: &mut Route, found: &Alternatives) {
     route.links = found.links();
     route.confidence_ratio = Some(found.confidence_ratio());
 }
+
+#[cfg(test)]
+mod tests;

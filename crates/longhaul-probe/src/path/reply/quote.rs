@@ -123,7 +123,7 @@ pub struct QuotedIp {
 /// Transport header of a quoted packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// Kept by the kernel.
+    /// Kept by the kernel, or nothing that a probe can be.
     Hidden,
     Icmp {
         checksum: u16,
@@ -157,7 +157,8 @@ impl Quote {
             1 | 58 => (echo(rest)?, rest.get(8..)),
             17 => (udp(rest)?, rest.get(8..)),
             6 => (tcp(rest)?, None),
-            _ => return None,
+            // Another program's.
+            _ => (Transport::Hidden, None),
         };
         Some(Quote {
             ip: Some(QuotedIp {
@@ -192,7 +193,7 @@ fn echo(message: &[u8]) -> Option<Transport> {
     let [kind, _] = array_at(message, 0)?;
     // Only echo requests are probes.
     if !matches!(kind, 8 | 128) {
-        return None;
+        return Some(Transport::Hidden);
     }
     Some(Transport::Icmp {
         checksum: u16_at(message, 2)?,

@@ -4,7 +4,7 @@ use super::TraceAsked;
 use super::outlet::{Heard, Outlet};
 use crate::path::error::{PathError, spoken};
 use crate::path::packet::{self, Flow};
-use crate::path::reply::{About, Kind, Reply, matching};
+use crate::path::reply::{About, Kind, Reply, Transport, matching};
 use longhaul_model::report::v1::path::MplsLabel;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -205,15 +205,22 @@ impl HopProber {
         })
     }
 
-    /// Not an answer to another program.
+    /// Not an answer to another program: it has our identifier, port or tag.
     fn is_about_us(&self, reply: &Reply) -> bool {
         let flow = &self.outlet.flow;
         match &reply.about {
             About::Echo { identifier, .. } => *identifier == flow.near,
             About::Segment { .. } => true,
-            About::Quote(quote) => quote.ip.is_none_or(|ip| {
-                ip.destination == flow.destination && ip.protocol == flow.protocol_number()
-            }),
+            About::Quote(quote) => {
+                let near = match quote.transport {
+                    Transport::Hidden => return quote.ip.is_none(),
+                    Transport::Icmp { identifier, .. } => identifier,
+                    Transport::Udp { source_port, .. } | Transport::Tcp { source_port, .. } => {
+                        source_port
+                    }
+                };
+                near == flow.near || quote.mark.is_some_and(|mark| mark.tag == flow.tag)
+            }
         }
     }
 }

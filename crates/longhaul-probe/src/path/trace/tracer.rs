@@ -14,11 +14,12 @@
 //! Bounds: at most `most_hops` × `probes` + 1 probes; never longer than the time given; silent
 //! hops cost a place in the window for no longer than [`Tracer::patience`].
 
+use super::answers::{Known, answer};
 use super::judge::{self, Fate};
 use super::prober::HopEcho;
 use super::{STOP_LOOK, Step};
 use crate::path::reply::Kind;
-use longhaul_model::report::v1::path::{Answer, Hop, Trace};
+use longhaul_model::report::v1::path::{Hop, Trace};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -47,16 +48,6 @@ struct Flying {
     at: Duration,
     /// To the far end, beside the hops.
     far: bool,
-}
-
-/// What is known of one hop.
-#[derive(Debug, Clone, Default)]
-struct Known {
-    answers: Vec<(IpAddr, Answer)>,
-    /// Of each probe whose fate is settled.
-    fates: Vec<Fate>,
-    sent: u32,
-    last_sent: Duration,
 }
 
 /// What a trace has seen so far.
@@ -165,7 +156,7 @@ impl Tracer {
             at: probe.at,
             answered: true,
         });
-        note(&mut hop.answers, echo);
+        hop.note(echo);
         if final_answer {
             self.end = Some(self.end.map_or(probe.ttl, |end| end.min(probe.ttl)));
         } else if bars(echo.kind) {
@@ -378,39 +369,6 @@ impl Tracer {
 /// A router's word that there is no way on.
 fn bars(kind: Kind) -> bool {
     !matches!(kind, Kind::TimeExceeded | Kind::TooBig { .. })
-}
-
-/// Adds an answer to those of its hop.
-fn note(answers: &mut Vec<(IpAddr, Answer)>, echo: &HopEcho) {
-    match answers
-        .iter_mut()
-        .find(|(address, _)| *address == echo.address)
-    {
-        None => answers.push((echo.address, answer(echo))),
-        Some((_, known)) => {
-            known.rtts_ns.push(echo.rtt.as_nanos() as u64);
-            for what in &echo.rewritten {
-                if !known.rewritten.contains(what) {
-                    known.rewritten.push(what.clone());
-                }
-            }
-        }
-    }
-}
-
-fn answer(echo: &HopEcho) -> Answer {
-    Answer {
-        address: echo.address.to_string(),
-        name: None,
-        autonomous_system: None,
-        place: None,
-        rtts_ns: vec![echo.rtt.as_nanos() as u64],
-        reply_ttl: echo.reply_ttl,
-        quoted_ttl: echo.quoted_ttl,
-        kind: echo.kind.word().to_owned(),
-        mpls: echo.mpls.clone(),
-        rewritten: echo.rewritten.clone(),
-    }
 }
 
 #[cfg(test)]
