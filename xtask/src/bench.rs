@@ -6,6 +6,8 @@
 //! - [`verdicts`]: the fault matrix, and whether the reason given is the right one
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
 //! - [`tune`]: the guided search beside whole grids, and predictions beside measured ones
+//! - [`path`]: available bandwidth, shapers, narrow links, routes and loads on emulated paths
+//! - [`policing`]: the policer detector on labelled captures
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
@@ -18,6 +20,8 @@ pub mod kin;
 pub mod lab;
 pub mod meter;
 pub mod narrow;
+pub mod path;
+pub mod policing;
 pub mod scratch;
 pub mod table;
 pub mod throughput;
@@ -29,7 +33,16 @@ use std::path::Path;
 use table::Table;
 
 /// The benches by name; docs are checked against this list.
-pub const NAMES: &[&str] = &["throughput", "cost", "lab", "verdicts", "accuracy", "tune"];
+pub const NAMES: &[&str] = &[
+    "throughput",
+    "cost",
+    "lab",
+    "verdicts",
+    "accuracy",
+    "tune",
+    "path",
+    "policing",
+];
 
 /// What may follow the name of a bench.
 #[derive(Debug, Default, PartialEq)]
@@ -40,6 +53,8 @@ struct Options<'a> {
     only: &'a str,
     /// The reports of verdicts and tune are kept in this folder.
     keep: Option<&'a Path>,
+    /// Where policing finds its captures.
+    data: Option<&'a Path>,
     /// So many paths of tune are measured at one time.
     jobs: Option<usize>,
 }
@@ -51,6 +66,7 @@ impl<'a> Options<'a> {
             match *key {
                 "--out" => options.out = Some(Path::new(*value)),
                 "--only" => options.only = value,
+                "--data" => options.data = Some(Path::new(*value)),
                 "--keep" => options.keep = Some(Path::new(*value)),
                 "--jobs" => {
                     let jobs = value.parse().ok().filter(|jobs| *jobs > 0);
@@ -62,8 +78,9 @@ impl<'a> Options<'a> {
         }
         if let [unknown, ..] = words {
             return Err(format!(
-                "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts and tune take \
-                 `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`"
+                "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path and \
+                 policing take `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`, policing \
+                 `--data FOLDER`"
             ));
         }
         Ok(options)
@@ -89,6 +106,16 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
             let verdict = tune::run_all(options.only, options.keep, options.jobs)?;
             misses = verdict.missed;
             verdict.tables
+        }
+        "path" => {
+            let (tables, missed) = path::run_all(options.only)?;
+            misses = missed;
+            tables
+        }
+        "policing" => {
+            let (table, missed) = policing::verdict(options.data, options.only)?;
+            misses = missed;
+            vec![table]
         }
         _ => {
             return Err(format!(

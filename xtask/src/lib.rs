@@ -35,7 +35,7 @@ pub const CHORES: &[(&str, &str)] = &[
     ("demo", "two measurements over the la-geneva path"),
     (
         "bench",
-        "throughput | cost | lab | verdicts | accuracy [--out FILE] [--only TEXT] [--keep FOLDER]",
+        "throughput | cost | lab | verdicts | accuracy | tune | path | policing [--out FILE] …",
     ),
 ];
 

@@ -12,6 +12,8 @@
 //! Wrong when: a link's queue is too short to be seen in the round trip (it then acts as a bucket),
 //! or intervals are much longer than the bucket's refill.
 
+pub mod trace;
+
 use super::bounds::loss_bound_bps;
 use super::scene::Scene;
 use crate::stats::quantile::{median, quantile, sorted};

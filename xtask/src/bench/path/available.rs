@@ -1,0 +1,292 @@
+//! Available bandwidth and capacity, on links of known rate and load.
+
+use super::Part;
+use super::site::{Ground, Site, forward_link, hop, mbps, percent};
+use crate::bench::table::{Table, median};
+use serde_json::Value;
+use std::time::Duration;
+
+const RATES_MBPS: [u32; 4] = [10, 50, 100, 300];
+const LOADS_PERCENT: [u32; 3] = [0, 30, 60];
+const PATTERNS: [&str; 2] = ["poisson", "onoff"];
+const BATCHES_US: [u32; 3] = [0, 50, 125];
+const REPEATS: u32 = 5;
+const LIMIT: Duration = Duration::from_secs(15);
+/// Gates of the issue: error as a share of capacity, and coverage of the interval.
+const MEDIAN_MAX: f64 = 0.10;
+const COVERAGE_MIN: f64 = 0.80;
+/// Light mode, each way.
+const LIGHT_BYTES: u64 = 58_000;
+const LIGHT_US: u64 = 1_000_000;
+/// Of a packet on the wire, this many bytes are IP.
+const FULL: f64 = 1500.0;
+const WIRE: f64 = 1538.0;
+
+/// One link with others' traffic.
+struct Cell {
+    mbps: u32,
+    load: u32,
+    pattern: &'static str,
+    batch_us: u32,
+}
+
+/// What the runs of one cell said against the truth.
+#[derive(Default)]
+struct Tally {
+    runs: u32,
+    errors: Vec<f64>,
+    covered: u32,
+    capacity_errors: Vec<f64>,
+    capacity_covered: u32,
+}
+
+impl Cell {
+    fn site(&self, ground: &Ground) -> Result<Site, String> {
+        let rate = format!("{} Mbit/s", self.mbps);
+        let mut narrow = hop(
+            "narrow",
+            &[("delay", "9 ms"), ("rate", &rate), ("queue", "100 ms")],
+        );
+        if self.load > 0 {
+            let cross = format!("{} kbit/s", self.mbps * 10 * self.load);
+            let cross = toml::Table::from_iter([
+                ("rate".to_owned(), toml::Value::from(cross)),
+                ("pattern".to_owned(), self.pattern.into()),
+            ]);
+            narrow.insert("cross".to_owned(), cross.into());
+        }
+        let wide = |name| hop(name, &[("delay", "0.5 ms"), ("rate", "10 Gbit/s")]);
+        let batch = format!("far.batch={} us", self.batch_us);
+        ground.site(
+            "available",
+            vec![wide("access"), narrow, wide("far")],
+            &[&batch],
+        )
+    }
+
+    /// Runs, and adds what they say.
+    fn run(&self, ground: &Ground, into: &mut Tally) -> Result<(), String> {
+        let words = ["available", "far", "--forward"];
+        let seen = ground.see(&self.site(ground)?, &words, REPEATS, LIMIT)?;
+        let capacity = f64::from(self.mbps) * 1e6 * FULL / WIRE;
+        let others = carried_bps(&seen.truth) * FULL / WIRE;
+        for report in &seen.reports {
+            into.add(&report["analysis"]["forward"], capacity, capacity - others);
+        }
+        Ok(())
+    }
+}
+
+/// What others' traffic took of the narrow link, wire bits per second over the path's whole time.
+fn carried_bps(truth: &Value) -> f64 {
+    let bytes = forward_link(truth, 2)["cross"]["carried_wire_bytes"].as_f64();
+    let time_ns =
+        truth["at_ns"].as_f64().unwrap_or(0.0) - truth["begin_at_ns"].as_f64().unwrap_or(0.0);
+    bytes.unwrap_or(0.0) * 8e9 / time_ns.max(1.0)
+}
+
+fn covers(interval: &Value, truth: f64) -> bool {
+    let [low, high] = [0, 1].map(|k| interval[k].as_f64());
+    low.is_some_and(|low| low <= truth) && high.is_some_and(|high| truth <= high)
+}
+
+impl Tally {
+    fn add(&mut self, estimate: &Value, capacity: f64, available: f64) {
+        self.runs += 1;
+        if let Some(found) = estimate["available_bps"].as_f64() {
+            self.errors.push((found - available).abs() / capacity);
+            self.covered += u32::from(covers(&estimate["available_interval_bps"], available));
+        }
+        if let Some(found) = estimate["capacity_bps"].as_f64() {
+            self.capacity_errors.push((found / capacity - 1.0).abs());
+            self.capacity_covered +=
+                u32::from(covers(&estimate["capacity_interval_bps"], capacity));
+        }
+    }
+
+    fn merge(&mut self, other: Tally) {
+        self.runs += other.runs;
+        self.errors.extend(other.errors);
+        self.covered += other.covered;
+        self.capacity_errors.extend(other.capacity_errors);
+        self.capacity_covered += other.capacity_covered;
+    }
+
+    fn coverage(&self) -> f64 {
+        f64::from(self.covered) / self.errors.len().max(1) as f64
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let share = |errors: &[f64]| median(errors).map_or_else(|| "–".to_owned(), percent);
+        let of = |covered: u32, all: usize| format!("{covered} of {all}");
+        vec![
+            format!("{} of {}", self.errors.len(), self.runs),
+            share(&self.errors),
+            of(self.covered, self.errors.len()),
+            share(&self.capacity_errors),
+            of(self.capacity_covered, self.capacity_errors.len()),
+        ]
+    }
+
+    fn missed(&self, what: &str) -> Vec<String> {
+        let mut missed = Vec::new();
+        match median(&self.errors) {
+            None => missed.push(format!("{what}: no run gave an estimate")),
+            Some(error) if error > MEDIAN_MAX => missed.push(format!(
+                "{what}: median error {} of capacity; at most 10 %",
+                percent(error)
+            )),
+            Some(_) => {}
+        }
+        if self.coverage() < COVERAGE_MIN {
+            let coverage = percent(self.coverage());
+            missed.push(format!(
+                "{what}: intervals cover the truth in {coverage}; at least 80 %"
+            ));
+        }
+        if self.errors.len() as f64 <= 0.8 * f64::from(self.runs) {
+            let answered = self.errors.len();
+            missed.push(format!(
+                "{what}: {answered} of {} runs gave an estimate",
+                self.runs
+            ));
+        }
+        missed
+    }
+}
+
+const RESULT: [&str; 5] = [
+    "estimated",
+    "median error, of capacity",
+    "covered",
+    "capacity, median error",
+    "covered",
+];
+
+fn table(title: &str, first: &[&str]) -> Table {
+    let columns: Vec<&str> = first.iter().chain(&RESULT).copied().collect();
+    Table::new(title, &columns)
+}
+
+/// Rates, loads and patterns; the gates hold for each rate.
+pub fn verdict(ground: &Ground) -> Part {
+    let first = ["Mbit/s", "load", "pattern"];
+    let mut table = table("Available bandwidth on emulated paths", &first);
+    let mut missed = Vec::new();
+    for mbps in RATES_MBPS {
+        let mut all = Tally::default();
+        for (load, pattern) in loads() {
+            let cell = Cell {
+                mbps,
+                load,
+                pattern,
+                batch_us: 0,
+            };
+            let mut own = Tally::default();
+            if let Err(why) = cell.run(ground, &mut own) {
+                missed.push(format!("{mbps} Mbit/s, {load} % {pattern}: {why}"));
+            }
+            let mut row = vec![mbps.to_string(), format!("{load} %"), pattern.to_owned()];
+            row.extend(own.cells());
+            eprintln!("| {} |", row.join(" | "));
+            table.row(row);
+            all.merge(own);
+        }
+        missed.extend(all.missed(&format!("{mbps} Mbit/s")));
+    }
+    (vec![table], missed)
+}
+
+/// Without load there is no pattern.
+fn loads() -> Vec<(u32, &'static str)> {
+    let all = LOADS_PERCENT
+        .iter()
+        .flat_map(|load| PATTERNS.map(|pattern| (*load, pattern)));
+    all.filter(|(load, pattern)| *load > 0 || *pattern == PATTERNS[0])
+        .collect()
+}
+
+/// The same at a far host that gets its packets in batches.
+pub fn batching(ground: &Ground) -> Part {
+    let mut table = table(
+        "Available bandwidth with receive batching",
+        &["batches, us", "Mbit/s"],
+    );
+    let mut missed = Vec::new();
+    for batch_us in BATCHES_US {
+        for mbps in [100, 300] {
+            let cell = Cell {
+                mbps,
+                load: 30,
+                pattern: PATTERNS[0],
+                batch_us,
+            };
+            let mut own = Tally::default();
+            let what = format!("{batch_us} us at {mbps} Mbit/s");
+            if let Err(why) = cell.run(ground, &mut own) {
+                missed.push(format!("{what}: {why}"));
+            }
+            let mut row = vec![batch_us.to_string(), mbps.to_string()];
+            row.extend(own.cells());
+            table.row(row);
+            missed.extend(own.missed(&what));
+        }
+    }
+    (vec![table], missed)
+}
+
+/// What light mode costs.
+pub fn light(ground: &Ground) -> Part {
+    let columns = [
+        "Mbit/s",
+        "way",
+        "verdict",
+        "probes, bytes",
+        "time, ms",
+        "capacity, Mbit/s",
+    ];
+    let mut table = Table::new("The price of light mode", &columns);
+    let mut missed = Vec::new();
+    for rate in [10, 100] {
+        let cell = Cell {
+            mbps: rate,
+            load: 30,
+            pattern: PATTERNS[0],
+            batch_us: 0,
+        };
+        let seen = cell
+            .site(ground)
+            .and_then(|site| ground.see(&site, &["available", "far", "--light"], 2, LIMIT));
+        let reports = match seen {
+            Ok(seen) => seen.reports,
+            Err(why) => {
+                missed.push(format!("{rate} Mbit/s: {why}"));
+                continue;
+            }
+        };
+        for (report, way) in reports
+            .iter()
+            .flat_map(|it| [(it, "forward"), (it, "reverse")])
+        {
+            let it = &report["analysis"][way];
+            let (bytes, time) = (it["probe_bytes"].as_u64(), it["duration_us"].as_u64());
+            if bytes.is_none_or(|n| n > LIGHT_BYTES) || time.is_none_or(|n| n > LIGHT_US) {
+                let limits = "at most 58 kB and 1 s";
+                missed.push(format!(
+                    "{rate} Mbit/s {way}: {bytes:?} bytes, {time:?} us; {limits}"
+                ));
+            }
+            table.row(vec![
+                rate.to_string(),
+                way.to_owned(),
+                it["verdict"].as_str().unwrap_or("–").to_owned(),
+                bytes.unwrap_or(0).to_string(),
+                (time.unwrap_or(0) / 1000).to_string(),
+                it["capacity_bps"]
+                    .as_f64()
+                    .map_or_else(|| "–".to_owned(), mbps),
+            ]);
+        }
+    }
+    (vec![table], missed)
+}

@@ -1,0 +1,227 @@
+//! Routes of the longest path and of one with load balancers, beside other tracers.
+
+use super::Part;
+use super::site::{Ground, Site};
+use crate::bench::table::Table;
+use crate::process;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(90);
+/// With laying the path; the silent hops of 43 cost their time-outs side by side.
+const MOST_SECONDS: u64 = 60;
+const FAR: &str = "10.77.0.2";
+
+/// Who traced, and what: an address for each TTL, none where nobody answered.
+struct Traced {
+    tool: String,
+    path: &'static str,
+    addresses: Vec<Option<String>>,
+    seconds: f64,
+}
+
+pub fn verdict(ground: &Ground) -> Part {
+    let columns = ["path", "tracer", "hops", "answering", "wrong", "time, s"];
+    let mut table = Table::new("Routes on emulated paths", &columns);
+    let mut missed = Vec::new();
+    for path in ["sanjose-lulea", "slac-sdsc"] {
+        let site = Site {
+            path: path.to_owned(),
+            ..Site::default()
+        };
+        let mut all = Vec::new();
+        for protocol in ["--icmp", "--udp", "--tcp"] {
+            match ours(ground, &site, path, protocol) {
+                Ok(traced) => all.push(traced),
+                Err(why) => missed.push(format!("{path} {protocol}: {why}")),
+            }
+        }
+        all.extend(theirs(ground, &site, path));
+        missed.extend(judge(path, &all));
+        for it in &all {
+            table.row(row(it));
+        }
+    }
+    (vec![table], missed)
+}
+
+fn ours(
+    ground: &Ground,
+    site: &Site,
+    path: &'static str,
+    protocol: &str,
+) -> Result<Traced, String> {
+    let words = [
+        "path",
+        "far",
+        protocol,
+        "--no-mtu",
+        "--no-reverse",
+        "--no-names",
+        "-c",
+        "3",
+    ];
+    let began = Instant::now();
+    let seen = ground.see(site, &words, 1, LIMIT)?;
+    let hops = seen.reports[0]["observation"]["route"]["hops"].as_array();
+    let hops = hops.ok_or("no route in the report")?;
+    let address = |hop: &Value| hop["answers"][0]["address"].as_str().map(str::to_owned);
+    Ok(Traced {
+        tool: format!("longhaul {protocol}"),
+        path,
+        addresses: hops.iter().map(address).collect(),
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// The addresses by TTL in what a tracer printed.
+type Read = fn(&str) -> Option<Vec<Option<String>>>;
+
+/// Other tracers that are installed.
+fn theirs(ground: &Ground, site: &Site, path: &'static str) -> Vec<Traced> {
+    let asked: [(&str, &[&str], Read); 2] = [
+        (
+            "mtr",
+            &["mtr", "-n", "-j", "-c", "1", "-m", "64", FAR],
+            read_mtr,
+        ),
+        (
+            "scamper",
+            &[
+                "scamper",
+                "-O",
+                "json",
+                "-c",
+                "trace -P icmp-paris -g 0 -q 2",
+                "-i",
+                FAR,
+            ],
+            read_scamper,
+        ),
+    ];
+    let installed = asked
+        .into_iter()
+        .filter(|(tool, _, _)| process::find_program(tool).is_some());
+    installed
+        .filter_map(|(tool, words, read)| {
+            let began = Instant::now();
+            let text = ground.stdout_of(site, words, LIMIT).ok()?;
+            Some(Traced {
+                tool: tool.to_owned(),
+                path,
+                addresses: read(&text)?,
+                seconds: began.elapsed().as_secs_f64(),
+            })
+        })
+        .collect()
+}
+
+fn read_mtr(text: &str) -> Option<Vec<Option<String>>> {
+    let report: Value = serde_json::from_str(text).ok()?;
+    let hubs = report["report"]["hubs"].as_array()?;
+    let address = |hub: &Value| {
+        hub["host"]
+            .as_str()
+            .filter(|host| *host != "???")
+            .map(str::to_owned)
+    };
+    Some(hubs.iter().map(address).collect())
+}
+
+fn read_scamper(text: &str) -> Option<Vec<Option<String>>> {
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let trace = lines.into_iter().find(|it| it["type"] == "trace")?;
+    let mut addresses = vec![None; trace["hop_count"].as_u64()?.min(255) as usize];
+    for hop in trace["hops"].as_array()? {
+        let ttl = hop["probe_ttl"].as_u64().unwrap_or(0) as usize;
+        if let Some(place) = ttl.checked_sub(1).and_then(|k| addresses.get_mut(k)) {
+            *place = hop["addr"].as_str().map(str::to_owned);
+        }
+    }
+    Some(addresses)
+}
+
+/// The router at a TTL of the first route, or the far host; see the lab's addresses.
+fn is_right(address: &str, ttl: usize, last: usize) -> bool {
+    if ttl == last {
+        address == FAR
+    } else {
+        address == format!("10.77.1.{ttl}")
+    }
+}
+
+fn wrong(traced: &Traced) -> usize {
+    let last = traced.addresses.len();
+    let addresses = traced.addresses.iter().enumerate();
+    addresses
+        .filter(|(k, address)| {
+            address
+                .as_ref()
+                .is_some_and(|it| !is_right(it, k + 1, last))
+        })
+        .count()
+}
+
+fn answering(traced: &Traced) -> usize {
+    traced.addresses.iter().flatten().count()
+}
+
+fn judge(path: &str, all: &[Traced]) -> Vec<String> {
+    let hops = if path == "sanjose-lulea" { 43 } else { 6 };
+    let mut missed = Vec::new();
+    let is_ours = |it: &&Traced| it.tool.starts_with("longhaul");
+    let best = all.iter().map(answering).max().unwrap_or(0);
+    for it in all.iter().filter(is_ours) {
+        let (tool, found) = (&it.tool, it.addresses.len());
+        if found != hops || wrong(it) > 0 {
+            missed.push(format!(
+                "{path}, {tool}: {found} hops, {} of them wrong",
+                wrong(it)
+            ));
+        }
+        if answering(it) < best {
+            missed.push(format!(
+                "{path}, {tool}: {} hops answer; {best} do",
+                answering(it)
+            ));
+        }
+        if it.seconds > MOST_SECONDS as f64 {
+            missed.push(format!("{path}, {tool}: took {:.0} s", it.seconds));
+        }
+    }
+    missed
+}
+
+fn row(it: &Traced) -> Vec<String> {
+    vec![
+        it.path.to_owned(),
+        it.tool.clone(),
+        it.addresses.len().to_string(),
+        answering(it).to_string(),
+        wrong(it).to_string(),
+        format!("{:.1}", it.seconds),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_of_other_tracers_are_read() {
+        let mtr = r#"{"report": {"hubs": [{"count": 1, "host": "10.77.1.1"}, {"count": 2, "host": "???"}]}}"#;
+        assert_eq!(
+            read_mtr(mtr),
+            Some(vec![Some("10.77.1.1".to_owned()), None])
+        );
+        let scamper = "{\"type\":\"cycle-start\"}\n{\"type\":\"trace\", \"hop_count\":3, \
+            \"hops\":[{\"addr\":\"10.77.0.2\", \"probe_ttl\":3}]}";
+        assert_eq!(
+            read_scamper(scamper),
+            Some(vec![None, None, Some(FAR.to_owned())])
+        );
+        assert_eq!(read_mtr("none"), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! What the sender of a capture sent, lost, and heard back: libpcap files of TCP over IPv4.
+//!
+//! Source: the classic libpcap format; RFC 791, 9293. A packet counts as lost when its sequence
+//! number is sent again. A round trip is taken from packets that were sent once and whose
+//! acknowledgement no retransmission can have held up. Every connection that carried much is taken:
+//! all share the way.
+
+use longhaul_analysis::limit::policer::trace::{Packet, RoundTrip};
+use std::collections::{HashMap, HashSet};
+use std::io::Cursor;
+use std::path::Path;
+
+/// A capture unpacked, at most.
+const MOST_BYTES: u64 = 256 << 20;
+/// What a connection sends at least to be a download.
+const LEAST_BYTES: u64 = 100_000;
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+const ETHERNET: u32 = 1;
+const COOKED: u32 = 113;
+const RAW: u32 = 101;
+const ACK: u8 = 0x10;
+
+/// All downloads of a capture, in order of time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    pub packets: Vec<Packet>,
+    pub round_trips: Vec<RoundTrip>,
+}
+
+/// Address and port.
+type End = ([u8; 4], [u8; 2]);
+/// One direction of a connection: from, to.
+type Way = (End, End);
+
+/// A TCP segment.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    at_us: u64,
+    way: Way,
+    sequence: u32,
+    acknowledged: Option<u32>,
+    payload: u32,
+    ip_bytes: u32,
+}
+
+impl Segment {
+    fn end(&self) -> u32 {
+        self.sequence.wrapping_add(self.payload)
+    }
+
+    fn way_back(&self) -> Way {
+        let (from, to) = self.way;
+        (to, from)
+    }
+}
+
+pub fn read(file: &Path) -> Result<Capture, String> {
+    let bytes = unpacked(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+    let segments = segments(&bytes).ok_or("not a libpcap file of Ethernet or IP")?;
+    Ok(capture(&segments))
+}
+
+fn unpacked(file: &Path) -> Result<Vec<u8>, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let packed = std::fs::read(file).map_err(text)?;
+    if file.extension().is_none_or(|end| end != "xz") {
+        return Ok(packed);
+    }
+    let mut bytes = Bounded(Vec::new());
+    lzma_rs::xz_decompress(&mut Cursor::new(packed), &mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes.0)
+}
+
+/// Takes no more than a capture may have.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if (self.0.len() + bytes.len()) as u64 > MOST_BYTES {
+            return Err(std::io::Error::other("unpacked it is larger than 256 MiB"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `None`: another format.
+fn segments(file: &[u8]) -> Option<Vec<Segment>> {
+    let magic: [u8; 4] = file.get(..4)?.try_into().ok()?;
+    let (is_little, nanos) = match magic {
+        [0xd4, 0xc3, 0xb2, 0xa1] => (true, false),
+        [0x4d, 0x3c, 0xb2, 0xa1] => (true, true),
+        [0xa1, 0xb2, 0xc3, 0xd4] => (false, false),
+        [0xa1, 0xb2, 0x3c, 0x4d] => (false, true),
+        _ => return None,
+    };
+    let word = |at: usize| {
+        let bytes: [u8; 4] = file.get(at..at + 4)?.try_into().ok()?;
+        Some(if is_little {
+            u32::from_le_bytes(bytes)
+        } else {
+            u32::from_be_bytes(bytes)
+        })
+    };
+    let before_ip = match word(20)? {
+        ETHERNET => 14,
+        COOKED => 16,
+        RAW => 0,
+        _ => return None,
+    };
+    let (mut at, mut found) = (FILE_HEADER, Vec::new());
+    while let (Some(seconds), Some(part), Some(length)) = (word(at), word(at + 4), word(at + 8)) {
+        at += RECORD_HEADER;
+        // A last record that is cut off ends the list.
+        let Some(frame) = file.get(at..at.saturating_add(length as usize)) else {
+            break;
+        };
+        at += length as usize;
+        let micros = u64::from(if nanos { part / 1000 } else { part });
+        let at_us = u64::from(seconds) * 1_000_000 + micros;
+        found.extend(frame.get(before_ip..).and_then(|ip| segment(ip, at_us)));
+    }
+    Some(found)
+}
+
+fn segment(ip: &[u8], at_us: u64) -> Option<Segment> {
+    let is_tcp = ip.first()? >> 4 == 4 && *ip.get(9)? == 6;
+    let header = usize::from(ip.first()? & 15) * 4;
+    let tcp = ip.get(header..).filter(|_| is_tcp)?;
+    let word = |at: usize| {
+        let bytes: [u8; 4] = tcp.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_be_bytes(bytes))
+    };
+    let end = |address: usize, port: usize| {
+        let address = ip.get(address..address + 4)?.try_into().ok()?;
+        let port = tcp.get(port..port + 2)?.try_into().ok()?;
+        Some((address, port))
+    };
+    let total = u32::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
+    let headers = header as u32 + u32::from(tcp.get(12)? >> 4) * 4;
+    let flags = *tcp.get(13)?;
+    Some(Segment {
+        at_us,
+        way: (end(12, 0)?, end(16, 2)?),
+        sequence: word(4)?,
+        acknowledged: (flags & ACK != 0).then_some(word(8)?),
+        payload: total.checked_sub(headers)?,
+        ip_bytes: total,
+    })
+}
+
+fn capture(segments: &[Segment]) -> Capture {
+    let mut sent: HashMap<Way, u64> = HashMap::new();
+    for segment in segments {
+        *sent.entry(segment.way).or_default() += u64::from(segment.payload);
+    }
+    let mut all = Capture::default();
+    for (way, _) in sent.iter().filter(|(_, bytes)| **bytes >= LEAST_BYTES) {
+        let mut sender = Sender::default();
+        for segment in segments {
+            if segment.way == *way && segment.payload > 0 {
+                sender.sends(segment);
+            } else if segment.way_back() == *way {
+                sender.hears(segment);
+            }
+        }
+        all.packets.extend(sender.packets);
+        all.round_trips.extend(sender.round_trips);
+    }
+    all.packets.sort_by_key(|packet| packet.at_us);
+    all.round_trips.sort_by_key(|it| it.sent_us);
+    all
+}
+
+/// One connection, as it goes on.
+#[derive(Default)]
+struct Sender {
+    packets: Vec<Packet>,
+    round_trips: Vec<RoundTrip>,
+    /// The last packet with a sequence number.
+    by_sequence: HashMap<u32, usize>,
+    /// Sent once, by the acknowledgement that it will have.
+    unacknowledged: HashMap<u32, u64>,
+    /// Of these, acknowledgements say nothing.
+    sent_again: HashSet<u32>,
+    last_again_us: u64,
+}
+
+impl Sender {
+    fn sends(&mut self, segment: &Segment) {
+        let index = self.packets.len();
+        self.packets.push(Packet {
+            at_us: segment.at_us,
+            bytes: segment.ip_bytes,
+            lost: false,
+        });
+        if let Some(earlier) = self.by_sequence.insert(segment.sequence, index) {
+            self.packets[earlier].lost = true;
+            self.last_again_us = segment.at_us;
+            self.sent_again.insert(segment.end());
+        } else {
+            self.unacknowledged.insert(segment.end(), segment.at_us);
+        }
+    }
+
+    fn hears(&mut self, segment: &Segment) {
+        let Some(end) = segment.acknowledged else {
+            return;
+        };
+        let Some(sent_us) = self.unacknowledged.remove(&end) else {
+            return;
+        };
+        if !self.sent_again.contains(&end) && self.last_again_us < sent_us {
+            self.round_trips.push(RoundTrip {
+                sent_us,
+                rtt_us: segment.at_us.saturating_sub(sent_us),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment between two hosts, in Ethernet.
+    fn record(at_us: u32, back: bool, sequence: u32, acknowledged: u32, payload: u16) -> Vec<u8> {
+        let mut frame = vec![0; 14];
+        frame.extend_from_slice(&[0x45, 0]);
+        frame.extend_from_slice(&(40 + payload).to_be_bytes());
+        frame.extend_from_slice(&[0, 0, 0, 0, 64, 6, 0, 0]);
+        let ends = if back { [2, 1] } else { [1, 2] };
+        for end in ends {
+            frame.extend_from_slice(&[10, 0, 0, end]);
+        }
+        for end in ends {
+            frame.extend_from_slice(&[0, end]);
+        }
+        frame.extend_from_slice(&sequence.to_be_bytes());
+        frame.extend_from_slice(&acknowledged.to_be_bytes());
+        frame.extend_from_slice(&[5 << 4, ACK, 0, 0, 0, 0, 0, 0]);
+        let mut record = Vec::new();
+        for word in [0, at_us, frame.len() as u32, frame.len() as u32] {
+            record.extend_from_slice(&word.to_le_bytes());
+        }
+        record.extend(frame);
+        record
+    }
+
+    fn file(records: &[Vec<u8>]) -> Vec<u8> {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1];
+        file.extend_from_slice(&[0; 16]);
+        file.extend_from_slice(&ETHERNET.to_le_bytes());
+        file.extend(records.concat());
+        file
+    }
+
+    #[test]
+    fn what_is_sent_again_was_lost_and_holds_up_no_round_trip() {
+        let full = 60_000;
+        let bytes = file(&[
+            record(10, false, 0, 0, full),
+            record(20, false, 60_000, 0, full),
+            record(50, true, 0, 60_000, 0),
+            record(60, false, 60_000, 0, full),
+            record(100, true, 0, 120_000, 0),
+        ]);
+        let capture = capture(&segments(&bytes).expect("a capture"));
+        let lost: Vec<bool> = capture.packets.iter().map(|packet| packet.lost).collect();
+        assert_eq!(lost, [false, true, false]);
+        let only = RoundTrip {
+            sent_us: 10,
+            rtt_us: 40,
+        };
+        assert_eq!(capture.round_trips, [only]);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_no_capture_is_no_harm() {
+        let whole = file(&[record(1, false, 0, 0, 9), record(2, false, 9, 0, 9)]);
+        for length in 0..whole.len() {
+            let read = segments(&whole[..length]);
+            assert_eq!(read.is_some(), length >= FILE_HEADER, "{length}");
+        }
+        assert!(segments(b"GIF89a and more than a header of it").is_none());
+    }
+}
