@@ -27,6 +27,9 @@ use table::{Builder, Overlap, Table};
 
 /// The largest set of cities that is given away is half as large.
 const FILE_MOST: u64 = 1 << 30;
+/// Sets that are given away have a slip or two; more is another kind of file.
+const OVERLAPS_LEAST: usize = 10;
+const OVERLAPS_SHARE: usize = 100;
 /// A licence is a page or ten.
 const LICENCE_MOST: u64 = 128 * 1024;
 
@@ -51,9 +54,17 @@ fn import(files: &[std::path::PathBuf], args: &ArchiveArgs) -> Result<ExitCode, 
                     .hint(Some("`longhaul data remove NAME` makes room")),
             );
         }
-        let bytes = converted(file)?;
+        let (bytes, overlaps) = converted(file)?;
         let table = Table::new(bytes).map_err(|why| refused(file, &why))?;
-        page.labelled(&name, &size(&table));
+        page.labelled("imported", &format!("{name}: {}", size(&table)));
+        if let Some(first) = overlaps.first() {
+            let text = format!(
+                "{} with another ({}); the one that begins later holds",
+                count_of(overlaps.len() as u64, "overlap"),
+                claims(*first)
+            );
+            page.labelled("", &text);
+        }
         folder.write(&name, table.as_bytes())?;
     }
     page.labelled("kept in", &folder.path().display().to_string());
@@ -77,7 +88,7 @@ fn name_of(file: &Path) -> Result<String, Fail> {
 }
 
 /// The file as a table, with whence it came.
-fn converted(file: &Path) -> Result<Vec<u8>, Fail> {
+fn converted(file: &Path) -> Result<(Vec<u8>, Vec<Overlap>), Fail> {
     let unreadable = |e: std::io::Error| {
         let mut fail = Fail::new(USAGE, format!("cannot read {}", file.display()));
         fail.causes.push(e.to_string());
@@ -119,12 +130,22 @@ fn converted(file: &Path) -> Result<Vec<u8>, Fail> {
     if builder.len() == 0 {
         return Err(refused(file, "it holds no range of addresses"));
     }
-    builder.finish(&notes(file)).map_err(|Overlap(a, b)| {
-        refused(
-            file,
-            &format!("line {b} claims addresses of line {a} as well"),
-        )
-    })
+    let ranges = builder.len();
+    let (bytes, overlaps) = builder.finish(&notes(file));
+    match overlaps.first() {
+        Some(first) if overlaps.len() > OVERLAPS_LEAST.max(ranges / OVERLAPS_SHARE) => {
+            let many = count_of(overlaps.len() as u64, "overlap");
+            Err(refused(
+                file,
+                &format!("{many}, the first: {}", claims(*first)),
+            ))
+        }
+        _ => Ok((bytes, overlaps)),
+    }
+}
+
+fn claims(Overlap(a, b): Overlap) -> String {
+    format!("line {b} claims addresses of line {a} as well")
 }
 
 fn refused(file: &Path, why: &str) -> Fail {

@@ -60,7 +60,7 @@ pub struct Builder {
 }
 
 /// Two ranges that both claim an address, by where they stand in the file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap(pub usize, pub usize);
 
 impl Builder {
@@ -119,34 +119,103 @@ impl Builder {
         Ok(at)
     }
 
-    /// The table, with neighbours that say the same made one.
-    pub fn finish(mut self, notes: &str) -> Result<Vec<u8>, Overlap> {
-        self.ranges.sort_unstable_by_key(|range| range.first);
-        let mut kept: Vec<Range> = Vec::with_capacity(self.ranges.len());
+    /// The table, with neighbours that say the same made one; and every overlap. Where two ranges
+    /// overlap, the one that begins later holds: it is the narrower one, mostly.
+    pub fn finish(mut self, notes: &str) -> (Vec<u8>, Vec<Overlap>) {
+        self.ranges
+            .sort_unstable_by_key(|range| (range.first, std::cmp::Reverse(range.last)));
+        let mut sweep = Sweep::default();
         for range in self.ranges {
-            match kept.last_mut() {
-                Some(before)
-                    if before.first.is_ipv4() == range.first.is_ipv4()
-                        && range.first <= before.last =>
-                {
-                    let (a, b) = (before.origin, range.origin);
-                    return Err(Overlap(a.min(b), a.max(b)));
+            sweep.take(range);
+        }
+        let (ranges, overlaps) = sweep.finish();
+        (bytes(&ranges, &self.texts, notes), overlaps)
+    }
+}
+
+/// Ranges in order of their begin become ranges without overlap.
+#[derive(Debug, Default)]
+struct Sweep {
+    kept: Vec<Range>,
+    /// What goes on behind a narrower range, the next to begin last.
+    behind: Vec<Range>,
+    overlaps: Vec<Overlap>,
+}
+
+impl Sweep {
+    fn take(&mut self, range: Range) {
+        while let Some(rest) = self.behind.pop_if(|rest| rest.first < range.first) {
+            self.resume(rest);
+        }
+        if let Some(before) = self.kept.last_mut()
+            && before.first.is_ipv4() == range.first.is_ipv4()
+            && range.first <= before.last
+        {
+            let (a, b) = (before.origin, range.origin);
+            self.overlaps.push(Overlap(a.min(b), a.max(b)));
+            let whole = *before;
+            match neighbour(range.first, false) {
+                Some(end) if end >= whole.first => before.last = end,
+                _ => {
+                    self.kept.pop();
                 }
-                Some(before) if joins(before, &range) => before.last = range.last,
-                _ => kept.push(range),
+            }
+            if let Some(first) = neighbour(range.last, true).filter(|f| *f <= whole.last) {
+                self.behind.push(Range { first, ..whole });
             }
         }
-        Ok(bytes(&kept, &self.texts, notes))
+        self.keep(range);
     }
+
+    /// What is left of a wider range goes on where nothing narrower stands.
+    fn resume(&mut self, mut rest: Range) {
+        if let Some(before) = self.kept.last()
+            && before.last >= rest.first
+        {
+            match neighbour(before.last, true).filter(|first| *first <= rest.last) {
+                Some(first) => rest.first = first,
+                None => return,
+            }
+        }
+        self.keep(rest);
+    }
+
+    fn keep(&mut self, range: Range) {
+        match self.kept.last_mut() {
+            Some(before) if joins(before, &range) => before.last = range.last,
+            _ => self.kept.push(range),
+        }
+    }
+
+    fn finish(mut self) -> (Vec<Range>, Vec<Overlap>) {
+        while let Some(rest) = self.behind.pop() {
+            self.resume(rest);
+        }
+        (self.kept, self.overlaps)
+    }
+}
+
+/// The address after or before one, in its family.
+fn neighbour(address: IpAddr, after: bool) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(a) if after => a.to_bits().checked_add(1).map(Ipv4Addr::from_bits),
+        IpAddr::V4(a) => a.to_bits().checked_sub(1).map(Ipv4Addr::from_bits),
+        IpAddr::V6(a) => {
+            let bits = a.to_bits();
+            let bits = if after {
+                bits.checked_add(1)
+            } else {
+                bits.checked_sub(1)
+            };
+            return bits.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)));
+        }
+    }
+    .map(IpAddr::V4)
 }
 
 fn joins(before: &Range, after: &Range) -> bool {
     let same = before.autonomous_system == after.autonomous_system && before.text == after.text;
-    same && match (before.last, after.first) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => a.to_bits().checked_add(1) == Some(b.to_bits()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits().checked_add(1) == Some(b.to_bits()),
-        _ => false,
-    }
+    same && neighbour(before.last, true) == Some(after.first)
 }
 
 fn bytes(ranges: &[Range], texts: &[u8], notes: &str) -> Vec<u8> {
@@ -312,24 +381,24 @@ mod tests {
         }
     }
 
-    fn table(ranges: &[(&str, &str, Says)]) -> Result<Table, Overlap> {
+    fn table(ranges: &[(&str, &str, Says)]) -> (Table, Vec<Overlap>) {
         let mut builder = Builder::default();
         for (place, (first, last, says)) in ranges.iter().enumerate() {
             let range = (address(first), address(last));
             builder.push(range, says, place + 1).expect("a range");
         }
-        let bytes = builder.finish("made up")?;
-        Ok(Table::new(bytes).expect("a table"))
+        let (bytes, overlaps) = builder.finish("made up");
+        (Table::new(bytes).expect("a table"), overlaps)
     }
 
     #[test]
     fn an_address_is_found_in_its_range_and_only_there() {
-        let table = table(&[
+        let (table, overlaps) = table(&[
             ("198.51.100.0", "198.51.100.255", says(64501, "Two")),
             ("192.0.2.0", "192.0.2.127", says(64500, "One")),
             ("2001:db8::", "2001:db8:0:ffff::", says(64502, "Six")),
-        ])
-        .expect("no overlap");
+        ]);
+        assert!(overlaps.is_empty());
         let number = |text: &str| table.find(address(text))?.autonomous_system;
         assert_eq!(number("192.0.2.0"), Some(64500));
         assert_eq!(number("192.0.2.127"), Some(64500));
@@ -346,24 +415,37 @@ mod tests {
 
     #[test]
     fn neighbours_that_say_the_same_become_one() {
-        let table = table(&[
+        let (table, _) = table(&[
             ("192.0.2.0", "192.0.2.127", says(64500, "One")),
             ("192.0.2.128", "192.0.2.255", says(64500, "One")),
             ("192.0.3.0", "192.0.3.255", says(64501, "Two")),
-        ])
-        .expect("no overlap");
+        ]);
         assert_eq!(table.ranges(), 2);
         assert!(table.find(address("192.0.2.200")).is_some());
     }
 
     #[test]
-    fn ranges_that_overlap_are_named() {
-        let found = table(&[
-            ("192.0.2.0", "192.0.2.127", says(64500, "One")),
-            ("10.0.0.0", "10.255.255.255", says(64501, "Two")),
-            ("192.0.2.100", "192.0.2.255", says(64502, "Three")),
+    fn where_ranges_overlap_the_later_one_holds_and_both_are_named() {
+        let (table, overlaps) = table(&[
+            ("10.0.0.0", "10.255.255.255", says(1, "wide")),
+            ("10.5.0.0", "10.5.255.255", says(2, "narrow")),
+            ("10.5.7.0", "10.5.7.255", says(3, "narrower")),
+            ("10.250.0.0", "11.0.0.255", says(4, "across the end")),
         ]);
-        assert_eq!(found.err(), Some(Overlap(1, 3)));
+        assert_eq!(overlaps, [Overlap(1, 2), Overlap(2, 3), Overlap(1, 4)]);
+        for (text, number) in [
+            ("10.0.0.1", Some(1)),
+            ("10.5.0.0", Some(2)),
+            ("10.5.7.9", Some(3)),
+            ("10.5.8.0", Some(2)),
+            ("10.6.0.0", Some(1)),
+            ("10.250.0.0", Some(4)),
+            ("11.0.0.255", Some(4)),
+            ("11.0.1.0", None),
+        ] {
+            let found = table.find(address(text));
+            assert_eq!(found.and_then(|s| s.autonomous_system), number, "{text}");
+        }
     }
 
     #[test]
@@ -382,7 +464,7 @@ mod tests {
             ("192.0.2.0", "192.0.2.127", says(64500, "One")),
             ("198.51.100.0", "198.51.100.255", says(64501, "Two")),
         ];
-        let good = table(&ranges).expect("no overlap").bytes;
+        let good = table(&ranges).0.bytes;
         for cut in 0..good.len() {
             assert!(Table::new(good[..cut].to_vec()).is_err(), "cut at {cut}");
         }
@@ -403,7 +485,7 @@ mod tests {
             organisation: Some("\u{1b}[2Jgone\n".to_owned()),
             ..says(64500, "")
         };
-        let table = table(&[("192.0.2.0", "192.0.2.1", evil)]).expect("no overlap");
+        let (table, _) = table(&[("192.0.2.0", "192.0.2.1", evil)]);
         let said = table.find(address("192.0.2.0")).expect("found");
         assert_eq!(said.organisation.as_deref(), Some("[2Jgone"));
     }
