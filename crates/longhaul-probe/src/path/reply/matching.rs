@@ -6,9 +6,9 @@ use longhaul_model::report::v1::path::Protocol;
 
 /// The number of the probe that `reply` answers, if it fits the flow in all that it tells.
 ///
-/// The destination must be the flow's. Source address and port may differ behind a translator,
-/// and then something that a translator leaves alone must fit: the tag, or the number in two
-/// places. Where a tag can be read it must be the flow's.
+/// Destination address and port must be the flow's. Source address and port may differ behind a
+/// translator, and then something that a translator leaves alone must fit: the tag, or the number.
+/// Where a tag can be read it must be the flow's.
 pub fn key(flow: &Flow, reply: &Reply) -> Option<u16> {
     match &reply.about {
         About::Echo {
@@ -57,6 +57,9 @@ fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
     if quote.mark.is_some() && tagged.is_none() {
         return None;
     }
+    // Who translates the port translates the address.
+    let translated = quote.ip.is_some_and(|ip| ip.source != flow.source);
+    let near_fits = |near: u16| near == flow.near || translated;
     match (&quote.transport, flow.protocol) {
         (
             Transport::Icmp {
@@ -65,10 +68,11 @@ fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
                 ..
             },
             Protocol::Icmp,
-        ) => match tagged {
-            Some(key) => (key == *sequence).then_some(key),
-            None => (*identifier == flow.near).then_some(*sequence),
-        },
+        ) => {
+            let known = tagged.is_some() || *identifier == flow.near;
+            let same = tagged.is_none_or(|key| key == *sequence);
+            (known && same && near_fits(*identifier)).then_some(*sequence)
+        }
         (
             Transport::Udp {
                 source_port,
@@ -77,28 +81,32 @@ fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
             },
             Protocol::Udp,
         ) => {
-            let ports = (*source_port, *destination_port) == (flow.near, flow.far);
-            tagged.or_else(|| short_udp(flow, quote.ip.as_ref()?, ports, *checksum))
+            let fits = near_fits(*source_port) && *destination_port == flow.far;
+            let short = || short_udp(quote.ip.as_ref()?, translated, *checksum);
+            tagged.or_else(short).filter(|_| fits)
         }
         (Transport::Hidden, Protocol::Udp) => tagged,
         (
             Transport::Tcp {
+                source_port,
                 destination_port,
                 sequence,
                 ..
             },
             Protocol::Tcp,
-        ) => of_sequence(flow, *sequence).filter(|_| *destination_port == flow.far),
+        ) => {
+            let fits = near_fits(*source_port) && *destination_port == flow.far;
+            of_sequence(flow, *sequence).filter(|_| fits)
+        }
         _ => None,
     }
 }
 
 /// A quote that ends with the UDP header: the checksum is the number, and so is the IPv4
 /// identification, which stays when a translator changes the checksum.
-fn short_udp(flow: &Flow, ip: &QuotedIp, ports: bool, checksum: u16) -> Option<u16> {
-    let translated = ip.source != flow.source || !ports;
+fn short_udp(ip: &QuotedIp, translated: bool, checksum: u16) -> Option<u16> {
     match ip.identification {
-        None => (ports && checksum != 0).then_some(checksum),
+        None => (!translated && checksum != 0).then_some(checksum),
         Some(number) if number == checksum => Some(number),
         Some(number) if number != 0 && (translated || checksum == 0) => Some(number),
         Some(_) => None,
@@ -147,14 +155,7 @@ pub fn rewritten(flow: &Flow, key: u16, reply: &Reply) -> Vec<String> {
     match &quote.transport {
         Transport::Hidden => {}
         Transport::Icmp { identifier, .. } => note(*identifier != flow.near, "identifier"),
-        Transport::Udp {
-            source_port,
-            destination_port,
-            ..
-        } => {
-            note(*source_port != flow.near, "source_port");
-            note(*destination_port != flow.far, "destination_port");
-        }
+        Transport::Udp { source_port, .. } => note(*source_port != flow.near, "source_port"),
         Transport::Tcp {
             source_port,
             options,

@@ -255,6 +255,31 @@ fn a_translator_that_forgets_the_quote_shows_in_what_it_rewrote() {
 }
 
 #[test]
+fn other_ports_without_another_address_are_a_forgery() {
+    for (protocol, v6) in PROTOCOLS.into_iter().flat_map(|p| [(p, false), (p, true)]) {
+        let flow = flow(protocol, v6);
+        let head = if v6 { 40 } else { 20 };
+        // Source port or identifier; destination port; and the address of the destination.
+        let near = if protocol == Protocol::Icmp {
+            head + 4
+        } else {
+            head
+        };
+        let far = if protocol == Protocol::Icmp {
+            near
+        } else {
+            head + 2
+        };
+        for at in [near, far, head - 1] {
+            let mut packet = flow.packet(3, 900);
+            packet[at] ^= 0x10;
+            let reply = exceeded(v6, [0; 4], &packet).expect("an answer");
+            assert_eq!(matching::key(&flow, &reply), None, "{protocol:?} {v6} {at}");
+        }
+    }
+}
+
+#[test]
 fn options_that_a_middlebox_took_or_changed_are_named() {
     let flow = flow(Protocol::Tcp, false);
     let mut packet = flow.packet(3, 5);

@@ -19,26 +19,26 @@ pub(super) struct Fate {
 
 /// For each hop: its silence looks like a limit of answers, not like loss.
 ///
-/// A hop is limited when it left a probe unanswered that was sent within a second after one that
-/// it answered, and some hop behind it answered all of its probes: those passed the hop unharmed.
+/// A hop is limited when it left a probe unanswered that was sent within a second of one that it
+/// answered, and some hop behind it answered all of its probes: those passed the hop unharmed.
 ///
 /// Wrong when the way back from this hop alone loses packets; with few probes that cannot be told.
 pub(super) fn rate_limited(hops: &[&[Fate]]) -> Vec<bool> {
     let mut passed_behind = false;
     let mut limited = vec![false; hops.len()];
     for (fates, limited) in hops.iter().zip(&mut limited).rev() {
-        *limited = passed_behind && refuses_after_answering(fates);
+        *limited = passed_behind && is_choosy(fates);
         passed_behind |= fates.len() > 1 && fates.iter().all(|fate| fate.answered);
     }
     limited
 }
 
-fn refuses_after_answering(fates: &[Fate]) -> bool {
+fn is_choosy(fates: &[Fate]) -> bool {
     let refused = fates.iter().filter(|fate| !fate.answered);
     refused.into_iter().any(|refused| {
-        fates.iter().any(|fate| {
-            fate.answered && fate.at <= refused.at && refused.at <= fate.at + LIMIT_PERIOD
-        })
+        fates
+            .iter()
+            .any(|fate| fate.answered && fate.at.abs_diff(refused.at) <= LIMIT_PERIOD)
     })
 }
 
@@ -101,10 +101,11 @@ mod tests {
         let limited = fates(&[(0, true), (500, false), (1000, false)]);
         let whole = fates(&[(0, true), (500, true), (1000, true)]);
         let late = fates(&[(0, true), (1500, false), (3000, true)]);
+        let refilled = fates(&[(0, false), (500, false), (1000, true)]);
         let silent = fates(&[(0, false), (500, false), (1000, false)]);
         assert_eq!(
-            rate_limited(&[&limited, &late, &silent, &whole]),
-            [true, false, false, false]
+            rate_limited(&[&limited, &late, &silent, &refilled, &whole]),
+            [true, false, false, true, false]
         );
         // Nobody behind it answered all: it may be loss.
         assert_eq!(rate_limited(&[&whole, &limited, &limited]), [false; 3]);
