@@ -15,6 +15,7 @@ mod scans;
 mod series;
 mod tuning;
 
+pub use available::rows as available;
 pub use tuning::{Tuning, tuning, tuning_rivals};
 
 use crate::limit::scene::Scene;

@@ -2,6 +2,7 @@
 //!
 //! SplitMix64 (Steele, Lea, Flood 2014).
 
+#[derive(Debug, Clone)]
 pub struct Rng {
     state: u64,
 }

@@ -1,6 +1,23 @@
 //! Which trains are sent next?
+//!
+//! Bursts that grow until they are long beside the receiver's batches; then small probes at random
+//! times with trains of many rates among them; then more of what would narrow the interval most,
+//! while budget is left. Budgets of bytes and time are counted before anything is sent.
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bytes of IP, µs. Error: none, it only asks.
+//! Wrong when: the sender is slower than asked; then rounds are left out, never budgets exceeded.
 
-use longhaul_model::report::v1::available::{Plan, Train, TrainPlan};
+mod blocks;
+mod budget;
+
+use super::bucket;
+use super::evidence::Evidence;
+use super::fusion::{self, Accord, Fusion};
+use super::resolution;
+use blocks::Shape;
+use budget::Purse;
+pub use budget::{Budget, budget};
+use longhaul_model::report::v1::available::{Mode, Plan, Train, TrainPlan};
 
 /// What is known of one direction before the first probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,29 +29,211 @@ pub struct Facts {
     pub path_mtu_bytes: Option<u32>,
 }
 
+/// Rounds of bursts before it is said that they are too short.
+const MOST_BURST_ROUNDS: u32 = 5;
+/// Bursts that are long enough, before the sweep begins.
+const ENOUGH_BURSTS: usize = 4;
+/// Packets of the first bursts.
+const FIRST_BURST: u32 = 17;
+/// A burst may be this much shorter than asked.
+const SHORT_BURST: f64 = 0.8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Bursts { round: u32, packets: u32 },
+    Main,
+    More { round: u32 },
+    Memory,
+    Long,
+    Done,
+}
+
 /// The phases of one direction: plain data, asked for trains and told what came of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     plan: Plan,
     facts: Facts,
+    seen: Vec<Train>,
+    stage: Stage,
+    purse: Purse,
+    next_index: u32,
 }
 
 impl Course {
     pub fn new(plan: &Plan, facts: Facts) -> Course {
+        let packet_bytes = facts
+            .path_mtu_bytes
+            .map_or(plan.packet_bytes, |mtu| plan.packet_bytes.min(mtu))
+            .max(blocks::SMALL_BYTES);
         Course {
-            plan: plan.clone(),
+            purse: Purse::new(plan, facts),
+            plan: Plan {
+                packet_bytes,
+                ..plan.clone()
+            },
             facts,
+            seen: Vec::new(),
+            stage: Stage::Bursts {
+                round: 0,
+                packets: FIRST_BURST,
+            },
+            next_index: 0,
         }
     }
 
     /// The next trains, to be sent in this order; `None`: enough was seen.
     pub fn next(&mut self) -> Option<Vec<TrainPlan>> {
-        let _ = (&self.plan, self.facts);
+        while self.stage != Stage::Done {
+            let asked = self.ask();
+            let mut trains = self.purse.pay(asked);
+            if !trains.is_empty() {
+                for train in &mut trains {
+                    train.index = self.next_index;
+                    self.next_index += 1;
+                }
+                return Some(trains);
+            }
+            self.stage = self.after_nothing();
+        }
         None
     }
 
     /// What came of the trains asked for last.
     pub fn record(&mut self, trains: &[Train]) {
-        let _ = trains;
+        self.purse.elapsed(trains);
+        self.seen.extend_from_slice(trains);
+        self.stage = self.following();
+    }
+
+    fn ask(&self) -> Vec<TrainPlan> {
+        let shape = self.shape();
+        match self.stage {
+            Stage::Bursts { round: 0, .. } if self.plan.mode == Mode::Light => {
+                blocks::light(&shape, &self.purse)
+            }
+            Stage::Bursts { round, packets } => {
+                let count = if round == 0 { 2 } else { ENOUGH_BURSTS as u32 };
+                blocks::bursts(&shape, &self.purse, count, packets)
+            }
+            Stage::Main => blocks::main(&shape, &self.purse, self.facts.interface_bps),
+            Stage::More { .. } => self.fused().map_or_else(Vec::new, |fusion| {
+                blocks::more(&shape, &self.purse, &fusion, self.facts.interface_bps)
+            }),
+            Stage::Memory => blocks::memory(&shape),
+            Stage::Long => blocks::long(&shape, &self.purse, self.plan.shaper_time_us),
+            Stage::Done => Vec::new(),
+        }
+    }
+
+    /// Where the budget forbids all of what a stage asked for.
+    fn after_nothing(&self) -> Stage {
+        match self.stage {
+            Stage::Bursts { .. } if self.evidence().dispersion.is_some() => Stage::Main,
+            _ => Stage::Done,
+        }
+    }
+
+    fn following(&self) -> Stage {
+        match self.stage {
+            Stage::Bursts { .. } if self.plan.mode == Mode::Light => Stage::Done,
+            Stage::Bursts { round, packets } => self.after_bursts(round, packets),
+            Stage::Main => self.after_main(0),
+            Stage::More { round } => self.after_main(round + 1),
+            Stage::Memory => self.long_or_done(),
+            Stage::Long | Stage::Done => Stage::Done,
+        }
+    }
+
+    fn after_bursts(&self, round: u32, packets: u32) -> Stage {
+        let evidence = self.evidence();
+        if evidence.lost == evidence.sent {
+            return Stage::Done;
+        }
+        let Some(dispersion) = evidence.dispersion else {
+            let grown = (packets * 4).min(resolution::MOST_PACKETS);
+            return if round < MOST_BURST_ROUNDS && grown > packets {
+                Stage::Bursts {
+                    round: round + 1,
+                    packets: grown,
+                }
+            } else {
+                Stage::Done
+            };
+        };
+        let bits = f64::from(self.plan.packet_bytes) * 8.0;
+        let needed_s = resolution::least_span_s(dispersion.batching_s);
+        let fits = (needed_s * dispersion.capacity_bps / bits).ceil() as u32 + 4;
+        let long_enough = evidence.bursts_of_span(SHORT_BURST * needed_s);
+        if fits > resolution::MOST_PACKETS {
+            return Stage::Done;
+        }
+        if long_enough >= ENOUGH_BURSTS || round >= MOST_BURST_ROUNDS {
+            return Stage::Main;
+        }
+        Stage::Bursts {
+            round: round + 1,
+            packets: fits.max(FIRST_BURST).max(packets.min(fits)),
+        }
+    }
+
+    fn after_main(&self, rounds: u32) -> Stage {
+        let evidence = self.evidence();
+        if bucket::suspected(&evidence) {
+            return Stage::Memory;
+        }
+        let (target, most_rounds) = match self.plan.mode {
+            Mode::Careful => (0.012, 6),
+            _ => (0.025, 2),
+        };
+        let unsure = self.fused().is_some_and(|f| {
+            let off = f
+                .available
+                .is_none_or(|a| a.deviation > target * f.capacity.value);
+            off && f.accord != Accord::SeveralHops
+        });
+        if unsure && rounds < most_rounds {
+            Stage::More { round: rounds }
+        } else {
+            self.long_or_done()
+        }
+    }
+
+    fn long_or_done(&self) -> Stage {
+        if self.plan.shaper_time_us.is_some() {
+            Stage::Long
+        } else {
+            Stage::Done
+        }
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::of(&self.seen)
+    }
+
+    fn fused(&self) -> Option<Fusion> {
+        fusion::fuse(&self.evidence(), None)
+    }
+
+    /// What is free at least, as far as is known; a fifth before anything is.
+    fn free_ratio(&self) -> f64 {
+        let known = match self.stage {
+            Stage::More { .. } => self.fused(),
+            _ => None,
+        };
+        let ratio = known.and_then(|f| Some(f.available?.interval[0] / f.capacity.value));
+        ratio.map_or(0.2, |r| r.clamp(0.1, 0.5))
+    }
+
+    fn shape(&self) -> Shape {
+        let dispersion = self.evidence().dispersion;
+        Shape {
+            mode: self.plan.mode,
+            packet_bytes: self.plan.packet_bytes,
+            seed: self.plan.seed ^ u64::from(self.next_index).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            rate_bps: dispersion.map_or(blocks::UNKNOWN_BPS, |d| d.rate_bps),
+            capacity_bps: dispersion.map_or(blocks::UNKNOWN_BPS, |d| d.capacity_bps),
+            batching_s: dispersion.map_or(0.0, |d| d.batching_s),
+            free_ratio: self.free_ratio(),
+        }
     }
 }

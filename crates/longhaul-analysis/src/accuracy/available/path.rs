@@ -1,0 +1,305 @@
+//! A path of FIFO links with other traffic, and a receiver that batches: what a real session would
+//! give the estimators, with the truth beside it.
+
+use super::traffic::{Arrivals, Traffic, exponential};
+use crate::accuracy::rng::Rng;
+use longhaul_model::report::v1::available::{Schedule, Train, TrainPlan};
+
+/// Time that the sender's software takes for a packet, and its lateness.
+const SOFTWARE_S: f64 = 0.6e-6;
+const LATENESS_S: f64 = 1.5e-6;
+/// Error of a stamp, and time between stamps within a batch.
+const STAMP_S: f64 = 0.3e-6;
+const BATCH_PACKETS: usize = 64;
+/// One way, beside the queues.
+const DELAY_S: f64 = 5e-3;
+
+/// A link: its other traffic, and a token bucket where it has one.
+#[derive(Debug, Clone)]
+pub struct Link {
+    pub capacity_bps: f64,
+    arrivals: Arrivals,
+    next: (f64, f64),
+    free_at: f64,
+    /// Of other traffic, that arrived since the last [`Link::begin`].
+    counted_bits: f64,
+    bucket: Option<Tokens>,
+}
+
+/// Tokens in bits.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens {
+    pub rate_bps: f64,
+    pub most_bits: f64,
+    pub drops: bool,
+    level: f64,
+    at: f64,
+}
+
+impl Tokens {
+    pub fn new(rate_bps: f64, most_bytes: f64, drops: bool) -> Tokens {
+        Tokens {
+            rate_bps,
+            most_bits: most_bytes * 8.0,
+            drops,
+            level: most_bytes * 8.0,
+            at: 0.0,
+        }
+    }
+
+    /// When the packet may go; `None`: it is dropped.
+    fn admit(&mut self, at: f64, bits: f64) -> Option<f64> {
+        self.level = (self.level + (at - self.at).max(0.0) * self.rate_bps).min(self.most_bits);
+        self.at = self.at.max(at);
+        if self.level >= bits {
+            self.level -= bits;
+            return Some(at);
+        }
+        if self.drops {
+            return None;
+        }
+        let go = at + (bits - self.level) / self.rate_bps;
+        self.level = 0.0;
+        self.at = go;
+        Some(go)
+    }
+}
+
+impl Link {
+    pub fn new(capacity_bps: f64, load_ratio: f64, traffic: Traffic, seed: u64) -> Link {
+        let mut arrivals = Arrivals::new(traffic, load_ratio * capacity_bps, capacity_bps, seed);
+        let next = arrivals.next();
+        Link {
+            capacity_bps,
+            arrivals,
+            next,
+            free_at: 0.0,
+            counted_bits: 0.0,
+            bucket: None,
+        }
+    }
+
+    pub fn with_bucket(self, tokens: Tokens) -> Link {
+        Link {
+            bucket: Some(tokens),
+            ..self
+        }
+    }
+
+    fn advance(&mut self, to: f64) {
+        while self.next.0 <= to {
+            let (at, bits) = self.next;
+            self.free_at = self.free_at.max(at) + bits / self.capacity_bps;
+            self.counted_bits += bits;
+            self.next = self.arrivals.next();
+        }
+    }
+
+    fn pass(&mut self, at: f64, bits: f64) -> Option<f64> {
+        self.advance(at);
+        let mut start = self.free_at.max(at);
+        if let Some(tokens) = &mut self.bucket {
+            start = tokens.admit(start, bits)?;
+        }
+        self.free_at = start + bits / self.capacity_bps;
+        Some(self.free_at)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Path {
+    pub line_bps: f64,
+    pub links: Vec<Link>,
+    /// Receiver's timer.
+    pub batching_s: f64,
+    /// Of the receiver's clock.
+    pub skew: f64,
+    now: f64,
+    line_free_at: f64,
+    rng: Rng,
+    began: Option<f64>,
+    ended: f64,
+}
+
+impl Path {
+    pub fn new(line_bps: f64, links: Vec<Link>, batching_s: f64, seed: u64) -> Path {
+        let slowest = links
+            .iter()
+            .map(|l| l.capacity_bps)
+            .fold(f64::MAX, f64::min);
+        Path {
+            line_bps,
+            links,
+            batching_s,
+            skew: 0.0,
+            // Long enough for the queues to have forgotten that they began empty.
+            now: (5e6 / slowest).clamp(2e-3, 0.5),
+            line_free_at: 0.0,
+            rng: Rng::new(seed),
+            began: None,
+            ended: 0.0,
+        }
+    }
+
+    /// Sends the trains, one after the other, then waits for a round trip.
+    pub fn send(&mut self, plans: &[TrainPlan]) -> Vec<Train> {
+        let trains = plans.iter().map(|plan| self.train(plan)).collect();
+        self.now += 2.0 * DELAY_S;
+        trains
+    }
+
+    fn train(&mut self, plan: &TrainPlan) -> Train {
+        let bits = f64::from(plan.packet_bytes) * 8.0;
+        let sent_at = self.now + plan.pause_us as f64 / 1e6;
+        let sent: Vec<f64> = self.departures(plan, sent_at);
+        if self.began.is_none() {
+            self.begin(sent_at);
+        }
+        let arrived: Vec<Option<f64>> = sent.iter().map(|at| self.carry(*at, bits)).collect();
+        let stamped = self.stamp(&arrived);
+        let last = sent.last().copied().unwrap_or(sent_at);
+        self.now = last;
+        self.ended = last;
+        let zero = stamped.iter().flatten().next().copied().unwrap_or(0.0);
+        let ns = |s: f64| (s * 1e9).round() as u64;
+        Train {
+            index: plan.index,
+            purpose: plan.purpose,
+            packet_bytes: plan.packet_bytes,
+            rate_bps: match plan.schedule {
+                Schedule::RateBps(bps) => Some(bps),
+                _ => None,
+            },
+            micro_burst: 1,
+            sent_at_ns: ns(sent_at),
+            sent_ns: sent.iter().map(|at| ns(at - sent_at)).collect(),
+            received_at_ns: 77_000_000_000 + ns(zero),
+            received_ns: stamped
+                .iter()
+                .map(|at| at.map(|at| ns((at - zero).max(0.0))))
+                .collect(),
+            clock_step_ns: Some(0),
+            spoilt: None,
+        }
+    }
+
+    fn begin(&mut self, at: f64) {
+        self.began = Some(at);
+        for link in &mut self.links {
+            link.advance(at);
+            link.counted_bits = 0.0;
+        }
+    }
+
+    fn departures(&mut self, plan: &TrainPlan, from: f64) -> Vec<f64> {
+        let bits = f64::from(plan.packet_bytes) * 8.0;
+        let mut planned = from;
+        let mut at = from;
+        let mut poisson = match plan.schedule {
+            Schedule::Poisson { seed, .. } => Some(Rng::new(seed)),
+            _ => None,
+        };
+        let mut times = Vec::with_capacity(plan.packets as usize);
+        for i in 0..plan.packets {
+            let late = match plan.schedule {
+                Schedule::BackToBack => 0.05 * LATENESS_S,
+                _ => LATENESS_S,
+            };
+            at = at.max(planned + exponential(&mut self.rng, late));
+            times.push(at);
+            at += SOFTWARE_S;
+            planned = match plan.schedule {
+                Schedule::BackToBack => at,
+                Schedule::RateBps(bps) => from + f64::from(i + 1) * bits / bps as f64,
+                Schedule::Poisson { mean_gap_ns, .. } => {
+                    let rng = poisson.as_mut().expect("set for this schedule");
+                    planned + exponential(rng, mean_gap_ns as f64 / 1e9)
+                }
+            };
+        }
+        times
+    }
+
+    fn carry(&mut self, at: f64, bits: f64) -> Option<f64> {
+        self.line_free_at = self.line_free_at.max(at) + bits / self.line_bps;
+        let mut at = self.line_free_at;
+        for link in &mut self.links {
+            at = link.pass(at, bits)?;
+        }
+        Some(at + DELAY_S)
+    }
+
+    /// The timer starts with the first packet; all that came until it ends are stamped then.
+    fn stamp(&mut self, arrived: &[Option<f64>]) -> Vec<Option<f64>> {
+        let skewed = |at: f64| at * (1.0 + self.skew);
+        if self.batching_s <= 0.0 {
+            let rng = &mut self.rng;
+            let mut before = 0.0f64;
+            let stamps = arrived.iter().map(|at| {
+                at.map(|at| {
+                    before = before.max(skewed(at) + rng.normal().abs() * STAMP_S);
+                    before
+                })
+            });
+            return stamps.collect();
+        }
+        let mut stamps = vec![None; arrived.len()];
+        let mut i = 0;
+        while i < arrived.len() {
+            let Some(first) = arrived[i] else {
+                i += 1;
+                continue;
+            };
+            let fires = first + self.batching_s * self.rng.between(0.8, 1.0);
+            let mut batch: Vec<usize> = Vec::new();
+            let mut last = first;
+            while i < arrived.len()
+                && batch.len() < BATCH_PACKETS
+                && arrived[i].is_none_or(|at| at <= fires)
+            {
+                if let Some(at) = arrived[i] {
+                    batch.push(i);
+                    last = at;
+                }
+                i += 1;
+            }
+            let mut at = if batch.len() == BATCH_PACKETS {
+                last
+            } else {
+                fires
+            };
+            for packet in batch {
+                stamps[packet] = Some(skewed(at));
+                at += self.rng.between(0.3e-6, 1e-6);
+            }
+        }
+        // Handling a batch may last into the next one.
+        let mut before = 0.0f64;
+        for stamp in stamps.iter_mut().flatten() {
+            before = before.max(*stamp);
+            *stamp = before;
+        }
+        stamps
+    }
+
+    /// What was free on average, from the first probe to the last, on the link with the least.
+    pub fn truth_bps(&self) -> f64 {
+        let seconds = self.ended - self.began.unwrap_or(self.ended);
+        let free = self
+            .links
+            .iter()
+            .map(|l| l.capacity_bps - l.counted_bits / seconds.max(1e-9));
+        free.fold(f64::MAX, f64::min)
+    }
+
+    pub fn capacity_bps(&self) -> f64 {
+        self.links
+            .iter()
+            .map(|l| l.capacity_bps)
+            .fold(f64::MAX, f64::min)
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.ended - self.began.unwrap_or(self.ended)
+    }
+}

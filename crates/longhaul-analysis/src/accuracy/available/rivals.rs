@@ -1,0 +1,151 @@
+//! What older formulas say of the same paths.
+//!
+//! abing 2.2 as its source has it: twenty pairs, a histogram of their dispersions, `DBC / (1 + q)`.
+//! Spruce: a hundred pairs at the gap of the capacity, which it is told.
+
+use super::path::Path;
+use crate::accuracy::rng::Rng;
+use longhaul_model::report::v1::available::{Purpose, Schedule, Train, TrainPlan};
+
+const ABING_PAIRS: u32 = 20;
+const ABING_BYTES: u32 = 1450;
+const ABING_BITS: f64 = 11_600.0;
+const CROSS_BITS: f64 = 12_000.0;
+/// Gap of a pair at 1 Gbit/s, µs: smaller ones are taken for it.
+const LEAST_GAP_US: f64 = 11.6;
+const SPRUCE_PAIRS: u32 = 100;
+const SPRUCE_BYTES: u32 = 1500;
+
+fn pair(bytes: u32, schedule: Schedule, pause_us: u64) -> TrainPlan {
+    TrainPlan {
+        index: 0,
+        purpose: Purpose::Burst,
+        packets: 2,
+        packet_bytes: bytes,
+        schedule,
+        pause_us,
+    }
+}
+
+fn gaps_us(trains: &[Train]) -> Vec<f64> {
+    let gap = |train: &Train| {
+        let (first, second) = (train.received_ns[0]?, train.received_ns[1]?);
+        // Its clock has microseconds.
+        Some((second.saturating_sub(first) as f64 / 1e3).round())
+    };
+    trains.iter().filter_map(gap).collect()
+}
+
+/// Available bandwidth by abing's formula.
+pub fn abing(path: &mut Path) -> Option<f64> {
+    let pairs = (0..ABING_PAIRS).map(|_| pair(ABING_BYTES, Schedule::BackToBack, 25_000));
+    let trains = path.send(&pairs.collect::<Vec<_>>());
+    let gaps: Vec<f64> = gaps_us(&trains[1..])
+        .into_iter()
+        .map(|g| g.max(LEAST_GAP_US))
+        .collect();
+    (!gaps.is_empty()).then(|| abing_of(&gaps))
+}
+
+/// From the dispersions of the pairs, µs.
+pub fn abing_of(gaps: &[f64]) -> f64 {
+    let count = gaps.len() as f64;
+    let sum: f64 = gaps.iter().sum();
+    let peak_us = accepted_peak(gaps);
+    let capacity = ABING_BITS / peak_us * 1e6;
+    let mean_rate = ABING_BITS / (sum / count) * 1e6;
+    if capacity < 0.95 * mean_rate {
+        return (capacity - mean_rate).max(0.0);
+    }
+    let excess = sum - count * peak_us;
+    let packets = excess.abs() / (count * CROSS_BITS / capacity * 1e6);
+    capacity / (1.0 + packets)
+}
+
+/// Mean dispersion of the peak with the least dispersion that has hits enough.
+fn accepted_peak(gaps: &[f64]) -> f64 {
+    let sum: f64 = gaps.iter().sum();
+    let width = if sum / 130.0 > LEAST_GAP_US {
+        sum / 130.0
+    } else {
+        LEAST_GAP_US / 5.0
+    };
+    let bin = |gap: f64| (gap / width) as i64;
+    let hits = |at: i64, reach: i64| -> Vec<f64> {
+        gaps.iter()
+            .copied()
+            .filter(|g| (bin(*g) - at).abs() <= reach)
+            .collect()
+    };
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let mut bins: Vec<i64> = gaps.iter().map(|g| bin(*g)).collect();
+    bins.sort_unstable();
+    bins.dedup();
+    let main = bins
+        .iter()
+        .copied()
+        .max_by_key(|b| (hits(*b, 0).len(), -*b))
+        .unwrap_or(0);
+    let mut peak = hits(main, 0);
+    if peak.len() < 6 {
+        peak = hits(main, 1);
+        if peak.len() < 6 {
+            return mean(gaps);
+        }
+    }
+    if peak.len() < 15 {
+        let second = bins
+            .iter()
+            .copied()
+            .filter(|b| *b < main && hits(*b, 0).len() >= 5)
+            .min();
+        if let Some(second) = second {
+            return mean(&hits(second, 0));
+        }
+    }
+    mean(&peak)
+}
+
+/// Available bandwidth by Spruce's formula, with the true capacity given.
+pub fn spruce(path: &mut Path, seed: u64) -> Option<f64> {
+    let mut rng = Rng::new(seed);
+    let capacity = path.capacity_bps();
+    let gap_us = f64::from(SPRUCE_BYTES) * 8e6 / capacity;
+    let pairs = (0..SPRUCE_PAIRS).map(|_| {
+        let pause = -rng.between(1e-9, 1.0).ln() * 1e4;
+        pair(
+            SPRUCE_BYTES,
+            Schedule::RateBps(capacity as u64),
+            pause as u64,
+        )
+    });
+    let trains = path.send(&pairs.collect::<Vec<_>>());
+    let gaps = gaps_us(&trains);
+    let ones = gaps
+        .iter()
+        .map(|out| capacity * (1.0 - (out - gap_us) / gap_us));
+    (!gaps.is_empty()).then(|| (ones.sum::<f64>() / gaps.len() as f64).clamp(0.0, capacity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_dispersions_are_an_idle_path() {
+        let found = abing_of(&[116.0; 19]);
+        assert!((found / 1e8 - 1.0).abs() < 1e-9, "{found}");
+    }
+
+    #[test]
+    fn cross_packets_between_pairs_count_by_the_formula() {
+        // Thirteen pairs at 100 Mbit/s, six with one full packet between.
+        let gaps: Vec<f64> = [[116.0; 13].as_slice(), &[236.0; 6]].concat();
+        let packets = 6.0 / 19.0;
+        let found = abing_of(&gaps);
+        assert!(
+            (found / (1e8 / (1.0 + packets)) - 1.0).abs() < 1e-6,
+            "{found}"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Other traffic of a link: Poisson packets, bursts, or many heavy-tailed sources.
+
+use crate::accuracy::rng::Rng;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traffic {
+    /// Single packets of 1500, 576 and 60 B.
+    Poisson,
+    /// Bursts of 4 to 28 full packets, ten times as fast as the link.
+    Bursty,
+    /// Thirty sources, on for Pareto times, off for exponential ones.
+    HeavyTailed,
+}
+
+const FULL_BITS: f64 = 12_000.0;
+const SOURCES: usize = 30;
+const SHAPE: f64 = 1.5;
+/// Least packets of an on-time; their mean is three times as many.
+const LEAST_ON: f64 = 4.0;
+
+/// Arrivals in order of time.
+#[derive(Debug, Clone)]
+pub struct Arrivals {
+    rng: Rng,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    None,
+    Poisson {
+        at: f64,
+        mean_gap: f64,
+    },
+    Bursty {
+        at: f64,
+        mean_gap: f64,
+        left: usize,
+        within: f64,
+        next: f64,
+    },
+    HeavyTailed {
+        sources: Vec<Source>,
+        gap: f64,
+        mean_off: f64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    next: f64,
+    left: f64,
+}
+
+impl Arrivals {
+    pub fn new(traffic: Traffic, load_bps: f64, capacity_bps: f64, seed: u64) -> Arrivals {
+        let mut rng = Rng::new(seed);
+        let state = if load_bps <= 0.0 {
+            State::None
+        } else {
+            match traffic {
+                Traffic::Poisson => State::Poisson {
+                    at: 0.0,
+                    mean_gap: POISSON_MEAN_BITS / load_bps,
+                },
+                Traffic::Bursty => State::Bursty {
+                    at: 0.0,
+                    mean_gap: 16.0 * FULL_BITS / load_bps,
+                    left: 0,
+                    within: FULL_BITS / (10.0 * capacity_bps),
+                    next: 0.0,
+                },
+                Traffic::HeavyTailed => heavy_tailed(load_bps, &mut rng),
+            }
+        };
+        Arrivals { rng, state }
+    }
+
+    /// The next arrival: its time and its bits.
+    pub fn next(&mut self) -> (f64, f64) {
+        let rng = &mut self.rng;
+        match &mut self.state {
+            State::None => (f64::INFINITY, 0.0),
+            State::Poisson { at, mean_gap } => {
+                *at += exponential(rng, *mean_gap);
+                (*at, size(rng))
+            }
+            State::Bursty {
+                at,
+                mean_gap,
+                left,
+                within,
+                next,
+            } => {
+                if *left == 0 {
+                    *at += exponential(rng, *mean_gap);
+                    *left = 4 + rng.below(25);
+                    // A burst that is not over delays the next one.
+                    *next = next.max(*at);
+                }
+                *left -= 1;
+                let now = *next;
+                *next += *within;
+                (now, FULL_BITS)
+            }
+            State::HeavyTailed {
+                sources,
+                gap,
+                mean_off,
+            } => {
+                let first = earliest(sources);
+                let source = &mut sources[first];
+                let now = source.next;
+                source.left -= 1.0;
+                source.next += *gap;
+                if source.left < 1.0 {
+                    source.next += exponential(rng, *mean_off);
+                    source.left = pareto(rng);
+                }
+                (now, FULL_BITS)
+            }
+        }
+    }
+}
+
+const POISSON_MEAN_BITS: f64 = 8.0 * (0.5 * 1500.0 + 0.25 * 576.0 + 0.25 * 60.0);
+
+fn size(rng: &mut Rng) -> f64 {
+    8.0 * match rng.below(4) {
+        0 => 60.0,
+        1 => 576.0,
+        _ => 1500.0,
+    }
+}
+
+fn heavy_tailed(load_bps: f64, rng: &mut Rng) -> State {
+    // Each source is on for half of the time.
+    let gap = FULL_BITS / (2.0 * load_bps / SOURCES as f64);
+    let mean_on = LEAST_ON * SHAPE / (SHAPE - 1.0);
+    let sources = (0..SOURCES).map(|_| Source {
+        next: rng.between(0.0, 2.0 * mean_on * gap),
+        left: pareto(rng),
+    });
+    State::HeavyTailed {
+        sources: sources.collect(),
+        gap,
+        mean_off: mean_on * gap,
+    }
+}
+
+fn earliest(sources: &[Source]) -> usize {
+    let mut first = 0;
+    for (i, source) in sources.iter().enumerate() {
+        if source.next < sources[first].next {
+            first = i;
+        }
+    }
+    first
+}
+
+pub fn exponential(rng: &mut Rng, mean: f64) -> f64 {
+    -rng.between(1e-12, 1.0).ln() * mean
+}
+
+fn pareto(rng: &mut Rng) -> f64 {
+    // A day-long on-time would be a constant load.
+    (LEAST_ON * rng.between(1e-12, 1.0).powf(-1.0 / SHAPE)).min(1e4)
+}

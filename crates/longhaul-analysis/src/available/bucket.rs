@@ -1,0 +1,139 @@
+//! Does a token bucket stand on the path?
+//!
+//! Small buckets show on every burst: the first packets pass at the peak rate, the rest at the
+//! sustained one. Large ones show only on long trains at full rate. A policer drops what a shaper
+//! would queue.
+//!
+//! Source: docs/methods/available-bandwidth.md, after ShaperProbe (Kanuparthy and Dovrolis 2011).
+//! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
+//! Wrong when: other traffic arrives once and stays.
+
+mod knee;
+mod long;
+mod policed;
+
+use super::evidence::Evidence;
+use super::reading::Reading;
+use crate::stats::quantile::{median, quantile, sorted};
+use knee::Knee;
+use longhaul_model::report::v1::available::{Bucket, BucketKind, Purpose, Train};
+
+pub use long::long;
+pub use policed::policed;
+
+/// Bursts with the same knee before one is believed.
+const LEAST_KNEES: usize = 3;
+/// Knees agree within this, or within one packet.
+const AGREE_RATIO: f64 = 0.25;
+/// A burst straight after another shows no knee: at most this share of them may.
+const MOST_FORGETFUL: f64 = 0.5;
+/// A train this soon after another finds the bucket still empty.
+const RESTED_S: f64 = 0.01;
+
+/// Most bursts that rested have a knee, and at the same place.
+pub fn suspected(evidence: &Evidence) -> bool {
+    agreed(&rested(evidence)).is_some()
+}
+
+/// A bucket that is emptied within a burst.
+pub fn small(evidence: &Evidence) -> Option<Bucket> {
+    let knees = agreed(&rested(evidence))?;
+    let late = straight_after(evidence);
+    let forgetful = late
+        .iter()
+        .filter(|r| knee::find(r).is_some_and(|k| near(&k, &knees)))
+        .count();
+    if forgetful as f64 > MOST_FORGETFUL * late.len() as f64 {
+        return None;
+    }
+    let of = |value: fn(&Knee) -> f64| median(knees.iter().map(value));
+    let (peak, sustained, burst) = (
+        of(|k| k.peak_bps)?,
+        of(|k| k.sustained_bps)?,
+        of(|k| k.burst_bytes)?,
+    );
+    let rates = sorted(knees.iter().map(|k| k.sustained_bps));
+    let sizes = sorted(knees.iter().map(|k| k.burst_bytes));
+    let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
+    let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
+    let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
+    Some(Bucket {
+        kind: BucketKind::Shaper,
+        peak_bps: peak as u64,
+        sustained_bps: sustained as u64,
+        sustained_interval_bps: Some([
+            (rate_span.0.min(0.98 * sustained)) as u64,
+            (rate_span.1.max(1.02 * sustained)) as u64,
+        ]),
+        burst_bytes: burst as u64,
+        burst_interval_bytes: Some([
+            size_span.0.min(burst - packet).max(0.0) as u64,
+            size_span.1.max(burst + packet) as u64,
+        ]),
+        confidence_ratio: if late.is_empty() { 0.7 } else { 0.95 },
+    })
+}
+
+/// Bursts that found the bucket full.
+fn rested(evidence: &Evidence) -> Vec<&Reading> {
+    with_rest(evidence)
+        .into_iter()
+        .filter(|(_, rest)| *rest >= RESTED_S)
+        .map(|(r, _)| r)
+        .collect()
+}
+
+fn straight_after(evidence: &Evidence) -> Vec<&Reading> {
+    with_rest(evidence)
+        .into_iter()
+        .filter(|(_, rest)| *rest < RESTED_S / 2.0)
+        .map(|(r, _)| r)
+        .collect()
+}
+
+/// Each burst with the time since the train before it came to its end.
+fn with_rest(evidence: &Evidence) -> Vec<(&Reading, f64)> {
+    let mut trains: Vec<&Reading> = evidence.readings.iter().collect();
+    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
+    let mut busy_until = f64::MIN;
+    let mut found = Vec::new();
+    for train in trains {
+        if train.purpose == Purpose::Burst && train.lost == 0 {
+            found.push((train, train.sent_s[0] - busy_until));
+        }
+        if train.purpose != Purpose::Idle {
+            busy_until = busy_until.max(train.sent_s[0] + train.received_span_s());
+        }
+    }
+    found
+}
+
+/// The knees, when most of the trains long enough to have one do, and at the same place.
+fn agreed(trains: &[&Reading]) -> Option<Vec<Knee>> {
+    let knees: Vec<Knee> = trains.iter().filter_map(|r| knee::find(r)).collect();
+    let place = median(knees.iter().map(|k| k.at_bytes))?;
+    let long_enough = trains
+        .iter()
+        .filter(|r| r.packets as f64 * r.bits / 8.0 > 1.5 * place)
+        .count();
+    let same: Vec<Knee> = knees
+        .into_iter()
+        .filter(|k| (k.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * k.packet_bytes))
+        .collect();
+    (same.len() >= LEAST_KNEES && 4 * same.len() >= 3 * long_enough).then_some(same)
+}
+
+fn near(knee: &Knee, others: &[Knee]) -> bool {
+    let place = median(others.iter().map(|k| k.at_bytes)).unwrap_or(0.0);
+    (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
+}
+
+/// Trains of the long phase, in their order.
+fn long_trains(trains: &[Train]) -> Vec<&Train> {
+    let mut found: Vec<&Train> = trains
+        .iter()
+        .filter(|t| t.purpose == Purpose::Bucket)
+        .collect();
+    found.sort_by_key(|t| t.sent_at_ns);
+    found
+}

@@ -1,0 +1,129 @@
+//! Where does a burst change from one rate to a lower one?
+//!
+//! Two lines through arrival times over bytes, against one; the change is where both meet.
+//!
+//! Source: two-piece regression with an F test. Units: bytes of IP, bit/s. Error: one packet.
+//! Wrong when: other traffic slows the later half of a burst; several bursts must agree.
+
+use super::Reading;
+use crate::available::reading::Point;
+
+/// Packets on each side.
+const LEAST_SIDE: usize = 3;
+/// A smaller step is other traffic.
+const LEAST_STEP: f64 = 1.15;
+/// The two lines must fit this much better than the one.
+const LEAST_F: f64 = 20.0;
+/// Times are not better than this.
+const STAMP_S: f64 = 0.5e-6;
+/// Above this many points only every second is looked at as a place of the knee, and so on.
+const MOST_PLACES: usize = 400;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Knee {
+    pub peak_bps: f64,
+    pub sustained_bps: f64,
+    /// Bytes that had passed at the change.
+    pub at_bytes: f64,
+    /// Of the bucket.
+    pub burst_bytes: f64,
+    pub packet_bytes: f64,
+}
+
+/// A line of time over bytes.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    start_s: f64,
+    s_per_byte: f64,
+    error: f64,
+}
+
+/// Sums from which any part's line follows at once.
+struct Sums {
+    upto: Vec<[f64; 5]>,
+}
+
+impl Sums {
+    fn of(points: &[(f64, f64)]) -> Sums {
+        let mut upto = vec![[0.0; 5]];
+        for (x, y) in points {
+            let last = upto[upto.len() - 1];
+            let here = [1.0, *x, *y, x * x, x * y];
+            upto.push(std::array::from_fn(|i| last[i] + here[i]));
+        }
+        Sums { upto }
+    }
+
+    fn line(&self, points: &[(f64, f64)], from: usize, to: usize) -> Line {
+        let [n, x, y, xx, xy]: [f64; 5] =
+            std::array::from_fn(|i| self.upto[to][i] - self.upto[from][i]);
+        let spread = n * xx - x * x;
+        let s_per_byte = if spread > 0.0 {
+            (n * xy - x * y) / spread
+        } else {
+            0.0
+        };
+        let start_s = (y - s_per_byte * x) / n;
+        let off = points[from..to]
+            .iter()
+            .map(|p| (p.1 - start_s - s_per_byte * p.0).powi(2));
+        Line {
+            start_s,
+            s_per_byte,
+            error: off.sum(),
+        }
+    }
+}
+
+pub fn find(reading: &Reading) -> Option<Knee> {
+    let points = points(&reading.kept, reading.bits / 8.0);
+    if points.len() < 2 * LEAST_SIDE + 2 {
+        return None;
+    }
+    let sums = Sums::of(&points);
+    let whole = sums.line(&points, 0, points.len());
+    let step = points.len().div_ceil(MOST_PLACES);
+    let (first, second) = (LEAST_SIDE..=points.len() - LEAST_SIDE)
+        .step_by(step)
+        .map(|at| {
+            (
+                sums.line(&points, 0, at),
+                sums.line(&points, at, points.len()),
+            )
+        })
+        .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;
+    let freedom = points.len() as f64 - 4.0;
+    let floor = points.len() as f64 * STAMP_S * STAMP_S;
+    let two = (first.error + second.error).max(floor);
+    let better = (whole.error - two) / 2.0 / (two / freedom);
+    let slows = first.s_per_byte > 0.0 && second.s_per_byte > LEAST_STEP * first.s_per_byte;
+    if !slows || better < LEAST_F {
+        return None;
+    }
+    let at_bytes = (first.start_s - second.start_s) / (second.s_per_byte - first.s_per_byte);
+    if !(0.0..reading.packets as f64 * reading.bits / 8.0).contains(&at_bytes) {
+        return None;
+    }
+    let ratio = first.s_per_byte / second.s_per_byte;
+    Some(Knee {
+        peak_bps: 8.0 / first.s_per_byte,
+        sustained_bps: 8.0 / second.s_per_byte,
+        at_bytes,
+        burst_bytes: at_bytes * (1.0 - ratio),
+        packet_bytes: reading.bits / 8.0,
+    })
+}
+
+/// Bytes up to and with each packet, and when it came.
+fn points(kept: &[Point], packet_bytes: f64) -> Vec<(f64, f64)> {
+    let Some(first) = kept.first() else {
+        return Vec::new();
+    };
+    let of = |p: &Point| {
+        (
+            (p.index + 1) as f64 * packet_bytes,
+            p.received_s - first.received_s,
+        )
+    };
+    kept.iter().map(of).collect()
+}

@@ -1,0 +1,96 @@
+//! Did the rate of a long train step down once and for good?
+//!
+//! Arrivals of the long trains in bins, judged as bulk transfers are.
+//!
+//! Source: [`crate::limit::shaper`]. Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %.
+//! Wrong when: other traffic arrives once and stays, or the bucket outlasts the train.
+
+use super::{Bucket, BucketKind, Train, long_trains};
+use crate::limit::shaper;
+use crate::throughput::timeline::Arrivals;
+
+/// Bins of arrivals, and packets that each must hold.
+const BIN_US: u64 = 50_000;
+const LEAST_IN_BIN: f64 = 20.0;
+/// After the knee: a policer loses at least this share of what it must.
+const POLICER_PART: f64 = 0.5;
+
+/// A bucket emptied by the long trains.
+pub fn long(trains: &[Train]) -> Option<Bucket> {
+    let trains = long_trains(trains);
+    let bytes = f64::from(trains.first()?.packet_bytes);
+    let mut arrived: Vec<u64> = trains
+        .iter()
+        .flat_map(|t| {
+            t.received_ns
+                .iter()
+                .flatten()
+                .map(|ns| t.received_at_ns.saturating_add(*ns))
+        })
+        .collect();
+    arrived.sort_unstable();
+    let (first, last) = (*arrived.first()?, *arrived.last()?);
+    let seconds = (last - first) as f64 / 1e9;
+    let needed_us = LEAST_IN_BIN * seconds * 1e6 / arrived.len() as f64;
+    let bin_us = BIN_US.max(needed_us as u64);
+    let rates = rates(&arrived, first, bin_us, bytes);
+    let found = shaper::find(&Arrivals::from_rates(&rates, bin_us))?;
+    let (offered_bps, lost_ratio) = after(&trains, first, found.knee_us, bytes)?;
+    let expected = 1.0 - found.sustained_bps / offered_bps;
+    let kind = if lost_ratio > POLICER_PART * expected && expected > 0.0 {
+        BucketKind::Policer
+    } else {
+        BucketKind::Shaper
+    };
+    let around = |value: f64, ratio: f64| {
+        [
+            (value * (1.0 - ratio)) as u64,
+            (value * (1.0 + ratio)) as u64,
+        ]
+    };
+    Some(Bucket {
+        kind,
+        peak_bps: found.peak_bps as u64,
+        sustained_bps: found.sustained_bps as u64,
+        sustained_interval_bps: Some(around(found.sustained_bps, 0.02)),
+        burst_bytes: found.burst_bytes as u64,
+        burst_interval_bytes: Some(around(found.burst_bytes, 0.06)),
+        confidence_ratio: 0.9,
+    })
+}
+
+/// Rate of each whole bin.
+fn rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
+    let place = |ns: u64| ((ns - first) / 1000 / bin_us) as usize;
+    let last = arrived.last().map_or(0, |ns| place(*ns));
+    let mut counts = vec![0u64; last + 1];
+    for ns in arrived {
+        counts[place(*ns)] += 1;
+    }
+    // The last bin is seldom whole.
+    counts.pop();
+    counts
+        .iter()
+        .map(|n| *n as f64 * bytes * 8e6 / bin_us as f64)
+        .collect()
+}
+
+/// What was sent after the knee: its rate, and the share of it that was lost.
+fn after(trains: &[&Train], first: u64, knee_us: u64, bytes: f64) -> Option<(f64, f64)> {
+    let knee_ns = first + knee_us * 1000;
+    let (mut sent, mut lost, mut span_ns) = (0usize, 0usize, 0u64);
+    for train in trains.iter().filter(|t| t.received_at_ns >= knee_ns) {
+        sent += train.sent_ns.len();
+        lost += train.received_ns.iter().filter(|t| t.is_none()).count();
+        span_ns += train
+            .sent_ns
+            .last()?
+            .saturating_sub(*train.sent_ns.first()?);
+    }
+    (span_ns > 0 && sent > 0).then(|| {
+        (
+            sent as f64 * bytes * 8e9 / span_ns as f64,
+            lost as f64 / sent as f64,
+        )
+    })
+}

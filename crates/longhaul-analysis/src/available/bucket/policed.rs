@@ -1,0 +1,72 @@
+//! Is what exceeds a rate dropped instead of queued?
+//!
+//! Fast trains pass whole until the tokens are gone; then the share that passes is the policed rate.
+//!
+//! Source: token replay, after Flach et al. (SIGCOMM 2016). Units: bytes of IP, bit/s.
+//! Error: rate 3 %, burst a tenth. Wrong when: a link's queue is shorter than a train's excess.
+
+use super::{Bucket, BucketKind};
+use crate::available::evidence::Evidence;
+use crate::available::reading::Reading;
+use crate::stats::quantile::{median, quantile, sorted};
+use longhaul_model::report::v1::available::Purpose;
+
+/// Lossy trains before anything is said.
+const LEAST_TRAINS: usize = 4;
+/// Packets after the first loss.
+const LEAST_AFTER: usize = 12;
+/// Delay grew by less than this share of the train: nothing queued.
+const MOST_STRAIN: f64 = 0.05;
+/// The rates that the trains find differ by less than this.
+const MOST_SPREAD: f64 = 0.25;
+
+pub fn policed(evidence: &Evidence) -> Option<Bucket> {
+    let lossy: Vec<&Reading> = evidence
+        .readings
+        .iter()
+        .filter(|r| matches!(r.purpose, Purpose::Sweep | Purpose::Burst) && r.is_lossy())
+        .collect();
+    let unqueued = |r: &&&Reading| r.strain().is_none_or(|(strain, _)| strain < MOST_STRAIN);
+    let calm = lossy.iter().filter(unqueued).count();
+    if lossy.len() < LEAST_TRAINS || 4 * calm < 3 * lossy.len() {
+        return None;
+    }
+    let looks: Vec<(f64, f64, f64)> = lossy.iter().filter_map(|r| look(r)).collect();
+    let rates = sorted(looks.iter().map(|l| l.0));
+    let (low, high) = (quantile(&rates, 0.25)?, quantile(&rates, 0.75)?);
+    let sustained = median(rates.iter().copied())?;
+    if rates.len() < LEAST_TRAINS || high - low > MOST_SPREAD * sustained {
+        return None;
+    }
+    let burst = median(looks.iter().map(|l| l.1))?;
+    let peak = looks.iter().map(|l| l.2).fold(0.0, f64::max);
+    Some(Bucket {
+        kind: BucketKind::Policer,
+        peak_bps: peak as u64,
+        sustained_bps: sustained as u64,
+        sustained_interval_bps: Some([(0.97 * low) as u64, (1.03 * high) as u64]),
+        burst_bytes: burst as u64,
+        burst_interval_bytes: None,
+        confidence_ratio: 0.8,
+    })
+}
+
+/// Rate after the first loss, bytes that passed above it before, and the rate before.
+fn look(reading: &Reading) -> Option<(f64, f64, f64)> {
+    let first_lost = reading
+        .points
+        .iter()
+        .enumerate()
+        .find(|(i, p)| p.index != *i)?
+        .0;
+    let sent_bps = reading.sent_bps()?;
+    let after = reading.points.get(first_lost..)?;
+    let (from, to) = (after.first()?, after.last()?);
+    let offered = (to.index - from.index) as f64;
+    if offered < LEAST_AFTER as f64 {
+        return None;
+    }
+    let rate = sent_bps * (after.len() - 1) as f64 / offered;
+    let before = first_lost as f64 * reading.bits / 8.0;
+    Some((rate, before * (1.0 - rate / sent_bps).max(0.0), sent_bps))
+}

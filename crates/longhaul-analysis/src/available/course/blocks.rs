@@ -1,0 +1,311 @@
+//! Trains of one round, from what is known so far.
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: none.
+//! Wrong when: never; what the budget forbids is cut off later.
+
+use super::budget::Purse;
+use crate::accuracy::rng::Rng;
+use crate::available::fusion::Fusion;
+use crate::available::resolution;
+use longhaul_model::report::v1::available::{Mode, Purpose, Schedule, TrainPlan};
+
+/// IP bytes of a small probe.
+pub const SMALL_BYTES: u32 = 100;
+/// Taken for the rate of a path before anything is known: slow, so that time is not overspent.
+pub const UNKNOWN_BPS: f64 = 1e7;
+
+/// Trains of the first sweep, and the bits of all of them.
+const TRAINS: usize = 24;
+const LEAST_TRAINS: usize = 10;
+/// A train at the dispersion rate has about this many packets where few can be afforded.
+const SHORTEST_PACKETS: f64 = 25.0;
+const SWEEP_BITS: f64 = 4e6;
+const CAREFUL_SWEEP_BITS: f64 = 24e6;
+const LEAST_TRAIN_S: f64 = 1.2e-3;
+/// Trains sent one after another without small probes between them.
+const TRAINS_TOGETHER: usize = 3;
+/// Small probes: their time, their mean gap, and their part of the path's rate at most.
+const IDLE_S: f64 = 1.2;
+const CAREFUL_IDLE_S: f64 = 3.0;
+const IDLE_GAP_S: f64 = 2e-3;
+const IDLE_LOAD: f64 = 0.03;
+/// Light: packets of a burst, bursts, and the time of all.
+const LIGHT_BURST: u32 = 10;
+const LIGHT_BURSTS: u32 = 2;
+const LIGHT_S: f64 = 0.9;
+/// A packet longer than this: the path is so slow that small probes see all, and trains disturb.
+const SLOW_PACKET_S: f64 = 0.6e-3;
+/// Rest before the long trains, so that a bucket is full again.
+const REFILL_US: u64 = 2_000_000;
+/// More trains are asked for until this share of C would be the error.
+const WANTED_ERROR: f64 = 0.02;
+const MOST_MORE_TRAINS: usize = 48;
+
+/// What trains are made for.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub mode: Mode,
+    pub packet_bytes: u32,
+    pub seed: u64,
+    /// Of the bursts' dispersion.
+    pub rate_bps: f64,
+    pub capacity_bps: f64,
+    pub batching_s: f64,
+    /// Part of the capacity that is free, or what is taken for it.
+    pub free_ratio: f64,
+}
+
+impl Shape {
+    fn bits(&self) -> f64 {
+        f64::from(self.packet_bytes) * 8.0
+    }
+
+    fn train(&self, rate_bps: f64, seconds: f64, pause_s: f64) -> TrainPlan {
+        let packets = (rate_bps * seconds / self.bits()).round() as u32;
+        TrainPlan {
+            index: 0,
+            purpose: Purpose::Sweep,
+            packets: packets.clamp(10, resolution::MOST_PACKETS),
+            packet_bytes: self.packet_bytes,
+            schedule: Schedule::RateBps(rate_bps.max(1.0) as u64),
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    fn burst(&self, packets: u32, pause_s: f64) -> TrainPlan {
+        TrainPlan {
+            index: 0,
+            purpose: Purpose::Burst,
+            packets,
+            packet_bytes: self.packet_bytes,
+            schedule: Schedule::BackToBack,
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    fn idle(&self, packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
+        TrainPlan {
+            index: 0,
+            purpose: Purpose::Idle,
+            packets,
+            packet_bytes: SMALL_BYTES,
+            schedule: Schedule::Poisson {
+                mean_gap_ns: (gap_s * 1e9) as u64,
+                seed,
+            },
+            pause_us: (pause_s * 1e6) as u64,
+        }
+    }
+
+    /// Time that a queue left by a train takes to drain.
+    fn drain_s(&self, rate_bps: f64, seconds: f64) -> f64 {
+        let over = (rate_bps / self.capacity_bps - self.free_ratio).max(0.0);
+        (over * seconds / self.free_ratio).min(0.15)
+    }
+}
+
+/// All of the light mode: there is one round only.
+pub fn light(shape: &Shape, purse: &Purse) -> Vec<TrainPlan> {
+    let bursts = LIGHT_BURSTS * LIGHT_BURST * shape.packet_bytes;
+    let left = purse.bytes.saturating_sub(u64::from(bursts));
+    let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
+    let seconds = LIGHT_S.min(purse.seconds() - 0.05);
+    let parts = LIGHT_BURSTS + 1;
+    let each = probes / parts;
+    let spread = f64::from(each) + 2.0 * f64::from(each).sqrt();
+    let gap_s = (seconds / f64::from(parts) - 0.02) / spread;
+    let mut trains = Vec::new();
+    for part in 0..parts {
+        if part > 0 {
+            trains.push(shape.burst(LIGHT_BURST, 0.003));
+        }
+        trains.push(shape.idle(each, gap_s.max(1e-4), 0.012, shape.seed ^ u64::from(part)));
+    }
+    trains
+}
+
+pub fn bursts(shape: &Shape, purse: &Purse, count: u32, packets: u32) -> Vec<TrainPlan> {
+    let affordable = purse.bytes / 3 / u64::from(count * shape.packet_bytes);
+    let packets = packets.min(affordable.min(u64::from(resolution::MOST_PACKETS)) as u32);
+    if packets < 4 {
+        return Vec::new();
+    }
+    let span_s = f64::from(packets) * shape.bits() / shape.rate_bps;
+    let pause_s = (2.0 * span_s + 0.003).min(0.1);
+    (0..count).map(|_| shape.burst(packets, pause_s)).collect()
+}
+
+/// Small probes with the first sweep among them.
+pub fn main(shape: &Shape, purse: &Purse, interface_bps: Option<u64>) -> Vec<TrainPlan> {
+    let careful = shape.mode == Mode::Careful;
+    let bits = if careful {
+        CAREFUL_SWEEP_BITS
+    } else {
+        SWEEP_BITS
+    };
+    let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
+    let longest = train_seconds(shape, bits, LEAST_TRAINS)
+        .max(SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
+    let seconds = train_seconds(shape, bits, TRAINS)
+        .max(SHORTEST_PACKETS * shape.bits() / shape.rate_bps)
+        .min(longest);
+    let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
+    let count = affordable.clamp(LEAST_TRAINS, TRAINS);
+    let mut rng = Rng::new(shape.seed);
+    if !careful && shape.bits() / shape.rate_bps > SLOW_PACKET_S {
+        // Trains and the queues they leave would take most of the time, and hide it from the probes.
+        return mixed(shape, purse, &[], seconds, f64::MAX, &mut rng);
+    }
+    let rates = shuffled(first_rates(shape, interface_bps, count), &mut rng);
+    let idle_s = if careful { CAREFUL_IDLE_S } else { IDLE_S };
+    mixed(shape, purse, &rates, seconds, idle_s, &mut rng)
+}
+
+/// What narrows the interval most: trains a little above the available bandwidth, and small probes.
+pub fn more(
+    shape: &Shape,
+    purse: &Purse,
+    fusion: &Fusion,
+    interface_bps: Option<u64>,
+) -> Vec<TrainPlan> {
+    let capacity = fusion.capacity.value;
+    let available = fusion.available.map_or(0.5 * capacity, |a| a.value);
+    let low = available + 0.1 * capacity;
+    let high = (available + 0.5 * capacity).max(1.1 * capacity);
+    let high = high.min(most_rate(shape, interface_bps)).max(low);
+    let middle = low.midpoint(high);
+    let needed = fusion.burst_bits / WANTED_ERROR.powi(2) * middle / capacity;
+    let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
+    let least = train_seconds(shape, 0.0, 1);
+    // Long trains see a sharper knee; too long ones fill queues.
+    let long = least.max(0.01 * (1e8 / capacity).clamp(0.2, 2.0));
+    let count = ((bits / middle / long) as usize).clamp(8, MOST_MORE_TRAINS);
+    let seconds = least.max(bits / middle / count as f64);
+    let mut rng = Rng::new(shape.seed);
+    let step = (high - low) / count as f64;
+    let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
+    let rates = shuffled(rates, &mut rng);
+    let idle_s = if shape.mode == Mode::Careful {
+        CAREFUL_IDLE_S
+    } else {
+        IDLE_S
+    };
+    mixed(shape, purse, &rates, seconds, idle_s, &mut rng)
+}
+
+/// A burst after a rest and one straight after it: a token bucket remembers the first.
+pub fn memory(shape: &Shape) -> Vec<TrainPlan> {
+    let packets = 40;
+    let gap_s = f64::from(packets) * shape.bits() / shape.rate_bps;
+    let pair = || {
+        [
+            shape.burst(packets, 0.05 + 2.0 * gap_s),
+            shape.burst(packets, 0.2 * gap_s),
+        ]
+    };
+    (0..3).flat_map(|_| pair()).collect()
+}
+
+/// At full rate for the asked time, in trains without a gap.
+pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan> {
+    let rest_s = REFILL_US as f64 / 1e6 + 0.1;
+    let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
+        .min(purse.seconds() - rest_s)
+        .max(0.0);
+    let rate_bps = 0.97 * shape.capacity_bps;
+    let most = (purse.bytes as f64 * 8.0 / shape.bits()) as u32;
+    let mut packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
+    let mut trains = Vec::new();
+    while packets > 0 {
+        let part = packets.min(resolution::MOST_PACKETS);
+        packets -= part;
+        trains.push(TrainPlan {
+            purpose: Purpose::Bucket,
+            packets: part,
+            pause_us: if trains.is_empty() { REFILL_US } else { 0 },
+            ..shape.train(rate_bps, 0.0, 0.0)
+        });
+    }
+    trains
+}
+
+fn train_seconds(shape: &Shape, bits: f64, count: usize) -> f64 {
+    let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
+    LEAST_TRAIN_S
+        .max(resolution::TRAIN_BATCHES * shape.batching_s)
+        .max(by_bits)
+}
+
+fn most_rate(shape: &Shape, interface_bps: Option<u64>) -> f64 {
+    let line = interface_bps.map_or(f64::MAX, |bps| 0.98 * bps as f64);
+    line.min(1.6 * shape.rate_bps.max(0.8 * shape.capacity_bps))
+}
+
+/// Evenly from well below to above the dispersion rate, and some as fast as makes sense.
+fn first_rates(shape: &Shape, interface_bps: Option<u64>, count: usize) -> Vec<f64> {
+    let most = most_rate(shape, interface_bps);
+    let low = 0.12 * shape.rate_bps;
+    let high = (1.25 * shape.rate_bps).min(most);
+    let even = count - count / 6;
+    let step = (high - low) / (even - 1) as f64;
+    let rates = (0..even).map(|i| low + step * i as f64);
+    rates.chain(std::iter::repeat_n(most, count / 6)).collect()
+}
+
+fn shuffled(mut rates: Vec<f64>, rng: &mut Rng) -> Vec<f64> {
+    for i in (1..rates.len()).rev() {
+        rates.swap(i, rng.below(i + 1));
+    }
+    rates
+}
+
+/// Trains by threes with stretches of small probes before, between and after them, so that both see
+/// the same time.
+fn mixed(
+    shape: &Shape,
+    purse: &Purse,
+    rates: &[f64],
+    seconds: f64,
+    idle_s: f64,
+    rng: &mut Rng,
+) -> Vec<TrainPlan> {
+    let gap_s = IDLE_GAP_S.max(f64::from(SMALL_BYTES) * 8.0 / (IDLE_LOAD * shape.rate_bps));
+    let cost_s = |rate: f64| {
+        let sent = (10.0 * shape.bits() / rate).max(seconds);
+        sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
+    };
+    let left = purse.seconds();
+    // At most two thirds of the time are for trains: the first ones are random, so the rest may go.
+    let mut fits = 0.0;
+    let rates: Vec<f64> = rates
+        .iter()
+        .copied()
+        .take_while(|rate| {
+            fits += cost_s(*rate);
+            fits < 0.67 * left
+        })
+        .collect();
+    let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
+    // Long trains leave long queues: fewer stretches, that are longer.
+    let together = if seconds > 0.02 {
+        2 * TRAINS_TOGETHER
+    } else {
+        TRAINS_TOGETHER
+    };
+    let groups = rates.len().div_ceil(together) + 1;
+    let idle_s = idle_s.min(0.9 * (left - sweep_s)).max(0.0);
+    let each = (idle_s / gap_s / groups as f64) as u32;
+    let mut trains = Vec::new();
+    let mut drain_s = 1e-3;
+    for (group, seed) in (0..groups).zip(1u64..) {
+        trains.push(shape.idle(each, gap_s, drain_s, shape.seed ^ (seed << 32)));
+        drain_s = 1e-3;
+        for rate in rates.iter().skip(group * together).take(together) {
+            let random_s = -rng.between(1e-9, 1.0).ln() * (0.15 * seconds).max(1e-3);
+            trains.push(shape.train(*rate, seconds, drain_s + random_s.min(0.1)));
+            let sent = (10.0 * shape.bits() / rate).max(seconds);
+            drain_s = shape.drain_s(*rate, sent) + 1e-3;
+        }
+    }
+    trains
+}

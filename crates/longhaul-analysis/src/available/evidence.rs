@@ -1,0 +1,104 @@
+//! What do the trains of one direction say, each method for itself?
+//!
+//! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: in each part.
+//! Wrong when: most trains are left out; their reasons are kept.
+
+use super::capacity::{self, Dispersion};
+use super::idle::{self, Emptiness};
+use super::reading::{self, Reading, Zero};
+use super::sweep::Datum;
+use longhaul_model::report::v1::available::{Purpose, Train};
+
+/// Error of a kernel's receive stamp where packets come one by one.
+const STAMP_S: f64 = 0.7e-6;
+/// Of packets that each waited for a timer, in times between batches.
+const TIMER_SCATTER: f64 = 0.2;
+
+/// All readings of one direction, and what each method makes of them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Evidence {
+    pub readings: Vec<Reading>,
+    /// Trains left out, with the reason.
+    pub dropped: Vec<(u32, String)>,
+    pub dispersion: Option<Dispersion>,
+    pub emptiness: Option<Emptiness>,
+    pub data: Vec<Datum>,
+    pub sent: usize,
+    pub lost: usize,
+    /// The receiver's clock against the sender's, where it is beyond belief.
+    pub skew: Option<f64>,
+}
+
+impl Evidence {
+    pub fn of(trains: &[Train]) -> Evidence {
+        let zero = Zero::of(trains);
+        let mut evidence = Evidence::default();
+        // In the order of their index, so that the order of the list says nothing.
+        let mut ordered: Vec<&Train> = trains.iter().collect();
+        ordered.sort_by_key(|t| (t.index, t.sent_at_ns));
+        for train in ordered {
+            evidence.sent += train.sent_ns.len();
+            evidence.lost += train.received_ns.iter().filter(|t| t.is_none()).count();
+            match reading::read(train, zero) {
+                Ok(reading) => evidence.readings.push(reading),
+                Err(why) => evidence.dropped.push((train.index, why)),
+            }
+        }
+        evidence.skew = idle::skew(&evidence.readings);
+        if evidence.skew.is_none() {
+            evidence.judge();
+        }
+        evidence
+    }
+
+    fn judge(&mut self) {
+        let batching_s = capacity::batching_s(&self.readings);
+        self.dispersion = capacity::dispersion(&self.readings);
+        self.emptiness = idle::emptiness(&self.readings, batching_s);
+        self.data = self
+            .readings
+            .iter()
+            .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
+            .filter_map(|r| datum(r, batching_s))
+            .collect();
+    }
+
+    /// Of the sweep's trains, those that lost too much, and all.
+    pub fn lossy_sweeps(&self) -> (usize, usize) {
+        let sweeps = || self.readings.iter().filter(|r| r.purpose == Purpose::Sweep);
+        (sweeps().filter(|r| r.is_lossy()).count(), sweeps().count())
+    }
+
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 {
+            return 0.0;
+        }
+        self.lost as f64 / self.sent as f64
+    }
+}
+
+fn datum(reading: &Reading, batching_s: f64) -> Option<Datum> {
+    let (strain, seconds) = reading.strain()?;
+    let rate_bps = reading.sent_bps()?;
+    let stamp_s = match reading.batching_s {
+        Some(batch_s) => (reading.bits / rate_bps).min(batch_s) * 0.3 + STAMP_S,
+        None => TIMER_SCATTER * batching_s + STAMP_S,
+    };
+    let at_each_end = (reading.kept.len() / 10).max(2) as f64;
+    Some(Datum {
+        rate_bps,
+        strain,
+        seconds,
+        noise: stamp_s * (2.0 / at_each_end).sqrt() / seconds,
+    })
+}
+
+impl Evidence {
+    /// Bursts of which more can be read than noise.
+    pub fn bursts_of_span(&self, least_s: f64) -> usize {
+        let bursts = self.readings.iter().filter(|r| r.purpose == Purpose::Burst);
+        bursts
+            .filter(|r| !r.kept.is_empty() && r.received_span_s() >= least_s)
+            .count()
+    }
+}

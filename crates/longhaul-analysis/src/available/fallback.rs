@@ -1,0 +1,145 @@
+//! What can be said without a cooperating far end?
+//!
+//! By TCP: the share that one connection got, as the middle of what it delivered once it was not
+//! held back by the application; and as a lower bound of the capacity the quickest stretch. By
+//! echoes: at least how much of the time the worse direction was idle. None of them is the available
+//! bandwidth, and none is put in its place.
+//!
+//! Source: delivery rate of RFC 9438's peers (draft-cheng-iccrg-delivery-rate-estimation); docs/methods.
+//! Units: bit/s of TCP payload. Error: a sixth of the share. Wrong when: a policer or other flows
+//! hold the connection, or acknowledgements are bunched.
+
+use crate::stats::quantile::{quantile, sorted};
+use longhaul_model::report::v1::available::{
+    Estimate, Fallback, Method, Probing, TcpSample, Verdict,
+};
+
+/// Samples before a share is said.
+const LEAST_SAMPLES: usize = 10;
+/// Of the delivery rates, the one that bunched acknowledgements do not yet reach.
+const SHARE_QUANTILE: f64 = 0.9;
+/// Slow start is over after so many round trips.
+const SLOW_START_RTTS: u64 = 10;
+/// Stretches over which a rate is a lower bound of the capacity.
+const LEAST_STRETCH_US: u64 = 5_000;
+
+/// The share of one connection, and a lower bound of the capacity.
+pub fn by_tcp(probing: &Probing, fallback: Fallback) -> Estimate {
+    let samples = &probing.tcp_samples;
+    let capacity = quickest(samples);
+    let rates = sorted(
+        settled(samples)
+            .filter(|s| !s.application_limited)
+            .filter_map(rate),
+    );
+    let share = (rates.len() >= LEAST_SAMPLES)
+        .then(|| quantile(&rates, SHARE_QUANTILE))
+        .flatten();
+    let span = quantile(&rates, 0.5).zip(quantile(&rates, 1.0));
+    let name = match fallback {
+        Fallback::TcpBulk => "tcp_share",
+        Fallback::TcpReset => "tcp_reset",
+        Fallback::IcmpEcho => "echo",
+    };
+    Estimate {
+        verdict: if capacity.is_some() {
+            Verdict::CapacityOnly
+        } else {
+            Verdict::NoAnswer
+        },
+        capacity_bps: capacity.map(|bps| bps as u64),
+        methods: vec![Method {
+            name: name.to_owned(),
+            available_bps: share.map(|bps| bps as u64),
+            interval_bps: share.and(span).map(|(low, high)| [low as u64, high as u64]),
+            weight_ratio: 0.0,
+            invalid: Some(String::from(
+                "the share of one TCP connection is not what is free",
+            )),
+        }],
+        probe_bytes: probing.probe_bytes,
+        duration_us: probing.duration_us,
+        flags: vec![
+            String::from("uncooperative"),
+            String::from("capacity_at_least"),
+        ],
+        ..Estimate::default()
+    }
+}
+
+fn rate(sample: &TcpSample) -> Option<f64> {
+    sample.delivery_bps.map(|bps| bps as f64)
+}
+
+/// Those after slow start.
+fn settled(samples: &[TcpSample]) -> impl Iterator<Item = &TcpSample> {
+    let rtt_us = samples.iter().filter_map(|s| s.rtt_us).min().unwrap_or(0);
+    let from = samples.first().map_or(0, |s| s.at_us) + SLOW_START_RTTS * rtt_us;
+    samples.iter().filter(move |s| s.at_us >= from)
+}
+
+fn quickest(samples: &[TcpSample]) -> Option<f64> {
+    let mut best: Option<f64> = None;
+    let mut from = 0;
+    for (to, late) in samples.iter().enumerate() {
+        while from < to && late.at_us.saturating_sub(samples[from + 1].at_us) >= LEAST_STRETCH_US {
+            from += 1;
+        }
+        let early = samples[from];
+        let us = late.at_us.saturating_sub(early.at_us);
+        if us >= LEAST_STRETCH_US && late.bytes > early.bytes {
+            let bps = (late.bytes - early.bytes) as f64 * 8e6 / us as f64;
+            best = Some(best.map_or(bps, |b| b.max(bps)));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probing(step_us: u64, count: u64, bps: u64) -> Probing {
+        let sample = |i: u64| TcpSample {
+            at_us: i * step_us,
+            bytes: bps / 8 * i * step_us / 1_000_000,
+            rtt_us: Some(10_000),
+            delivery_bps: Some(bps),
+            application_limited: false,
+        };
+        Probing {
+            tcp_samples: (0..count).map(sample).collect(),
+            ..Probing::default()
+        }
+    }
+
+    #[test]
+    fn a_steady_transfer_gives_its_share_and_a_bound_of_the_capacity() {
+        let found = by_tcp(&probing(20_000, 100, 80_000_000), Fallback::TcpBulk);
+        assert_eq!(found.verdict, Verdict::CapacityOnly);
+        assert!((found.capacity_bps.unwrap() as f64 / 80e6 - 1.0).abs() < 0.01);
+        assert_eq!(found.methods[0].available_bps, Some(80_000_000));
+        assert_eq!(found.available_bps, None);
+    }
+
+    #[test]
+    fn what_the_application_held_back_is_no_share() {
+        let mut held = probing(20_000, 100, 80_000_000);
+        for sample in &mut held.tcp_samples {
+            sample.application_limited = true;
+        }
+        assert_eq!(
+            by_tcp(&held, Fallback::TcpBulk).methods[0].available_bps,
+            None
+        );
+    }
+
+    #[test]
+    fn no_samples_are_no_answer() {
+        let found = by_tcp(&Probing::default(), Fallback::TcpReset);
+        assert_eq!(
+            (found.verdict, found.capacity_bps),
+            (Verdict::NoAnswer, None)
+        );
+    }
+}

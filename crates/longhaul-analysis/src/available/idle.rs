@@ -1,0 +1,277 @@
+//! How often does a small packet find the queue of the narrow link empty?
+//!
+//! Probes at random times see the time average of the queue (PASTA, Wolff 1982). Those that found it
+//! empty share the least delay, up to the noise of the clocks, whose width is read off the delays:
+//! it is where the mass near the least delay stops growing faster than what lies beyond.
+//!
+//! Source: the idea of Forecaster (Neginhal et al. 2006), with the capacity known and the noise
+//! measured. Units: shares of time, seconds. Error: by blocks of neighbouring probes, and what the
+//! noise hides.
+//! Wrong when: more than one hop queues (it is then a lower bound), or queues are shorter than noise.
+
+use super::reading::{Point, Reading};
+use crate::stats::quantile::median;
+use crate::stats::robust::mean_and_deviation;
+use longhaul_model::report::v1::available::Purpose;
+
+/// Fewer probes give no share.
+const LEAST_PROBES: usize = 60;
+/// Blocks of neighbours, for the error.
+const BLOCKS: usize = 20;
+/// A probe this soon after another (in times between batches) may have found the timer running.
+const CLEAR_OF_BATCH: f64 = 1.3;
+/// Noise is not narrower than this.
+const LEAST_NOISE_S: f64 = 1.5e-6;
+/// It ends where the density falls to this share of that at its beginning.
+const SPARSE: f64 = 0.4;
+const MARGIN: f64 = 1.3;
+/// Noise wider than this beside the queues leaves nothing to read.
+const MOST_NOISE_TO_QUEUE: f64 = 0.6;
+/// Or beside a full packet of other traffic.
+const MOST_NOISE_TO_PACKET: f64 = 0.3;
+const FULL_BITS: f64 = 12_000.0;
+/// The clocks' rates differ by no more than this; long queues may look as if they did.
+const USUAL_SKEW: f64 = 5e-4;
+/// Beyond this the times are no clock's.
+const MOST_SKEW: f64 = 2e-3;
+const STRAIGHT: f64 = 0.97;
+/// A queue that one of our trains left has drained after so many times its length, if 15 % are free.
+const DRAIN: f64 = 7.0;
+const MOST_DRAIN_S: f64 = 0.2;
+/// Of what the noise hides, this part is taken to be unknown.
+const HIDDEN_DOUBT: f64 = 0.5;
+
+/// What the small probes say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Emptiness {
+    /// Share of time in which the queue was empty, of our own probes too.
+    pub empty_ratio: f64,
+    /// Standard error of it.
+    pub error_ratio: f64,
+    /// Mean delay in the queue of those that found one.
+    pub queue_s: f64,
+    /// Width of the noise.
+    pub noise_s: f64,
+    pub probes: usize,
+    pub lost: usize,
+    /// Probes each second, ours.
+    pub rate_hz: f64,
+    /// Bits of one probe.
+    pub bits: f64,
+}
+
+impl Emptiness {
+    /// The noise is small beside the queues, or there are hardly any queues.
+    pub fn is_valid(&self, capacity_bps: f64) -> bool {
+        self.noise_s <= MOST_NOISE_TO_QUEUE * self.queue_s
+            || self.noise_s <= MOST_NOISE_TO_PACKET * FULL_BITS / capacity_bps
+    }
+}
+
+/// How far the clocks' rates differ, where that is beyond belief: the delay of the small probes is a
+/// straight line, and a steep one. Queues are steep, but never straight.
+pub fn skew(readings: &[Reading]) -> Option<f64> {
+    let points = probes(readings, 0.0);
+    let count = points.len() as f64;
+    if points.len() < LEAST_PROBES {
+        return None;
+    }
+    let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (at, delay) = (mean(|p| p.sent_s), mean(Point::delay_s));
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
+    let times = sum(&|p| (p.sent_s - at).powi(2));
+    let delays = sum(&|p| (p.delay_s() - delay).powi(2));
+    let both = sum(&|p| (p.sent_s - at) * (p.delay_s() - delay));
+    let straight = both * both / (times * delays).max(f64::MIN_POSITIVE);
+    Some(both / times).filter(|slope| slope.abs() > MOST_SKEW && straight > STRAIGHT)
+}
+
+/// `None` with too few probes.
+pub fn emptiness(readings: &[Reading], batching_s: f64) -> Option<Emptiness> {
+    let points = probes(readings, CLEAR_OF_BATCH * batching_s);
+    if points.len() < LEAST_PROBES {
+        return None;
+    }
+    let delays = above_least(&points);
+    let noise = noise(&delays);
+    let count = delays.len() as f64;
+    let busy: Vec<f64> = delays
+        .iter()
+        .copied()
+        .filter(|d| *d > noise.width_s)
+        .collect();
+    let over = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
+    let queue_s = if busy.is_empty() { 0.0 } else { over };
+    let hidden = hidden(noise.width_s, queue_s) * busy.len() as f64 / count;
+    let empty_ratio = (noise.excess / count - hidden.min(0.3)).clamp(0.0, 1.0);
+    let sampling = block_error(&delays, noise.width_s);
+    let systematic = HIDDEN_DOUBT * (hidden + below_excess(&delays, noise));
+    let ours: Vec<&Reading> = idle(readings).collect();
+    let seconds: f64 = ours.iter().map(|r| r.sent_span_s()).sum();
+    let sent: usize = ours.iter().map(|r| r.packets).sum();
+    Some(Emptiness {
+        empty_ratio,
+        error_ratio: sampling.hypot(systematic),
+        queue_s,
+        noise_s: noise.width_s,
+        probes: delays.len(),
+        lost: ours.iter().map(|r| r.lost).sum(),
+        rate_hz: if seconds > 0.0 {
+            sent as f64 / seconds
+        } else {
+            0.0
+        },
+        bits: ours.first().map_or(0.0, |r| r.bits),
+    })
+}
+
+fn idle(readings: &[Reading]) -> impl Iterator<Item = &Reading> {
+    readings.iter().filter(|r| r.purpose == Purpose::Idle)
+}
+
+/// All probes by time, without those that came too soon after another, or met a queue that one of our
+/// own trains left.
+fn probes(readings: &[Reading], clear_s: f64) -> Vec<Point> {
+    let mut trains: Vec<&Reading> = readings.iter().collect();
+    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
+    let delays = readings
+        .iter()
+        .flat_map(|r| r.points.iter().map(Point::delay_s));
+    let least = delays.fold(f64::MAX, f64::min);
+    let mut drained_s = f64::MIN;
+    let mut kept = Vec::new();
+    for train in trains {
+        let Some(last) = train
+            .points
+            .last()
+            .filter(|_| train.purpose != Purpose::Idle)
+        else {
+            kept.extend(clear(
+                train.kept.iter().filter(|p| p.sent_s >= drained_s),
+                clear_s,
+            ));
+            continue;
+        };
+        let queue_s = last.delay_s() - least;
+        drained_s = drained_s.max(train.sent_s[1] + (DRAIN * queue_s).min(MOST_DRAIN_S));
+    }
+    kept
+}
+
+/// A probe sent too soon after another is left out. One that was sent in time and yet arrived close
+/// behind met the other in the queue: it stays, and as late as it would have been without the other.
+fn clear<'a>(points: impl Iterator<Item = &'a Point>, clear_s: f64) -> Vec<Point> {
+    let mut kept = Vec::new();
+    let mut before: Option<&Point> = None;
+    for point in points {
+        let gap = |of: fn(&Point) -> f64| before.map_or(f64::MAX, |b| of(point) - of(b));
+        if gap(|p| p.sent_s) >= clear_s {
+            let close = gap(|p| p.received_s) < clear_s;
+            kept.push(Point {
+                received_s: point.received_s + if close { clear_s } else { 0.0 },
+                ..*point
+            });
+        }
+        before = Some(point);
+    }
+    kept
+}
+
+/// Delays above the line through the least ones.
+fn above_least(points: &[Point]) -> Vec<f64> {
+    let skew = slope(points).clamp(-USUAL_SKEW, USUAL_SKEW);
+    let from = points[0].sent_s;
+    let level: Vec<f64> = points
+        .iter()
+        .map(|p| p.delay_s() - skew * (p.sent_s - from))
+        .collect();
+    let least = level.iter().copied().fold(f64::MAX, f64::min);
+    level.into_iter().map(|d| d - least).collect()
+}
+
+/// Of the lower hull, the edge below the middle of the time (Moon, Skelly and Towsley 1999).
+fn slope(points: &[Point]) -> f64 {
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for (x, y) in points.iter().map(|p| (p.sent_s, p.delay_s())) {
+        while let [.., a, b] = hull[..] {
+            if (b.0 - a.0) * (y - a.1) <= (b.1 - a.1) * (x - a.0) {
+                hull.pop();
+            } else {
+                break;
+            }
+        }
+        hull.push((x, y));
+    }
+    let middle = points.iter().map(|p| p.sent_s).sum::<f64>() / points.len() as f64;
+    let edge = hull.windows(2).find(|w| w[1].0 >= middle);
+    edge.map_or(0.0, |w| {
+        if w[1].0 > w[0].0 {
+            (w[1].1 - w[0].1) / (w[1].0 - w[0].0)
+        } else {
+            0.0
+        }
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    width_s: f64,
+    /// Probes within the width, more than within the next stretch of the same length.
+    excess: f64,
+}
+
+/// Empty queues pile up within the noise; busy ones are spread evenly over it and beyond. The noise
+/// ends where the probes lie much less dense than at its beginning.
+fn noise(delays: &[f64]) -> Noise {
+    let mut sorted = delays.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    let (first, dense) = (count / 100, (count * 8 / 100).max(12));
+    let width = |from: usize, to: usize| (sorted[to] - sorted[from]).max(1e-9);
+    let density = (dense - first) as f64 / width(first, dense);
+    let look = (count / 25).max(10);
+    let end = (dense / 2..count.saturating_sub(look))
+        .find(|i| (look as f64 / width(*i, i + look)) < SPARSE * density)
+        .unwrap_or(count - 1);
+    // Cut short it would lose twice what it cuts off; too wide it loses little.
+    let width_s = (MARGIN * sorted[end]).max(LEAST_NOISE_S);
+    let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
+    let within = below(width_s);
+    Noise {
+        width_s,
+        excess: within - (below(2.0 * width_s) - within),
+    }
+}
+
+/// Share of the busy probes that the excess takes for empty, if queues are exponential.
+fn hidden(noise_s: f64, queue_s: f64) -> f64 {
+    if queue_s <= 0.0 {
+        return 0.0;
+    }
+    (1.0 - (-noise_s / queue_s).exp()).powi(2)
+}
+
+/// Share of probes that the plateau's tolerance may have cost.
+fn below_excess(delays: &[f64], noise: Noise) -> f64 {
+    let within = delays.iter().filter(|d| **d <= noise.width_s).count() as f64;
+    (within - noise.excess).max(0.0) / delays.len() as f64
+}
+
+fn block_error(delays: &[f64], noise_s: f64) -> f64 {
+    let size = (delays.len() / BLOCKS).max(1);
+    let shares: Vec<f64> = delays
+        .chunks(size)
+        .map(|block| block.iter().filter(|d| **d <= noise_s).count() as f64 / block.len() as f64)
+        .collect();
+    let scatter = mean_and_deviation(&shares).map_or(1.0, |(_, deviation)| deviation);
+    let floor = 0.5 / delays.len() as f64;
+    (scatter / (shares.len() as f64).sqrt()).max(floor)
+}
+
+/// Middle delay of a probe above the least, for people.
+pub fn middle_delay_s(readings: &[Reading]) -> Option<f64> {
+    let points = probes(readings, 0.0);
+    (!points.is_empty())
+        .then(|| median(above_least(&points)))
+        .flatten()
+}

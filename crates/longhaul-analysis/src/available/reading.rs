@@ -1,0 +1,284 @@
+//! What can be believed of one train?
+//!
+//! A train is left out, with its reason, when its clock stepped, its times run backwards or stand
+//! still, its sender was held up, or too much of it was lost. Of what stays, packets that a batching
+//! receiver held back are set aside: the last packet of a batch has waited least.
+//!
+//! Source: docs/methods/available-bandwidth.md; the signature of batches is that of Prasad, Jain and
+//! Dovrolis (PAM 2004). Units: seconds from the run's own zeros, bits of IP.
+//! Error: a kept packet waited at most one gap between packets.
+//! Wrong when: the receiver releases batches at moments that depend on the queue.
+
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::available::{Purpose, Train};
+
+/// The receiver's wall clock may move by this much within a train.
+const MOST_STEP_NS: u64 = 20_000;
+/// A hole in the sending longer than this share of the train spoils it.
+const MOST_HOLE_RATIO: f64 = 0.25;
+/// Trains shorter than this have no shape that a hole could spoil.
+const LEAST_FOR_HOLE: usize = 10;
+/// More lost: no strain is read.
+const MOST_LOST_RATIO: f64 = 0.02;
+/// More packets that overtook, or times that run backwards: the clock is not believed.
+const MOST_BACKWARD_RATIO: f64 = 0.1;
+/// Delay does not vary by more than this within a train.
+const MOST_DELAY_SPREAD_S: f64 = 10.0;
+/// A gap between arrivals at least this long, and this share of the mean one, ends a batch.
+const LEAST_BATCH_GAP_S: f64 = 1.2e-6;
+const BATCH_GAP_RATIO: f64 = 0.15;
+/// Fewer batches say nothing of a rate.
+pub const LEAST_BATCHES: usize = 4;
+/// With more batches than this share of the packets there is no batching.
+const UNBATCHED_RATIO: f64 = 0.95;
+
+/// One packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    pub index: usize,
+    pub sent_s: f64,
+    pub received_s: f64,
+}
+
+impl Point {
+    /// Up to a constant of the run.
+    pub fn delay_s(&self) -> f64 {
+        self.received_s - self.sent_s
+    }
+}
+
+/// One train as far as it can be believed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    pub index: u32,
+    pub purpose: Purpose,
+    /// Of one packet.
+    pub bits: f64,
+    pub packets: usize,
+    pub lost: usize,
+    /// All that arrived, in the order of sending.
+    pub points: Vec<Point>,
+    /// Those whose time is sound.
+    pub kept: Vec<Point>,
+    /// Time between batches; absent: the receiver does not batch.
+    pub batching_s: Option<f64>,
+    /// Send times, first and last.
+    pub sent_s: [f64; 2],
+    pub micro_burst: usize,
+}
+
+/// The clocks' common zeros, so that differences stay exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zero {
+    sent_ns: u64,
+    received_ns: u64,
+}
+
+impl Zero {
+    pub fn of(trains: &[Train]) -> Zero {
+        Zero {
+            sent_ns: trains.iter().map(|t| t.sent_at_ns).min().unwrap_or(0),
+            received_ns: trains.iter().map(|t| t.received_at_ns).min().unwrap_or(0),
+        }
+    }
+}
+
+/// Why nothing is read from a train, or what is.
+pub fn read(train: &Train, zero: Zero) -> Result<Reading, String> {
+    whole(train)?;
+    let (points, backward) = points(train, zero);
+    let lost = train.received_ns.iter().filter(|t| t.is_none()).count();
+    if points.is_empty() {
+        return Err(String::from("nothing of it arrived"));
+    }
+    if backward as f64 > MOST_BACKWARD_RATIO * points.len() as f64 {
+        return Err(String::from("its receive times run backwards"));
+    }
+    believable(&points)?;
+    let sent = |ns: u64| seconds(train.sent_at_ns - zero.sent_ns) + seconds(ns);
+    let mut reading = Reading {
+        index: train.index,
+        purpose: train.purpose,
+        bits: f64::from(train.packet_bytes) * 8.0,
+        packets: train.sent_ns.len(),
+        lost,
+        kept: Vec::new(),
+        batching_s: None,
+        sent_s: [
+            sent(train.sent_ns[0]),
+            sent(train.sent_ns[train.sent_ns.len() - 1]),
+        ],
+        micro_burst: train.micro_burst.max(1) as usize,
+        points,
+    };
+    held_up(train, &reading)?;
+    reading.set_batches();
+    Ok(reading)
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn whole(train: &Train) -> Result<(), String> {
+    if let Some(why) = &train.spoilt {
+        return Err(why.clone());
+    }
+    if train.sent_ns.is_empty() || train.sent_ns.len() != train.received_ns.len() {
+        return Err(String::from("its send and receive times do not match"));
+    }
+    if train.packet_bytes == 0 {
+        return Err(String::from("its packets have no size"));
+    }
+    if train
+        .clock_step_ns
+        .is_some_and(|ns| ns.unsigned_abs() > MOST_STEP_NS)
+    {
+        return Err(String::from("the receiver's clock stepped within it"));
+    }
+    if train.sent_ns.windows(2).any(|w| w[1] < w[0]) {
+        return Err(String::from("its send times run backwards"));
+    }
+    Ok(())
+}
+
+/// Those that arrived in order, and how many did not.
+fn points(train: &Train, zero: Zero) -> (Vec<Point>, usize) {
+    let sent_at = seconds(train.sent_at_ns - zero.sent_ns);
+    let received_at = seconds(train.received_at_ns - zero.received_ns);
+    let (mut kept, mut backward) = (Vec::new(), 0);
+    let mut latest = 0u64;
+    let times = train.sent_ns.iter().zip(&train.received_ns).enumerate();
+    for (index, (sent, received)) in times {
+        let Some(received) = *received else {
+            continue;
+        };
+        if received < latest {
+            backward += 1;
+            continue;
+        }
+        latest = received;
+        kept.push(Point {
+            index,
+            sent_s: sent_at + seconds(*sent),
+            received_s: received_at + seconds(received),
+        });
+    }
+    (kept, backward)
+}
+
+fn believable(points: &[Point]) -> Result<(), String> {
+    let delays = || points.iter().map(Point::delay_s);
+    let spread = delays().fold(f64::MIN, f64::max) - delays().fold(f64::MAX, f64::min);
+    if spread > MOST_DELAY_SPREAD_S {
+        return Err(String::from("its delays spread over more than 10 s"));
+    }
+    let (first, last) = (points[0], points[points.len() - 1]);
+    if points.len() >= LEAST_FOR_HOLE && last.received_s <= first.received_s {
+        return Err(String::from("its receive times stand still"));
+    }
+    Ok(())
+}
+
+/// Paced and back-to-back trains must have left without a hole.
+fn held_up(train: &Train, reading: &Reading) -> Result<(), String> {
+    if train.purpose == Purpose::Idle || reading.packets < LEAST_FOR_HOLE {
+        return Ok(());
+    }
+    let widest = train.sent_ns.windows(2).map(|w| seconds(w[1] - w[0]));
+    let widest = widest.fold(0.0, f64::max);
+    let length = reading.sent_span_s().max(reading.received_span_s());
+    if widest > MOST_HOLE_RATIO * length {
+        return Err(String::from("its sender was held up within it"));
+    }
+    Ok(())
+}
+
+impl Reading {
+    pub fn sent_span_s(&self) -> f64 {
+        self.sent_s[1] - self.sent_s[0]
+    }
+
+    pub fn received_span_s(&self) -> f64 {
+        self.points[self.points.len() - 1].received_s - self.points[0].received_s
+    }
+
+    pub fn is_lossy(&self) -> bool {
+        self.lost as f64 > MOST_LOST_RATIO * self.packets as f64
+    }
+
+    /// IP rate at which it left.
+    pub fn sent_bps(&self) -> Option<f64> {
+        let span = self.sent_span_s();
+        (span > 0.0 && self.packets > 1).then(|| self.bits * (self.packets - 1) as f64 / span)
+    }
+
+    /// IP rate at which its kept packets arrived.
+    pub fn received_bps(&self) -> Option<f64> {
+        rate(&self.kept, self.bits)
+    }
+
+    /// Growth of the delay in each second of sending, between the means of both ends; and the
+    /// seconds between these.
+    pub fn strain(&self) -> Option<(f64, f64)> {
+        let kept = &self.kept;
+        let part = (kept.len() / 10).max(2);
+        if kept.len() < 2 * part {
+            return None;
+        }
+        let mean = |of: &[Point], value: fn(&Point) -> f64| {
+            of.iter().map(value).sum::<f64>() / of.len() as f64
+        };
+        let (head, tail) = (&kept[..part], &kept[kept.len() - part..]);
+        let seconds = mean(tail, |p| p.sent_s) - mean(head, |p| p.sent_s);
+        let grown = mean(tail, Point::delay_s) - mean(head, Point::delay_s);
+        (seconds > 0.0).then(|| (grown / seconds, seconds))
+    }
+
+    fn set_batches(&mut self) {
+        let sound: Vec<Point> = self
+            .points
+            .iter()
+            .copied()
+            .filter(|p| self.is_sound(p))
+            .collect();
+        let count = sound.len();
+        if self.purpose == Purpose::Idle || count < 2 {
+            self.kept = sound;
+            return;
+        }
+        let mean_gap = (sound[count - 1].received_s - sound[0].received_s) / (count - 1) as f64;
+        let least = LEAST_BATCH_GAP_S.max(BATCH_GAP_RATIO * mean_gap);
+        let ends: Vec<usize> = (0..count - 1)
+            .filter(|i| sound[i + 1].received_s - sound[*i].received_s >= least)
+            .collect();
+        let batches = ends.len() + 1;
+        if batches < LEAST_BATCHES && count >= 2 * LEAST_BATCHES {
+            // Too short for its batches: nothing of it is sound.
+            return;
+        }
+        if batches as f64 >= UNBATCHED_RATIO * count as f64 {
+            self.kept = sound;
+            return;
+        }
+        // The last batch was not ended by the next one, but by the timer: its end waited.
+        self.kept = ends.iter().map(|i| sound[*i]).collect();
+        let distances = self
+            .kept
+            .windows(2)
+            .map(|w| w[1].received_s - w[0].received_s);
+        self.batching_s = median(distances);
+    }
+
+    /// Of packets that left in one call only the last has a sound send time.
+    fn is_sound(&self, point: &Point) -> bool {
+        (point.index + 1).is_multiple_of(self.micro_burst) || point.index + 1 == self.packets
+    }
+}
+
+/// Bits between the first and the last of the points, by their time.
+pub fn rate(points: &[Point], bits: f64) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    let span = last.received_s - first.received_s;
+    (span > 0.0).then(|| bits * (last.index - first.index) as f64 / span)
+}

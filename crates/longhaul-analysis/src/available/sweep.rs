@@ -1,0 +1,343 @@
+//! From which rate on does the delay grow within a train, and how steeply?
+//!
+//! Fluid model of a queue: the strain is 0 below the available bandwidth A and (R − A)/C above it. A
+//! train of length T sees an A of its own, normal around the mean with variance βC/T (β: bits of a
+//! typical burst), so the expected strain is a hinge that is rounded at the knee, and its scatter
+//! grows beyond it. The posterior of (A/C, C, β) is summed over a grid; all intervals are its own.
+//!
+//! Source: TOPP (Melander 2000), pathload (Jain and Dovrolis 2002), Liu, Ravaine and Loguinov 2005
+//! for the rounded knee. Units: bit/s of IP. Error: the posterior's.
+//! Wrong when: several hops are loaded (the first knee is still A), or traffic is not FIFO.
+
+/// Steps of A/C from 0 to 1.
+pub const SHARES: usize = 91;
+/// C over the rate of the bursts' quickest stretches.
+pub const RATIOS: [f64; 15] = [
+    0.92, 0.95, 0.97, 0.985, 1.0, 1.015, 1.03, 1.05, 1.08, 1.12, 1.18, 1.26, 1.4, 1.6, 1.9,
+];
+/// Bits of a typical burst of other traffic, logarithmic.
+const BURSTS: [f64; 8] = [2e3, 6e3, 15e3, 40e3, 100e3, 240e3, 600e3, 1.6e6];
+/// How sure the quickest stretches are: they are seldom too quick, more often too slow.
+const PRIOR_BELOW: f64 = 0.02;
+const PRIOR_ABOVE: f64 = 0.015;
+/// Deviations beyond this many standard errors count linearly.
+const HUBER: f64 = 3.0;
+/// No model is better than this.
+const FLOOR: f64 = 0.004;
+const FLOOR_RATIO: f64 = 0.015;
+/// About a third of a full packet comes too soon or too late.
+const GRAIN_BITS: f64 = 4e3;
+/// The share of a train's length over which A cannot swing by more than this share of C.
+const MOST_SWING: f64 = 0.45;
+
+/// One train, as the fit sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Datum {
+    pub rate_bps: f64,
+    pub strain: f64,
+    pub seconds: f64,
+    /// Standard error of the strain by the stamps.
+    pub noise: f64,
+}
+
+/// Posterior over A/C and C.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posterior {
+    /// Of ratio 1.
+    pub base_bps: f64,
+    /// `[ratio][share]`, sums to 1.
+    pub weights: Vec<[f64; SHARES]>,
+    /// Typical burst, bits.
+    pub burst_bits: f64,
+}
+
+/// What is known of C and of bursts before the trains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prior {
+    pub base_bps: f64,
+    /// Relative error of `base_bps` by the times alone.
+    pub error_ratio: f64,
+    /// By how much it may be too low, for want of a stretch without other traffic.
+    pub hidden_ratio: f64,
+    /// Seen by the idle probes.
+    pub burst_bits: Option<f64>,
+}
+
+pub fn posterior(data: &[Datum], prior: Prior) -> Posterior {
+    let table = Hinge::table();
+    let mut logs = vec![[f64::MIN; SHARES]; RATIOS.len()];
+    let mut by_burst = [f64::MIN; BURSTS.len()];
+    for (ratio, row) in RATIOS.iter().zip(&mut logs) {
+        let capacity = ratio * prior.base_bps;
+        let known = log_prior(*ratio, prior);
+        for (i, cell) in row.iter_mut().enumerate() {
+            let available = capacity * share(i);
+            for (burst, sum) in BURSTS.iter().zip(&mut by_burst) {
+                let log = known
+                    + burst_prior(*burst, prior.burst_bits)
+                    + likelihood(data, table, available, capacity, *burst);
+                *cell = log_add(*cell, log);
+                *sum = log_add(*sum, log);
+            }
+        }
+    }
+    Posterior {
+        base_bps: prior.base_bps,
+        weights: normal(&logs),
+        burst_bits: typical_burst(&by_burst),
+    }
+}
+
+/// The share of the grid's step.
+pub fn share(step: usize) -> f64 {
+    step as f64 / (SHARES - 1) as f64
+}
+
+fn log_prior(ratio: f64, prior: Prior) -> f64 {
+    let width = if ratio < 1.0 {
+        PRIOR_BELOW
+    } else {
+        PRIOR_ABOVE.hypot(prior.hidden_ratio)
+    };
+    let z = ratio.ln() / width.hypot(prior.error_ratio);
+    // The grid is coarser at its upper end; each cell stands for its width.
+    let at = RATIOS.iter().position(|r| *r >= ratio).unwrap_or(0);
+    let low = RATIOS[at.saturating_sub(1)].ln();
+    let high = RATIOS[(at + 1).min(RATIOS.len() - 1)].ln();
+    -0.5 * z * z + ((high - low) / 2.0).max(1e-3).ln()
+}
+
+fn burst_prior(burst: f64, seen: Option<f64>) -> f64 {
+    seen.map_or(0.0, |bits| -0.5 * (burst / bits).ln().powi(2))
+}
+
+fn likelihood(data: &[Datum], table: &Hinge, available: f64, capacity: f64, burst: f64) -> f64 {
+    let one = |d: &Datum| {
+        let swing = (burst * capacity / d.seconds)
+            .sqrt()
+            .min(MOST_SWING * capacity);
+        let unit = swing / capacity;
+        let kappa = 2.0 * available / swing;
+        let (mean, variance) = table.at((d.rate_bps - available) / swing, kappa);
+        // Few packets are no Brownian motion.
+        let grain = GRAIN_BITS / (capacity * d.seconds);
+        let floor = FLOOR + FLOOR_RATIO * mean * unit + grain;
+        let variance = variance * unit * unit + d.noise * d.noise + floor * floor;
+        let z = (d.strain - mean * unit).abs() / variance.sqrt();
+        let cost = if z <= HUBER {
+            0.5 * z * z
+        } else {
+            HUBER * (z - 0.5 * HUBER)
+        };
+        -cost - 0.5 * variance.ln()
+    };
+    data.iter().map(one).sum()
+}
+
+fn log_add(a: f64, b: f64) -> f64 {
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    if low == f64::MIN {
+        return high;
+    }
+    high + (low - high).exp().ln_1p()
+}
+
+fn normal(logs: &[[f64; SHARES]]) -> Vec<[f64; SHARES]> {
+    let top = logs.iter().flatten().copied().fold(f64::MIN, f64::max);
+    let mut weights: Vec<[f64; SHARES]> = logs
+        .iter()
+        .map(|row| row.map(|log| (log - top).exp()))
+        .collect();
+    let sum: f64 = weights.iter().flatten().sum();
+    for weight in weights.iter_mut().flatten() {
+        *weight /= sum;
+    }
+    weights
+}
+
+fn typical_burst(by_burst: &[f64; BURSTS.len()]) -> f64 {
+    let top = by_burst.iter().copied().fold(f64::MIN, f64::max);
+    let weights = by_burst.map(|log| (log - top).exp());
+    let sum: f64 = weights.iter().sum();
+    let logs = BURSTS
+        .iter()
+        .zip(weights)
+        .map(|(bits, w)| bits.ln() * w / sum);
+    logs.sum::<f64>().exp()
+}
+
+/// Mean growth of a reflected Brownian queue over one unit of time, by its drift `z` and by the rate
+/// `kappa` of the exponential queue that it starts from; tabled. Units: its spread over that time.
+struct Hinge {
+    rows: Vec<Vec<f64>>,
+}
+
+const HINGE_REACH: f64 = 6.0;
+const HINGE_STEPS: usize = 120;
+/// Rates of the first queue: `2^(i/2)` from 1/4.
+const KAPPAS: usize = 17;
+const LEAST_KAPPA: f64 = 0.25;
+const INTEGRAL_STEPS: usize = 120;
+
+impl Hinge {
+    fn table() -> &'static Hinge {
+        static TABLE: std::sync::OnceLock<Hinge> = std::sync::OnceLock::new();
+        TABLE.get_or_init(Hinge::new)
+    }
+
+    fn new() -> Hinge {
+        let row = |k: usize| {
+            let kappa = LEAST_KAPPA * 2f64.powf(k as f64 / 2.0);
+            (0..=HINGE_STEPS)
+                .map(|i| {
+                    let z = HINGE_REACH * (2.0 * i as f64 / HINGE_STEPS as f64 - 1.0);
+                    z + reflected(z, kappa)
+                })
+                .collect()
+        };
+        Hinge {
+            rows: (0..KAPPAS).map(row).collect(),
+        }
+    }
+
+    /// Mean and variance.
+    fn at(&self, z: f64, kappa: f64) -> (f64, f64) {
+        let idle = (1.5 * (0.5 - z).max(0.0)).powi(2);
+        let first = if z < 0.0 {
+            (1.0 / (kappa * kappa)).min(1.0)
+        } else {
+            0.0
+        };
+        let variance = 1.0 / (1.0 + idle) + first;
+        if z >= HINGE_REACH {
+            return (z, 1.0);
+        }
+        if z <= -HINGE_REACH {
+            // Both ends of the train see a queue at rest.
+            return ((-0.5 / z - 1.0 / kappa).max(0.0), variance);
+        }
+        let row = (2.0 * (kappa / LEAST_KAPPA).log2()).clamp(0.0, (KAPPAS - 1) as f64);
+        let (below, part) = (row as usize, row.fract());
+        let above = (below + 1).min(KAPPAS - 1);
+        let at = |row: usize| {
+            let place = (z / HINGE_REACH + 1.0) * 0.5 * HINGE_STEPS as f64;
+            let cell = (place as usize).min(HINGE_STEPS - 1);
+            let (a, b) = (self.rows[row][cell], self.rows[row][cell + 1]);
+            a + (b - a) * (place - cell as f64)
+        };
+        let low = at(below);
+        (low + (at(above) - low) * part, variance)
+    }
+}
+
+/// What the empty queue withholds from the drift: the mean of the least level below zero, with the
+/// first queue in the way. Law of the running maximum: Borodin and Salminen 2002, 2.1.1.
+fn reflected(z: f64, kappa: f64) -> f64 {
+    let reach = (4.0 - z).max(4.0);
+    let step = reach / INTEGRAL_STEPS as f64;
+    let one = |i: usize| {
+        let x = (i as f64 + 0.5) * step;
+        let lower = normal_below(-z - x);
+        let mirrored = mirrored(z, x);
+        (lower + mirrored) * (1.0 - (-kappa * x).exp()) * step
+    };
+    (0..INTEGRAL_STEPS).map(one).sum()
+}
+
+/// `exp(-2zx) * P(N < z - x)`, without overflow.
+fn mirrored(z: f64, x: f64) -> f64 {
+    let below = z - x;
+    if below > -5.0 {
+        return (-2.0 * z * x).exp() * normal_below(below);
+    }
+    // The tail's first term, so that both exponents are added before they are taken.
+    let tail = -0.5 * below * below - 2.0 * z * x;
+    tail.exp() / (-below * (2.0 * std::f64::consts::PI).sqrt())
+}
+
+/// Normal distribution function; Abramowitz and Stegun 26.2.17, right to 1e-7.
+fn normal_below(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let series = t
+        * (0.319_381_530
+            + t * (-0.356_563_782
+                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt() * series;
+    if z >= 0.0 { 1.0 - tail } else { tail }
+}
+
+/// A value with its bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    pub value: f64,
+    pub deviation: f64,
+    pub interval: [f64; 2],
+}
+
+impl Posterior {
+    /// With further evidence of A/C: its mean and standard error.
+    pub fn with_share(&self, mean: f64, error: f64) -> Posterior {
+        let mut weights = self.weights.clone();
+        let steps = (0..SHARES).map(|i| {
+            let z = (share(i) - mean) / error.max(0.5 / SHARES as f64);
+            -0.5 * z * z
+        });
+        let logs: Vec<f64> = steps.collect();
+        let top = logs.iter().copied().fold(f64::MIN, f64::max);
+        for row in &mut weights {
+            for (weight, log) in row.iter_mut().zip(&logs) {
+                *weight *= (log - top).exp();
+            }
+        }
+        let sum: f64 = weights.iter().flatten().sum();
+        if sum > 0.0 {
+            for weight in weights.iter_mut().flatten() {
+                *weight /= sum;
+            }
+        } else {
+            weights.clone_from(&self.weights);
+        }
+        Posterior {
+            weights,
+            ..self.clone()
+        }
+    }
+
+    pub fn available(&self) -> Level {
+        self.level(|ratio, share| ratio * share)
+    }
+
+    pub fn capacity(&self) -> Level {
+        self.level(|ratio, _| ratio)
+    }
+
+    /// Mean and 95 % interval of a function of the cell.
+    fn level(&self, of: fn(f64, f64) -> f64) -> Level {
+        let mut cells: Vec<(f64, f64)> = Vec::with_capacity(RATIOS.len() * SHARES);
+        for (ratio, row) in RATIOS.iter().zip(&self.weights) {
+            let cell = |(i, weight): (usize, &f64)| (self.base_bps * of(*ratio, share(i)), *weight);
+            cells.extend(row.iter().enumerate().map(cell).filter(|c| c.1 > 1e-9));
+        }
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let sum: f64 = cells.iter().map(|c| c.1).sum();
+        let mean = cells.iter().map(|c| c.0 * c.1).sum::<f64>() / sum;
+        let square = cells
+            .iter()
+            .map(|c| (c.0 - mean).powi(2) * c.1)
+            .sum::<f64>()
+            / sum;
+        let at = |part: f64| {
+            let mut run = 0.0;
+            let found = cells.iter().find(|c| {
+                run += c.1;
+                run >= part * sum
+            });
+            found.map_or(mean, |c| c.0)
+        };
+        Level {
+            value: mean,
+            deviation: square.sqrt(),
+            interval: [at(0.025), at(0.975)],
+        }
+    }
+}
