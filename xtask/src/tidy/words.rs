@@ -48,6 +48,15 @@ const UNITS: &[&str] = &[
     "ce",
     "hops",
     "ttl",
+    "sent",
+    "arrived",
+    "reordered",
+    "discarded",
+    "flows",
+    "system",
+    "number",
+    "label",
+    "class",
     "samples",
     "port",
     "probes",
@@ -58,7 +67,7 @@ const UNITS: &[&str] = &[
     "seed",
 ];
 /// Structs whose field in the report names the unit for all of their fields.
-const UNIT_IN_PARENT: &[&str] = &["Rtt"];
+const UNIT_IN_PARENT: &[&str] = &["Rtt", "ChangedRange"];
 
 /// A module is named by its subject.
 pub fn modules_have_a_subject(file: &File, _: &Source) -> Vec<Breach> {
