@@ -10,6 +10,10 @@ use std::io;
 
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
+const STATISTICS: u16 = 7;
+/// struct gnet_stats_queue: packets and bytes that wait, drops, requeues, overlimits.
+const STATISTICS_QUEUE: u16 = 3;
+const QUEUE_BACKLOG: usize = 4;
 const FQ_FLOW_MAX_RATE: u16 = 7;
 const PARENT_ROOT: u32 = u32::MAX;
 /// Ingress and clsact: they hold filters, not packets to be sent.
@@ -40,6 +44,30 @@ pub fn read(name: &str) -> io::Result<Qdisc> {
         dump: true,
     })?;
     Ok(describe(&answers, index))
+}
+
+/// Bytes that wait in front of an interface; absent where its root does not count them.
+pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
+    let index = index_of(name)?;
+    let mut fixed = [0; FIXED_BYTES];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let answers = read::ask(&Question {
+        kind: libc::RTM_GETQDISC,
+        fixed: &fixed,
+        attributes: &[],
+        dump: true,
+    })?;
+    Ok(answers.iter().find_map(|answer| backlog(answer, index)))
+}
+
+fn backlog(answer: &Answer, index: u32) -> Option<u64> {
+    let body = answer.body.as_slice();
+    if read::number(body, 4) != Some(index) || read::number(body, 12) != Some(PARENT_ROOT) {
+        return None;
+    }
+    let statistics = read::attribute(body.get(FIXED_BYTES..)?, STATISTICS)?;
+    let queue = read::attribute(statistics, STATISTICS_QUEUE)?;
+    read::number(queue, QUEUE_BACKLOG).map(u64::from)
 }
 
 fn describe(answers: &[Answer], index: u32) -> Qdisc {
@@ -110,6 +138,25 @@ mod tests {
         assert!(lo.leaves.is_empty());
         assert_eq!(lo.flow_max, None);
         assert!(read("no-such").is_err());
+    }
+
+    #[test]
+    fn the_backlog_is_that_of_the_root() {
+        let queue: Vec<u8> = [7_u32, 9000, 0, 0, 0]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        let statistics = attribute(STATISTICS, &attribute(STATISTICS_QUEUE, &queue));
+        let with_statistics = |parent| {
+            let mut answer = answer(2, parent, "fq", None);
+            answer.body.extend_from_slice(&statistics);
+            answer
+        };
+        assert_eq!(backlog(&with_statistics(PARENT_ROOT), 2), Some(9000));
+        assert_eq!(backlog(&with_statistics(PARENT_ROOT), 3), None);
+        assert_eq!(backlog(&with_statistics(1), 2), None);
+        assert_eq!(backlog(&answer(2, PARENT_ROOT, "fq", None), 2), None);
+        assert_eq!(backlog_bytes("lo").expect("netlink").unwrap_or(0), 0);
     }
 
     #[test]

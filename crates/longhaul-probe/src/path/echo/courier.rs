@@ -95,7 +95,8 @@ pub(in crate::path) struct Courier {
     /// Where answers come to another socket.
     listener: Option<ProbeSocket>,
     /// Ports that nobody else shall get meanwhile.
-    _held: Vec<ProbeSocket>,
+    #[expect(dead_code, reason = "kept for what it holds")]
+    held: Vec<ProbeSocket>,
     flows: Vec<Flow>,
     sorter: Sorter,
     /// Numbers of packets in the order in which the kernel took them.
@@ -139,7 +140,7 @@ impl Courier {
         Courier {
             sender,
             listener,
-            _held: Vec::new(),
+            held: Vec::new(),
             flows,
             sorter,
             left: Vec::new(),
@@ -291,7 +292,7 @@ fn tcp(way: &Way, flow: Flow) -> io::Result<Courier> {
     let listener = ProbeSocket::all_tcp(way.family(), first..=last)?;
     let flows = (first..=last).map(|near| Flow { near, far, ..flow });
     let mut courier = Courier::new(sender, Some(listener), flows.collect(), Sorter::Tcp);
-    courier._held = held;
+    courier.held = held;
     Ok(courier)
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// One message, sorted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::path) enum Heard {
     /// The far end answered the packet of this number.
     Answer {
@@ -72,7 +72,7 @@ impl Sorter {
             Some((number_of(key, *left.last()?)?, flow))
         });
         match found {
-            Some((number, flow)) => judge(&reply, number, flow, arrival.at),
+            Some((number, flow)) => Some(judge(&reply, number, flow, arrival.at)),
             None => (self.only_ours() || flows.iter().any(|flow| pretends(flow, &reply)))
                 .then_some(Heard::Stray),
         }
@@ -128,10 +128,10 @@ fn repeated(flow: &Flow, arrival: &Arrival, bytes: &[u8]) -> Option<Reply> {
     })
 }
 
-fn judge(reply: &Reply, number: u32, flow: &Flow, stamp: Option<Duration>) -> Option<Heard> {
+fn judge(reply: &Reply, number: u32, flow: &Flow, stamp: Option<Duration>) -> Heard {
     let (by, ttl) = (reply.from, reply.ttl);
     let of_far_end = by == flow.destination;
-    Some(match reply.kind {
+    match reply.kind {
         Kind::EchoReply | Kind::SynAck | Kind::Reset => Heard::Answer { number, stamp, ttl },
         Kind::PortUnreachable | Kind::ProtocolUnreachable if of_far_end => {
             Heard::Answer { number, stamp, ttl }
@@ -145,7 +145,7 @@ fn judge(reply: &Reply, number: u32, flow: &Flow, stamp: Option<Duration>) -> Op
             by,
             word: kind.word(),
         },
-    })
+    }
 }
 
 /// It names our identifier or our port, so that only a tag can have told it from ours.

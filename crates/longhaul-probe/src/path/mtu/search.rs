@@ -119,7 +119,6 @@ pub struct Search {
     hints: Vec<u32>,
     slowest: Option<Duration>,
     next_send: Duration,
-    discarded: u32,
 }
 
 impl Search {
@@ -132,7 +131,6 @@ impl Search {
             hints: Vec::new(),
             slowest: None,
             next_send: Duration::ZERO,
-            discarded: 0,
         }
     }
 
@@ -186,7 +184,6 @@ impl Search {
     /// The far end answered the packet of this number.
     pub fn arrived(&mut self, number: u32, now: Duration) {
         let Some(attempt) = self.tries.get_mut(number as usize) else {
-            self.discarded += 1;
             return;
         };
         if std::mem::replace(&mut attempt.answered, true) {
@@ -203,7 +200,6 @@ impl Search {
     /// that what was sent fits, less than any MTU may be, less than what has arrived.
     pub fn refused(&mut self, number: u32, refusal: Refusal) {
         let Some(&Try { packet_bytes, .. }) = self.tries.get(number as usize) else {
-            self.discarded += 1;
             return;
         };
         // RFC 1191: routers older than it say nothing, which reads as 0.
@@ -212,7 +208,6 @@ impl Search {
             mtu >= packet_bytes || mtu < self.limits.least_bytes() || mtu < self.low().unwrap_or(0)
         });
         if absurd {
-            self.discarded += 1;
             return;
         }
         self.hints
@@ -238,11 +233,6 @@ impl Search {
         if let Some(size) = size.and_then(|size| self.sizes.get_mut(&size)) {
             size.unsendable = true;
         }
-    }
-
-    /// Messages that could not be believed.
-    pub fn discarded(&self) -> u32 {
-        self.discarded
     }
 
     /// Largest size that arrived.

@@ -1,0 +1,108 @@
+//! Why a part is missing, in words.
+
+use super::Part;
+use crate::error::ProbeError;
+use crate::path::PathError;
+use crate::path::error::spoken;
+use longhaul_model::report::v1::path::Protocol;
+use std::error::Error;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+pub(super) const STOPPED: &str = "the look was stopped before";
+
+/// The word of [`longhaul_model::report::v1::path::Missing::what`].
+pub(super) const fn of_part(part: Part) -> &'static str {
+    match part {
+        Part::RoundTrips => "round_trips",
+        Part::Route => "route",
+        Part::Mtu => "mtu",
+        Part::Options => "options",
+        Part::Session | Part::Reverse => "reverse",
+        Part::Load => "load",
+    }
+}
+
+/// An error with its causes, and what to do.
+fn whole(error: &dyn Error, hint: Option<&str>) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    if let Some(hint) = hint {
+        let _ = write!(text, "; {hint}");
+    }
+    text
+}
+
+pub(super) fn of_path(error: &PathError) -> String {
+    whole(error, error.hint())
+}
+
+pub(super) fn of_far_end(error: &ProbeError) -> String {
+    whole(error, error.hint())
+}
+
+/// The far end is needed for this, and does not take part.
+pub(super) fn without_far_end(what: &str, error: &ProbeError) -> String {
+    format!(
+        "{what} takes a longhaul at the far end (`longhaul serve`): {}",
+        of_far_end(error)
+    )
+}
+
+/// No answer to one kind of probes.
+pub(super) fn silence(protocol: Protocol, denied: Option<(IpAddr, &'static str)>) -> String {
+    let name = spoken(protocol);
+    match denied {
+        Some((by, word)) => format!("{name} probes are not answered: {by} says {word}"),
+        None => format!("{name} probes are not answered: a firewall may drop them"),
+    }
+}
+
+/// What the probes asked for met, and what is measured in their place.
+pub(super) fn in_place(troubles: &[String], used: Protocol) -> String {
+    let why = troubles.join("; ");
+    format!("{why}; measured by {} in their place", spoken(used))
+}
+
+/// UDP was used, whose answers are limited.
+pub(super) const UDP_LIMIT: &str = "most hosts answer UDP probes about once a second only: \
+     losses at shorter intervals are not losses of the path";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_reason_names_its_causes_and_what_to_do() {
+        let error = ProbeError::Connect {
+            host: "far".to_owned(),
+            address: "192.0.2.1:5201".parse().expect("an address"),
+            source: io::ErrorKind::ConnectionRefused.into(),
+        };
+        let text = without_far_end("the route back", &error);
+        for part in [
+            "the route back",
+            "cannot connect to far",
+            "refused",
+            "longhaul serve",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn who_denies_is_named() {
+        let router = "192.0.2.1".parse().expect("an address");
+        let text = silence(Protocol::Tcp, Some((router, "prohibited")));
+        assert_eq!(
+            text,
+            "TCP probes are not answered: 192.0.2.1 says prohibited"
+        );
+    }
+}

@@ -1,0 +1,312 @@
+//! Round trips to each hop while our own load comes and goes: idle, load, idle.
+//!
+//! One probe for each hop and second, of one flow; the far end, a longhaul, also says in which
+//! direction it was that delay grew. The load is a bulk run with a session of its own.
+//!
+//! Source: hop round trips against own load, after BFind (Akella, Seshan, Shaikh, 2003) with far
+//! fewer probes. Bounds: twice the idle phase, the load with its set-up, and
+//! [`MOST_OVERTIME`].
+
+mod load;
+mod roster;
+
+use super::error::PathError;
+use super::trace::{HopEcho, HopProber, TraceAsked};
+use crate::error::ProbeError;
+use crate::probing::{EchoSeries, Prober};
+use crate::throughput::{self, Target};
+use load::{Load, Loaded};
+use longhaul_model::report::v1::path::{Echo, EndDelay, HopLoad, HopWatch, Route, WatchedHop};
+use longhaul_model::report::v1::plan;
+use longhaul_sys::host::qdisc;
+use roster::Roster;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a wait looks at `stop` and at the load.
+const LOOK: Duration = Duration::from_millis(50);
+/// Readings of the own queue are this far apart.
+const BACKLOG_EVERY: Duration = Duration::from_millis(100);
+/// Probes of the far end, which does not limit its answers.
+const END_INTERVAL: Duration = Duration::from_millis(100);
+const END_PACKET_BYTES: u32 = 100;
+/// Shortest and longest phase.
+const PHASE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// What the set-up of the load and the exchange of its results may take beyond its phase.
+const MOST_OVERTIME: Duration = Duration::from_secs(90);
+/// Answers to the last probes are waited for this long.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// Hops that are watched at most.
+const MOST_HOPS: usize = 64;
+/// Probes that may fail to leave, one after another: a full queue under load is no reason to end.
+const MOST_FAILURES: u32 = 20;
+
+/// What is watched, and under which load.
+pub(super) struct WatchAsked<'a> {
+    pub target: &'a Target,
+    pub load: &'a HopLoad,
+    /// As the route was traced.
+    pub trace: TraceAsked,
+    pub route: &'a Route,
+    /// By which this host sends.
+    pub interface: Option<String>,
+}
+
+/// What was seen.
+pub(super) struct Watched {
+    pub watch: HopWatch,
+    pub plan: plan::Plan,
+    pub outcome: throughput::Outcome,
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(super) enum WatchError {
+    /// Hops cannot be probed.
+    Probing(PathError),
+    /// The far end does not take part.
+    FarEnd(ProbeError),
+    /// Anything else.
+    Failed(String),
+    Stopped,
+}
+
+impl From<PathError> for WatchError {
+    fn from(error: PathError) -> WatchError {
+        WatchError::Probing(error)
+    }
+}
+
+/// Watches the hops of a route. `tell` is called with the load's progress.
+pub(super) fn watch(
+    asked: &WatchAsked<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Option<&throughput::Progress>),
+) -> Result<Watched, WatchError> {
+    let hops = hops_of(asked.route);
+    if hops.is_empty() {
+        return Err(WatchError::Failed("no hop of the route answers".to_owned()));
+    }
+    let prober = HopProber::new(&asked.trace)?;
+    // Without a longhaul there is no load, and nothing to watch.
+    let far = Prober::connect(asked.target).map_err(WatchError::FarEnd)?;
+    let epoch = Instant::now();
+    let ends_stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = thread::Builder::new()
+            .name("far-echoes".to_owned())
+            .spawn_scoped(scope, || far_delays(far, epoch, &ends_stop));
+        let mut watching = Watching {
+            roster: Roster::new(hops.len()),
+            sent: HashMap::new(),
+            failures: 0,
+            backlog: None,
+            backlog_read: None,
+            prober,
+            hops,
+            asked,
+            epoch,
+        };
+        let loaded = watching.drive(stop, tell);
+        ends_stop.store(true, Ordering::Relaxed);
+        let ends = ends.ok().and_then(|ends| ends.join().ok());
+        Ok(watching.finish(loaded?, ends.unwrap_or_default()))
+    })
+}
+
+/// Hops that answered, the far end among them.
+fn hops_of(route: &Route) -> Vec<WatchedHop> {
+    let answering = route.hops.iter().filter_map(|hop| {
+        let own = hop
+            .answers
+            .first()
+            .filter(|answer| !answer.rtts_ns.is_empty())?;
+        Some(WatchedHop {
+            ttl: hop.ttl,
+            address: Some(own.address.clone()),
+            echoes: Vec::new(),
+        })
+    });
+    answering.take(MOST_HOPS).collect()
+}
+
+/// Echoes of the far end until `stop`, with times from `epoch` on.
+fn far_delays(mut far: Prober, epoch: Instant, stop: &AtomicBool) -> Vec<EndDelay> {
+    let series = EchoSeries {
+        interval: END_INTERVAL,
+        packet_bytes: END_PACKET_BYTES,
+        dscp: None,
+        most_time: PHASE.1 * 3 + MOST_OVERTIME,
+    };
+    let mut ends = Vec::new();
+    let shift_us = epoch.elapsed().as_micros() as u64;
+    // A session that is lost under load leaves what it gave until then.
+    let _ = far.echo(&series, stop, &mut |probe| {
+        ends.push(EndDelay {
+            at_us: probe.echo.at_us + shift_us,
+            forward_ns: probe.forward_ns,
+            reverse_ns: probe.reverse_ns,
+        });
+    });
+    far.close();
+    ends.sort_by_key(|end| end.at_us);
+    ends
+}
+
+/// A watch under way.
+struct Watching<'a> {
+    asked: &'a WatchAsked<'a>,
+    prober: HopProber,
+    roster: Roster,
+    hops: Vec<WatchedHop>,
+    /// Hop and echo of each probe.
+    sent: HashMap<u16, (usize, usize)>,
+    failures: u32,
+    backlog: Option<u64>,
+    backlog_read: Option<Duration>,
+    epoch: Instant,
+}
+
+impl Watching<'_> {
+    fn phase(&self) -> Duration {
+        Duration::from_micros(self.asked.load.phase_us).clamp(PHASE.0, PHASE.1)
+    }
+
+    fn drive(
+        &mut self,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Option<&throughput::Progress>),
+    ) -> Result<Loaded, WatchError> {
+        let phase = self.phase();
+        let mut load = Load::new(self.asked.target, self.asked.load, phase);
+        loop {
+            let now = self.epoch.elapsed();
+            if stop.load(Ordering::Relaxed) {
+                return Err(WatchError::Stopped);
+            }
+            if now >= phase {
+                load.begin(self.epoch).map_err(WatchError::Failed)?;
+            }
+            if let Some(until) = load.look(self.epoch, tell).map_err(WatchError::FarEnd)? {
+                if now >= until + phase {
+                    break;
+                }
+            } else if now >= phase * 2 + MOST_OVERTIME {
+                return Err(WatchError::Failed(
+                    "the load did not end in time".to_owned(),
+                ));
+            }
+            if load.flows() {
+                self.read_backlog(now);
+            }
+            self.probe(now)?;
+        }
+        self.await_last(stop)?;
+        load.take().ok_or(WatchError::Stopped)
+    }
+
+    /// Sends the probe that is due, or listens until it is.
+    fn probe(&mut self, now: Duration) -> Result<(), WatchError> {
+        let due = self.roster.due().unwrap_or(now + LOOK);
+        if due <= now {
+            return self.send(now);
+        }
+        if let Some(echo) = self.prober.poll(self.epoch + due.min(now + LOOK))? {
+            self.note(&echo);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now: Duration) -> Result<(), WatchError> {
+        let number = self.roster.take(now);
+        let Some(hop) = self.hops.get_mut(number) else {
+            return Ok(());
+        };
+        match self.prober.send(hop.ttl) {
+            Ok(key) => {
+                self.sent.insert(key, (number, hop.echoes.len()));
+                self.failures = 0;
+            }
+            Err(error) => {
+                self.failures += 1;
+                if self.failures >= MOST_FAILURES {
+                    return Err(error.into());
+                }
+            }
+        }
+        hop.echoes.push(Echo {
+            at_us: now.as_micros() as u64,
+            rtt_ns: None,
+            ttl: None,
+        });
+        Ok(())
+    }
+
+    /// An answer of another router than before says nothing of this hop.
+    fn note(&mut self, answer: &HopEcho) {
+        let Some(&(hop, echo)) = self.sent.get(&answer.number) else {
+            return;
+        };
+        let Some(hop) = self.hops.get_mut(hop) else {
+            return;
+        };
+        let address = hop.address.as_deref().and_then(|text| text.parse().ok());
+        let same = address.is_none_or(|address: IpAddr| address == answer.address);
+        if let Some(echo) = hop.echoes.get_mut(echo).filter(|_| same) {
+            echo.rtt_ns = echo.rtt_ns.or(Some(answer.rtt.as_nanos() as u64));
+            echo.ttl = echo.ttl.or(answer.reply_ttl);
+        }
+    }
+
+    fn await_last(&mut self, stop: &AtomicBool) -> Result<(), WatchError> {
+        let end = Instant::now() + LAST_ANSWERS;
+        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+            if let Some(echo) = self.prober.poll(end.min(Instant::now() + LOOK))? {
+                self.note(&echo);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_backlog(&mut self, now: Duration) {
+        let fresh = |read: Duration| now.saturating_sub(read) < BACKLOG_EVERY;
+        let Some(interface) = &self.asked.interface else {
+            return;
+        };
+        if self.backlog_read.is_some_and(fresh) {
+            return;
+        }
+        self.backlog_read = Some(now);
+        // Not every interface counts what waits.
+        self.backlog = self
+            .backlog
+            .max(qdisc::backlog_bytes(interface).ok().flatten());
+    }
+
+    fn finish(self, loaded: Loaded, ends: Vec<EndDelay>) -> Watched {
+        let Loaded {
+            from,
+            until,
+            plan,
+            outcome,
+        } = loaded;
+        let streams = outcome.observation.streams.iter();
+        Watched {
+            watch: HopWatch {
+                load_from_us: from.as_micros() as u64,
+                load_until_us: until.as_micros() as u64,
+                forward: self.asked.load.forward,
+                load_bytes: Some(streams.map(|stream| stream.receiver.bytes).sum()),
+                run_id: None,
+                hops: self.hops,
+                ends,
+                own_backlog_bytes: self.backlog,
+            },
+            plan,
+            outcome,
+        }
+    }
+}

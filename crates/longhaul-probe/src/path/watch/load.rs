@@ -1,0 +1,197 @@
+//! The load of a hop watch: a bulk run in a thread of its own.
+
+use crate::error::ProbeError;
+use crate::session::State;
+use crate::throughput::{self, Outcome, Progress, Target};
+use longhaul_model::report::v1::path::HopLoad;
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A run that is over, with the time for which its payload flowed.
+pub(super) struct Loaded {
+    pub from: Duration,
+    pub until: Duration,
+    pub plan: Plan,
+    pub outcome: Outcome,
+}
+
+enum Word {
+    /// At this time, since the begin of the watch.
+    Progress(Duration, Box<Progress>),
+    Over(Box<Result<Outcome, ProbeError>>),
+}
+
+/// The load, before, while and after it runs.
+pub(super) struct Load {
+    target: Target,
+    plan: Plan,
+    words: Option<Receiver<Word>>,
+    from: Option<Duration>,
+    until: Option<Duration>,
+    outcome: Option<Outcome>,
+}
+
+impl Load {
+    pub(super) fn new(target: &Target, asked: &HopLoad, phase: Duration) -> Load {
+        let direction = if asked.forward {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        };
+        Load {
+            target: target.clone(),
+            plan: Plan {
+                direction,
+                streams: asked.streams,
+                stop: Stop::TimeUs(phase.as_micros() as u64),
+                ..Plan::default()
+            },
+            words: None,
+            from: None,
+            until: None,
+            outcome: None,
+        }
+    }
+
+    /// Starts the run, once. A watch that is stopped leaves the thread to itself: it ends with its
+    /// phase, or with the program.
+    pub(super) fn begin(&mut self, epoch: Instant) -> Result<(), String> {
+        if self.words.is_some() {
+            return Ok(());
+        }
+        let (say, words) = mpsc::channel();
+        let (target, plan) = (self.target.clone(), self.plan.clone());
+        let run = move || {
+            let mut watch = |progress: &Progress| {
+                // Nobody listens when the watch was stopped.
+                let _ = say.send(Word::Progress(epoch.elapsed(), Box::new(progress.clone())));
+            };
+            let outcome = throughput::run(&target, &plan, &mut watch);
+            let _ = say.send(Word::Over(Box::new(outcome)));
+        };
+        let thread = thread::Builder::new().name("load".to_owned()).spawn(run);
+        self.words = Some(words);
+        thread
+            .map(drop)
+            .map_err(|error| format!("cannot start a thread for the load: {error}"))
+    }
+
+    /// What has happened; says when payload ceased to flow, if it has.
+    pub(super) fn look(
+        &mut self,
+        epoch: Instant,
+        tell: &mut dyn FnMut(Option<&Progress>),
+    ) -> Result<Option<Duration>, ProbeError> {
+        while let Some(word) = self.words.as_ref().and_then(|words| words.try_recv().ok()) {
+            match word {
+                Word::Progress(at, progress) => {
+                    self.note(at, &progress);
+                    tell(Some(&progress));
+                }
+                Word::Over(outcome) => {
+                    let outcome = (*outcome)?;
+                    let over = self.until.unwrap_or_else(|| epoch.elapsed());
+                    self.until = Some(over);
+                    self.from = self.from.or_else(|| Some(self.began_by(over)));
+                    self.outcome = Some(outcome);
+                }
+            }
+        }
+        Ok(self.until.filter(|_| self.outcome.is_some()))
+    }
+
+    fn note(&mut self, at: Duration, progress: &Progress) {
+        match progress.state {
+            State::Running | State::Draining => {
+                let began = at.saturating_sub(progress.elapsed);
+                self.from = self.from.or(Some(began));
+            }
+            _ if self.from.is_some() => self.until = self.until.or(Some(at)),
+            _ => {}
+        }
+    }
+
+    /// By the plan, where no progress told it.
+    fn began_by(&self, over: Duration) -> Duration {
+        match self.plan.stop {
+            Stop::TimeUs(time) => over.saturating_sub(Duration::from_micros(time)),
+            Stop::Bytes(_) | Stop::Blocks(_) => over,
+        }
+    }
+
+    /// Payload flows.
+    pub(super) fn flows(&self) -> bool {
+        self.from.is_some() && self.until.is_none()
+    }
+
+    pub(super) fn take(self) -> Option<Loaded> {
+        Some(Loaded {
+            from: self.from?,
+            until: self.until?,
+            outcome: self.outcome?,
+            plan: self.plan,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load() -> Load {
+        let asked = HopLoad {
+            phase_us: 8_000_000,
+            streams: 4,
+            forward: false,
+        };
+        Load::new(&Target::new("192.0.2.1"), &asked, Duration::from_secs(8))
+    }
+
+    fn progress(state: State, elapsed: u64) -> Progress {
+        Progress {
+            state,
+            elapsed: Duration::from_secs(elapsed),
+            forward: None,
+            reverse: None,
+        }
+    }
+
+    #[test]
+    fn payload_flows_from_its_first_byte_to_the_end_of_draining() {
+        let at = Duration::from_secs;
+        let mut load = load();
+        assert_eq!(load.plan.direction, Direction::Reverse);
+        load.note(at(9), &progress(State::Negotiating, 0));
+        assert!(!load.flows());
+        load.note(at(11), &progress(State::Running, 1));
+        load.note(at(18), &progress(State::Draining, 8));
+        assert!(load.flows());
+        load.note(at(19), &progress(State::Exchanging, 9));
+        load.note(at(20), &progress(State::Exchanging, 9));
+        assert_eq!((load.from, load.until), (Some(at(10)), Some(at(19))));
+        assert!(!load.flows());
+    }
+
+    #[test]
+    fn a_load_that_cannot_connect_says_why() {
+        let mut load = load();
+        // Nothing listens on the discard port of this host.
+        load.target = Target {
+            port: 9,
+            connect_timeout: Duration::from_secs(2),
+            ..Target::new("127.0.0.1")
+        };
+        let epoch = Instant::now();
+        load.begin(epoch).expect("a thread");
+        let error = loop {
+            match load.look(epoch, &mut |_| {}) {
+                Ok(_) => assert!(epoch.elapsed() < Duration::from_secs(60)),
+                Err(error) => break error,
+            }
+            std::thread::yield_now();
+        };
+        assert!(matches!(error, ProbeError::Connect { .. }), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Which hop is probed when: one probe for each hop and second, never two hops at once.
+
+use std::time::Duration;
+
+/// From one probe of a hop to its next, at least.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+
+/// Hops in turn.
+#[derive(Debug, Clone)]
+pub(super) struct Roster {
+    hops: usize,
+    round: u32,
+    next: usize,
+    /// Of each hop's last probe.
+    last: Vec<Option<Duration>>,
+}
+
+impl Roster {
+    pub(super) fn new(hops: usize) -> Roster {
+        Roster {
+            hops,
+            round: 0,
+            next: 0,
+            last: vec![None; hops],
+        }
+    }
+
+    /// When the next probe is due; absent: there is no hop.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let last = self.last.get(self.next)?;
+        let slot = PERIOD * self.round + PERIOD * self.next as u32 / self.hops as u32;
+        Some(last.map_or(slot, |last| slot.max(last + PERIOD)))
+    }
+
+    /// The hop whose probe goes out now.
+    pub(super) fn take(&mut self, now: Duration) -> usize {
+        let hop = self.next;
+        if let Some(last) = self.last.get_mut(hop) {
+            *last = Some(now);
+        }
+        self.next += 1;
+        if self.next >= self.hops {
+            self.next = 0;
+            // Rounds that a busy host has missed are not made up.
+            self.round = (self.round + 1).max((now.as_secs()) as u32);
+        }
+        hop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn without_a_hop_nothing_is_due() {
+        assert_eq!(Roster::new(0).due(), None);
+    }
+
+    #[test]
+    fn hops_take_turns_within_each_second() {
+        let mut roster = Roster::new(4);
+        let mut seen = Vec::new();
+        while let Some(due) = roster.due().filter(|due| *due < PERIOD * 2) {
+            seen.push((roster.take(due), due.as_millis()));
+        }
+        let one = [(0, 0), (1, 250), (2, 500), (3, 750)];
+        let two = one.map(|(hop, at)| (hop, at + 1000));
+        assert_eq!(seen, [one, two].concat());
+    }
+
+    proptest! {
+        /// However late probes leave: never more than one for a hop and second.
+        #[test]
+        fn no_hop_is_probed_twice_in_a_second(
+            hops in 1_usize..40,
+            delays in proptest::collection::vec(0_u64..3000, 1..300),
+        ) {
+            let mut roster = Roster::new(hops);
+            let mut sent: Vec<Vec<Duration>> = vec![Vec::new(); hops];
+            let mut now = Duration::ZERO;
+            for delay in delays {
+                let due = roster.due().expect("there are hops");
+                // Most probes leave in time, some late.
+                let late = if delay > 2700 { delay } else { 0 };
+                now = now.max(due) + Duration::from_millis(late);
+                sent[roster.take(now)].push(now);
+            }
+            for times in sent {
+                prop_assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= PERIOD));
+            }
+        }
+    }
+}
