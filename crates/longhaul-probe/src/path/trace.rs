@@ -6,8 +6,9 @@
 //! balancers.
 //!
 //! Without the right to raw sockets, UDP works for everybody and ICMP where
-//! `net.ipv4.ping_group_range` has it; routers that quote no more than a UDP header then stay
-//! silent, rewriting on the way is not seen, and alternatives are not looked for.
+//! `net.ipv4.ping_group_range` has it; rewriting on the way is then not seen, and alternatives are
+//! not looked for. Routers that quote no more than a UDP header can then be told apart only by
+//! sending one probe at a time, which is done from the first such answer on.
 
 mod answers;
 mod judge;
@@ -133,6 +134,9 @@ impl Run<'_> {
                     if let Some(echo) = self.answer(until)? {
                         tracer.heard(&echo);
                         self.show(tracer, watch);
+                    }
+                    if self.prober.unplaced() > 0 {
+                        tracer.one_at_a_time();
                     }
                 }
             }

@@ -58,11 +58,21 @@ pub(super) struct Outlet {
 
 impl Outlet {
     pub fn open(asked: &TraceAsked) -> Result<Outlet, PathError> {
-        let what = format!("trace the route by {} to", spoken(asked.protocol));
         let way = match whole(asked) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => modest(asked),
             way => way,
         };
+        Outlet::over(way, asked)
+    }
+
+    /// As without the right to raw sockets.
+    #[cfg(test)]
+    pub fn open_modest(asked: &TraceAsked) -> Result<Outlet, PathError> {
+        Outlet::over(modest(asked), asked)
+    }
+
+    fn over(way: io::Result<(Way, Flow)>, asked: &TraceAsked) -> Result<Outlet, PathError> {
+        let what = format!("trace the route by {} to", spoken(asked.protocol));
         let right = match asked.protocol {
             Protocol::Icmp => (PING, ICMP_WITHOUT),
             Protocol::Udp | Protocol::Tcp => (RAW, UDP_WITHOUT),

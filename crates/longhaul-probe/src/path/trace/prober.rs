@@ -55,6 +55,7 @@ pub struct HopProber {
     timeout: Duration,
     sent: u32,
     discarded: u32,
+    unplaced: u32,
     in_flight: HashMap<u16, Sent>,
 }
 
@@ -62,16 +63,26 @@ impl HopProber {
     /// # Errors
     /// A missing privilege, or no way to the destination.
     pub fn new(asked: &TraceAsked) -> Result<HopProber, PathError> {
-        let outlet = Outlet::open(asked)?;
-        Ok(HopProber {
+        Ok(HopProber::over(Outlet::open(asked)?, asked))
+    }
+
+    /// As without the right to raw sockets.
+    #[cfg(test)]
+    pub(super) fn without_privilege(asked: &TraceAsked) -> Result<HopProber, PathError> {
+        Ok(HopProber::over(Outlet::open_modest(asked)?, asked))
+    }
+
+    fn over(outlet: Outlet, asked: &TraceAsked) -> HopProber {
+        HopProber {
             outlet,
             asked: asked.clone(),
             begin: Instant::now(),
             timeout: Duration::from_micros(asked.trace.timeout_us).min(MOST_TIMEOUT),
             sent: 0,
             discarded: 0,
+            unplaced: 0,
             in_flight: HashMap::new(),
-        })
+        }
     }
 
     /// Sends one probe of the flow and says its number.
@@ -136,6 +147,12 @@ impl HopProber {
         self.discarded
     }
 
+    /// Answers among these that quote too little to say which probe they are about. With one probe
+    /// in flight at a time they would be understood.
+    pub fn unplaced(&self) -> u32 {
+        self.unplaced
+    }
+
     fn trouble(&self, what: &str, source: std::io::Error) -> PathError {
         let what = format!("{what} by {} to", spoken(self.asked.protocol));
         PathError::of(what, self.asked.destination, source, None)
@@ -157,9 +174,15 @@ impl HopProber {
             self.discard();
             return None;
         };
-        let Some((number, sent)) = self.probe_of(&reply) else {
+        let probe = if says_too_little(&reply) {
+            self.only_probe()
+        } else {
+            self.probe_of(&reply)
+        };
+        let Some((number, sent)) = probe else {
             if self.is_about_us(&reply) {
                 self.discard();
+                self.unplaced += u32::from(says_too_little(&reply));
             }
             return None;
         };
@@ -195,6 +218,15 @@ impl HopProber {
         self.discarded = self.discarded.saturating_add(1);
     }
 
+    /// The only probe in flight, if there is one only.
+    fn only_probe(&mut self) -> Option<(u16, Sent)> {
+        let timeout = self.timeout;
+        self.in_flight.retain(|_, sent| sent.at.elapsed() < timeout);
+        let mut probes = self.in_flight.iter();
+        let (number, sent) = probes.next()?;
+        probes.next().is_none().then_some((*number, *sent))
+    }
+
     /// The probe in flight that the reply fits, in the flow that the probe was of.
     fn probe_of(&self, reply: &Reply) -> Option<(u16, Sent)> {
         let candidates = matching::candidates(reply);
@@ -222,6 +254,16 @@ impl HopProber {
                 near == flow.near || quote.mark.is_some_and(|mark| mark.tag == flow.tag)
             }
         }
+    }
+}
+
+/// An error about our socket that quotes nothing behind the headers, which the kernel keeps.
+fn says_too_little(reply: &Reply) -> bool {
+    match &reply.about {
+        About::Quote(quote) => {
+            quote.ip.is_none() && quote.mark.is_none() && quote.transport == Transport::Hidden
+        }
+        About::Echo { .. } | About::Segment { .. } => false,
     }
 }
 

@@ -111,6 +111,33 @@ fn a_stop_ends_a_trace_at_once() {
     assert_eq!((route.hops.len(), route.probes_sent, watched), (0, 0, 1));
 }
 
+/// What a router says that quotes 28 bytes, of which the error queue of a socket keeps nothing.
+#[test]
+fn a_quote_without_payload_belongs_to_the_only_probe_in_flight() {
+    // Open, so that this host itself says nothing.
+    let far = UdpSocket::bind((LOOPBACK[0], 0)).expect("a port");
+    let mut asked = asked(LOOPBACK[0], Protocol::Udp);
+    asked.port = Some(far.local_addr().expect("address").port());
+    let mut prober = HopProber::without_privilege(&asked).expect("no privilege is needed");
+    let Ok(packets) = ProbeSocket::packets(Family::V4) else {
+        return;
+    };
+    let first = prober.send(4).expect("send");
+    let quoted = &prober.flow().packet(4, first)[..28];
+    let to = Some(SocketAddr::new(LOOPBACK[0], 0));
+    packets.send(&icmp_error(quoted), to, None).expect("send");
+    let soon = || Instant::now() + Duration::from_secs(2);
+    let answer = prober.poll(soon()).expect("poll").expect("an answer");
+    assert_eq!((answer.number, answer.ttl), (first, 4));
+    // With two in flight it could be about either.
+    prober.send(5).expect("send");
+    prober.send(6).expect("send");
+    packets.send(&icmp_error(quoted), to, None).expect("send");
+    let until = Instant::now() + Duration::from_millis(200);
+    assert_eq!(prober.poll(until).expect("poll"), None);
+    assert_eq!((prober.unplaced(), prober.discarded()), (1, 1));
+}
+
 /// Garbage and forgeries from the very address that is probed.
 #[test]
 fn forged_and_garbled_answers_are_counted_and_not_believed() {

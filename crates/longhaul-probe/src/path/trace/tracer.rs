@@ -77,6 +77,7 @@ pub(super) struct Tracer {
     barred: Option<u8>,
     looping: bool,
     out_of_time: bool,
+    one_at_a_time: bool,
 }
 
 impl Tracer {
@@ -97,7 +98,13 @@ impl Tracer {
             barred: None,
             looping: false,
             out_of_time: false,
+            one_at_a_time: false,
         }
+    }
+
+    /// From now on a probe is sent only when no other waits for its answer.
+    pub fn one_at_a_time(&mut self) {
+        self.one_at_a_time = true;
     }
 
     /// What to do at `now`.
@@ -268,6 +275,9 @@ impl Tracer {
     fn due(&self, now: Duration) -> Option<u8> {
         if !self.far_sent {
             return Some(self.most_hops);
+        }
+        if self.one_at_a_time && !self.flying.is_empty() {
+            return None;
         }
         let patience = self.patience();
         let busy = self.flying.iter().filter(|probe| now < probe.at + patience);

@@ -310,6 +310,21 @@ fn time_and_hops_bound_every_trace() {
 }
 
 #[test]
+fn one_at_a_time_leaves_no_two_waiting() {
+    let mut tracer = Tracer::new(&asked(), DESTINATION, MINUTE);
+    tracer.one_at_a_time();
+    let Step::Send { ttl, .. } = tracer.next(Duration::ZERO) else {
+        panic!("nothing to send");
+    };
+    tracer.sent(1, ttl, Duration::ZERO);
+    let mut now = Duration::ZERO;
+    while let Step::Wait(until) = tracer.next(now) {
+        now = until;
+    }
+    assert_eq!(now, Duration::from_micros(asked().timeout_us));
+}
+
+#[test]
 fn an_answer_that_nobody_waits_for_changes_nothing() {
     let mut path = path(vec![hop(5); 3]);
     let (mut tracer, _, _) = path.trace(&asked(), MINUTE);
