@@ -127,7 +127,8 @@ impl Recorder {
     /// What has come; nothing is waited for any more.
     pub fn take(&mut self) -> Seen {
         let seen = std::mem::take(&mut self.trains).into_iter();
-        let overflowed = self.overflowed.map(u64::from);
+        // The kernel says nothing as long as it has dropped none.
+        let overflowed = Some(u64::from(self.overflowed.unwrap_or(0)));
         Seen {
             clock: if self.by_user { "user" } else { "kernel" }.to_owned(),
             trains: seen.map(Awaited::seen).collect(),

@@ -2,7 +2,11 @@
 //!
 //! It probes one address only, that of the control connection's peer.
 
-use crate::wire::{Answer, Ask, Options};
+use crate::limits::TRACE_TIME;
+use crate::path::trace::TraceAsked;
+use crate::path::{self, EchoAsked, PathError};
+use crate::wire::{Answer, Ask, Options, TraceBack};
+use longhaul_model::report::v1::path::RoundTrips;
 use longhaul_sys::host::interface;
 use longhaul_sys::tcp_info;
 use std::net::{IpAddr, TcpStream};
@@ -24,15 +28,44 @@ impl Surveyor {
     }
 
     /// Does what is asked, if it is none of the trains.
-    pub fn answer(&self, ask: Ask, _stop: &AtomicBool) -> Answer {
+    pub fn answer(&self, ask: Ask, stop: &AtomicBool) -> Answer {
         match ask {
-            Ask::Trace(_) | Ask::Echoes(_) => {
-                Answer::Failed("the far end cannot do this yet".to_owned())
-            }
+            Ask::Trace(back) => self.trace(back, stop),
+            Ask::Echoes(round_trips) => self.echoes(round_trips, stop),
             Ask::Options => Answer::Options(self.options()),
             Ask::Arm(_) | Ask::Collect(_) | Ask::Send(_) => {
                 Answer::Failed("trains go another way".to_owned())
             }
+        }
+    }
+
+    fn trace(&self, back: TraceBack, stop: &AtomicBool) -> Answer {
+        let asked = TraceAsked {
+            destination: self.peer,
+            source: Some(self.local),
+            device: self.device.clone(),
+            protocol: back.protocol,
+            port: back.port,
+            trace: back.trace,
+            most_time: TRACE_TIME,
+        };
+        match path::trace::trace(&asked, stop, &mut |_| {}) {
+            Ok(route) => Answer::Route(Box::new(route)),
+            Err(error) => failed(&error),
+        }
+    }
+
+    fn echoes(&self, round_trips: RoundTrips, stop: &AtomicBool) -> Answer {
+        let asked = EchoAsked {
+            destination: self.peer,
+            source: Some(self.local),
+            device: self.device.clone(),
+            port: None,
+            round_trips,
+        };
+        match path::echoes(&asked, stop, &mut |_| {}) {
+            Ok(echoes) => Answer::Echoes(echoes),
+            Err(error) => failed(&error),
         }
     }
 
@@ -47,6 +80,17 @@ impl Surveyor {
             offered: crate::path::offered(true),
         }
     }
+}
+
+/// The error with all that is behind it: what is to be done stands at the far end.
+fn failed(error: &PathError) -> Answer {
+    let mut why = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        why = format!("{why}: {cause}");
+        source = cause.source();
+    }
+    Answer::Failed(why)
 }
 
 /// Speed of the interface between two addresses, as far as the kernel knows it.
