@@ -1,0 +1,79 @@
+//! What load does to a queue of 4 MB, and what a sender that yields leaves to others. Needs root.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Loads, idle times, set-up and tear-down.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A link of 100 Mbit/s between two wide ones, with a queue of so many bytes.
+fn path_file(name: &str, queue: &str) -> PathBuf {
+    let host = |end: &str| {
+        format!(
+            "[{end}.sysctl]\n\"net.ipv4.tcp_congestion_control\" = \"cubic\"\n\
+             \"net.ipv4.tcp_rmem\" = \"4096 131072 33554432\"\n\
+             \"net.ipv4.tcp_wmem\" = \"4096 65536 33554432\"\n"
+        )
+    };
+    let hops = format!(
+        "[[hops]]\nname = \"access\"\ndelay = \"1 ms\"\nrate = \"10 Gbit/s\"\n\
+         [[hops]]\nname = \"narrow\"\ndelay = \"9 ms\"\nrate = \"100 Mbit/s\"\nqueue = \"{queue}\"\n\
+         [[hops]]\nname = \"far\"\ndelay = \"1 ms\"\nrate = \"10 Gbit/s\"\n"
+    );
+    let folder = std::env::temp_dir().join(format!("longhaul-load-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the path");
+    let file = folder.join(format!("{name}.toml"));
+    std::fs::write(&file, host("near") + &host("far") + &hops).expect("the path file");
+    file
+}
+
+/// What `longhaul load` says on such a path, and the path's truth.
+fn load(name: &str, queue: &str, options: &[&str]) -> (Value, Value) {
+    xtask::needs::namespaces().expect("the path lies between network namespaces");
+    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
+    let file = path_file(name, queue);
+    let truth = file.with_extension("json");
+    let mut lab = Command::new(&longhaul);
+    lab.args(["lab", "run"])
+        .arg(&file)
+        .arg("--truth")
+        .arg(&truth)
+        .arg("--");
+    lab.arg(&longhaul)
+        .args(["load", "far", "--json", "--no-save", "--quiet"]);
+    lab.args(options);
+    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the run ends well");
+    let read = |text: &str| serde_json::from_str(text).expect("JSON");
+    let truth = std::fs::read_to_string(&truth).expect("the truth");
+    // The folder may serve another test at the same time.
+    let _ = std::fs::remove_file(&file);
+    (read(&text), read(&truth))
+}
+
+#[test]
+fn round_trips_rise_by_what_the_queue_holds() {
+    let (report, truth) = load("queue", "4 MB", &["-t", "8s", "--idle", "2s"]);
+    let link = &truth["routes"][0]["hops"][1]["forward"];
+    let queue = link["queue_peak_bytes"].as_f64().expect("a queue");
+    assert!(queue > 3.9e6, "the load fills the queue: {queue} bytes");
+    let step = &report["analysis"]["steps"][0];
+    let found = step["queue_bytes"].as_f64();
+    let found = found.unwrap_or_else(|| panic!("no queue: {step:#}"));
+    // The round trip counts IP, the queue the wire: 38 bytes more for each packet of 1500.
+    assert!(
+        (found / queue - 1.0).abs() <= 0.05,
+        "{found} for {queue}: {step:#}"
+    );
+    assert_eq!(step["grew"], "forward", "{step:#}");
+}
+
+#[test]
+fn a_sender_that_yields_leaves_the_competitor_nine_tenths() {
+    let options = ["-t", "6s", "--idle", "2s", "--scavenger", "--competitor"];
+    let (report, _) = load("scavenger", "1 MB", &options);
+    let it = &report["analysis"]["scavenger"];
+    let kept = it["competitor_kept_yielding_ratio"].as_f64();
+    assert!(kept >= Some(0.90), "{:#}", report["analysis"]);
+}

@@ -1,0 +1,157 @@
+//! What SLAC found with pipechar and traceroute, found by `longhaul path`: the narrow link, and
+//! routes whose routers are silent, labelled, side by side, or lie. Needs root.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A look at a path, its set-up and its tear-down, and other labs that hold the machine's settings.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What `longhaul path` says at the near end of a lab path that is changed as asked.
+fn look(path: &str, sets: &[&str], options: &[&str]) -> Value {
+    xtask::needs::namespaces().expect("the path lies between network namespaces");
+    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
+    let mut lab = Command::new(&longhaul);
+    lab.args(["lab", "run", path]);
+    lab.args(sets.iter().flat_map(|set| ["--set", set]));
+    lab.arg("--").arg(&longhaul);
+    lab.args(["path", "far", "--json", "--no-save", "--quiet", "--no-mtu"]);
+    lab.args(options);
+    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the look ends well");
+    serde_json::from_str(&text).expect("the report is JSON")
+}
+
+fn said(report: &Value) -> String {
+    format!("{:#}\n{:#}", report["analysis"], report["findings"])
+}
+
+fn hops(report: &Value) -> &[Value] {
+    let hops = report["observation"]["route"]["hops"].as_array();
+    hops.unwrap_or_else(|| panic!("no route: {:#}", report["observation"]["missing"]))
+}
+
+fn addresses(hop: &Value) -> BTreeSet<&str> {
+    let answers = hop["answers"].as_array().into_iter().flatten();
+    answers
+        .filter_map(|answer| answer["address"].as_str())
+        .collect()
+}
+
+/// The link before `hop` must be the narrow one.
+fn assert_narrow_before(report: &Value, hop: u64) {
+    let link = &report["analysis"]["narrow_link"];
+    assert_eq!(link["verdict"], "link", "{}", said(report));
+    assert_eq!(link["before_ttl"].as_u64(), Some(hop), "{}", said(report));
+}
+
+#[test]
+fn the_queue_to_sdsc_grows_at_the_last_hop() {
+    let report = look("slac-sdsc", &[], &["--load=6s", "--no-reverse"]);
+    assert_narrow_before(&report, 6);
+}
+
+#[test]
+fn the_queue_to_daresbury_grows_at_the_circuit_in_the_middle() {
+    // The far host's small window would never fill a queue; several streams do.
+    let report = look(
+        "slac-daresbury",
+        &[],
+        &["--load=8s", "-P", "8", "--no-reverse"],
+    );
+    assert_narrow_before(&report, DARESBURY_CIRCUIT);
+}
+
+/// The hop behind the circuit of 10 Mbit/s, see the path file.
+const DARESBURY_CIRCUIT: u64 = 4;
+
+#[test]
+fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
+    let began = Instant::now();
+    let report = look("sanjose-lulea", &[], &["-c", "3", "--no-reverse"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
+    let hops = hops(&report);
+    assert_eq!(hops.len(), 43);
+    assert_eq!(report["observation"]["route"]["reached"], true);
+    let silent = hops.iter().filter(|hop| addresses(hop).is_empty()).count();
+    assert!(silent > 0, "some routers of that path say nothing");
+    for (hop, ttl) in hops.iter().zip(1..43) {
+        let own = format!("10.77.1.{ttl}");
+        assert!(addresses(hop).iter().all(|it| *it == own), "{hop:#}");
+    }
+    let links = report["analysis"]["hops"]
+        .as_array()
+        .expect("delays of hops");
+    let negative = |hop: &&Value| hop["link_ns"].as_i64().is_some_and(|ns| ns < 0);
+    assert!(!links.iter().any(|hop| negative(&hop)), "{}", said(&report));
+}
+
+#[test]
+fn routers_side_by_side_are_all_found_and_labels_are_shown() {
+    let sets = ["hops.3.balance=4", "hops.4.mpls=[16001, 24]"];
+    let report = look(
+        "slac-sdsc",
+        &sets,
+        &["--alternatives=0.99", "--no-reverse", "-c", "3"],
+    );
+    let hops = hops(&report);
+    let expected = ["10.77.1.3", "10.78.1.3", "10.79.1.3", "10.80.1.3"];
+    let links = report["observation"]["route"]["links"].as_array();
+    let found: BTreeSet<&str> = links
+        .into_iter()
+        .flatten()
+        .filter(|link| link["ttl"] == 2)
+        .filter_map(|link| link["to"].as_str())
+        .collect();
+    assert_eq!(
+        found,
+        BTreeSet::from(expected),
+        "{:#}",
+        report["observation"]["route"]
+    );
+    let labels = hops[3]["answers"][0]["mpls"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let labels: Vec<u64> = labels.filter_map(|label| label["label"].as_u64()).collect();
+    assert_eq!(labels, [16_001, 24]);
+}
+
+#[test]
+fn answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands() {
+    let sets = ["hops.2.icmp=garbage", "hops.4.icmp=forged"];
+    let report = look("slac-sdsc", &sets, &["-c", "3", "--no-reverse"]);
+    let route = &report["observation"]["route"];
+    assert_eq!(route["reached"], true, "{route:#}");
+    for (hop, ttl) in hops(&report).iter().zip(1..6) {
+        // Of garbage, what still fits the probe may be believed; of forgeries nothing does.
+        let own = format!("10.77.1.{ttl}");
+        assert!(addresses(hop).iter().all(|it| *it == own), "{hop:#}");
+        assert!(
+            ttl == 2 || addresses(hop).is_empty() == (ttl == 4),
+            "{hop:#}"
+        );
+    }
+    assert!(route["discarded"].as_u64() > Some(0), "{route:#}");
+}
+
+#[test]
+fn options_that_a_middlebox_takes_away_are_named() {
+    let sets = ["hops.3.strip=[\"sack\", \"timestamps\"]"];
+    let report = look("slac-sdsc", &sets, &["--options", "--no-route", "-c", "3"]);
+    let options = &report["observation"]["options"];
+    for end in ["here", "there"] {
+        assert_eq!(options[end]["sack"], false, "{options:#}");
+        assert_eq!(options[end]["timestamps"], false, "{options:#}");
+    }
+    let causes = report["findings"].as_array().into_iter().flatten();
+    let named = causes
+        .into_iter()
+        .any(|finding| finding["cause"] == "options_stripped");
+    assert!(named, "{}", said(&report));
+}
