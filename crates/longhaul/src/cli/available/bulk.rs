@@ -1,13 +1,30 @@
-//! A far end without longhaul: bulk TCP to whatever takes it there (docs/methods, the fallback).
+//! A far end without longhaul: ICMP echoes, then bulk TCP to whatever takes it there
+//! (docs/methods/available-bandwidth.md).
 
 use super::progress::Progress;
 use super::{Seen, micros};
 use crate::fail::Fail;
-use longhaul_model::report::v1::available::{Observation, Plan, Probing};
+use crate::render::available::size;
+use longhaul_model::report::v1::available::{Observation, Plan, Probing, Purpose, Train};
+use longhaul_model::report::v1::path::{Echoes, Protocol, RoundTrips};
 use longhaul_model::report::v1::{Caveat, Party};
-use longhaul_probe::probing::{BulkAsked, bulk};
+use longhaul_probe::path::{EchoAsked, echoes};
+use longhaul_probe::probing::{BulkAsked, BulkOutcome, bulk};
 use longhaul_probe::throughput::Target;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// Echoes that ask how often the queues of the round trip are empty; 50 a second, as many hosts
+/// answer no more.
+const ECHOES: RoundTrips = RoundTrips {
+    protocol: Protocol::Icmp,
+    probes: 100,
+    interval_us: 20_000,
+    packet_bytes: 64,
+    timeout_us: 1_000_000,
+};
+/// What the bulk left in queues drains before the echoes.
+const REST: Duration = Duration::from_millis(500);
 
 pub fn measure(
     target: &Target,
@@ -23,24 +40,36 @@ pub fn measure(
         dscp: plan.dscp,
     };
     let outcome = bulk(target, &asked, &mut |sample| {
-        let bytes = super::progress::size(sample.bytes);
-        progress.line(&format!("forward: {bytes} by TCP"));
+        progress.line(&format!("forward: {} by TCP", size(sample.bytes)));
     })?;
-    let last = outcome.samples.last().copied();
     let mut caveats = vec![Caveat::new(
         "uncooperative",
         "the far end runs no longhaul: these are the share and the lower bound that one TCP \
          connection gives, not an available bandwidth",
     )];
-    if let Some(why) = outcome.ended_early {
+    if let Some(why) = &outcome.ended_early {
         caveats.push(Caveat::new("ended_early", why));
     }
-    Ok(Seen {
+    progress.line("round trips by ICMP");
+    let trains = idle(target, &outcome, &mut caveats);
+    Ok(seen(target, plan, outcome, trains, caveats))
+}
+
+fn seen(
+    target: &Target,
+    plan: Plan,
+    outcome: BulkOutcome,
+    trains: Vec<Train>,
+    caveats: Vec<Caveat>,
+) -> Seen {
+    let last = outcome.samples.last().copied();
+    Seen {
         observation: Observation {
             idle_rtt_us: outcome.connect_rtt.map(micros),
             forward: Some(Probing {
-                probe_bytes: last.map_or(0, |sample| sample.bytes),
+                probe_bytes: last.map_or(0, |sample| sample.bytes) + super::bytes(&trains),
                 duration_us: last.map_or(0, |sample| sample.at_us),
+                trains,
                 tcp_samples: outcome.samples,
                 ..Probing::default()
             }),
@@ -54,5 +83,46 @@ pub fn measure(
             ..Party::default()
         },
         caveats,
-    })
+    }
+}
+
+/// Round trips as a train: its one-way delays are those of the whole round trip.
+fn idle(target: &Target, outcome: &BulkOutcome, caveats: &mut Vec<Caveat>) -> Vec<Train> {
+    std::thread::sleep(REST);
+    let asked = EchoAsked {
+        destination: outcome.address.ip(),
+        source: target.bind.address,
+        device: target.bind.device.clone(),
+        port: None,
+        round_trips: ECHOES,
+    };
+    match echoes(&asked, &AtomicBool::new(false), &mut |_| {}) {
+        Ok(echoes) => vec![train(&echoes)],
+        Err(error) => {
+            let text = format!("round trips by ICMP could not be measured: {error}");
+            caveats.push(Caveat::new("no_echoes", text));
+            Vec::new()
+        }
+    }
+}
+
+fn train(echoes: &Echoes) -> Train {
+    let sent = |at_us: u64| at_us.saturating_mul(1000);
+    let all = &echoes.echoes;
+    Train {
+        index: 0,
+        purpose: Purpose::Idle,
+        packet_bytes: echoes.packet_bytes,
+        rate_bps: None,
+        micro_burst: 1,
+        sent_at_ns: 0,
+        sent_ns: all.iter().map(|echo| sent(echo.at_us)).collect(),
+        received_at_ns: 0,
+        received_ns: all
+            .iter()
+            .map(|echo| Some(sent(echo.at_us).saturating_add(echo.rtt_ns?)))
+            .collect(),
+        clock_step_ns: None,
+        spoilt: None,
+    }
 }

@@ -1,6 +1,7 @@
 //! What is told on stderr: the budget before anything is sent, then one line that moves.
 
 use crate::cli::args::AvailableArgs;
+use crate::render::available::size;
 use crate::render::figures::{count_of, duration};
 use crate::render::page::{WIDTH, wrap};
 use longhaul_model::report::v1::available::{Plan, Probing};
@@ -72,15 +73,5 @@ impl Progress {
             let width = WIDTH - 1;
             let _ = write!(anstream::stderr(), "\r{:<width$}\r", "");
         }
-    }
-}
-
-/// Budgets are decimal, as rates are.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => count_of(bytes, "byte"),
-        10_000..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
-        1_000_000..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.0} MB", bytes as f64 / 1e6),
     }
 }

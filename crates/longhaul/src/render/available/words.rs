@@ -1,0 +1,68 @@
+//! The words of verdicts, methods and flags.
+
+use super::count_of;
+use longhaul_model::report::v1::available::{Estimate, Verdict};
+
+pub fn verdict(estimate: &Estimate) -> &'static str {
+    match estimate.verdict {
+        Verdict::Estimated => "estimated",
+        Verdict::CapacityOnly => "capacity only: what is available cannot be told",
+        Verdict::SenderLimited => {
+            "the path is no slower than the sender: its capacity is at least what was sent"
+        }
+        Verdict::BeyondResolution => {
+            "the path is too fast for the clocks of these hosts: cannot tell"
+        }
+        Verdict::Disturbed => "too much was lost or spoilt: cannot tell",
+        Verdict::NoAnswer => "nothing arrived: cannot tell",
+    }
+}
+
+/// What stands before the capacity.
+pub fn capacity_prefix(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::SenderLimited | Verdict::BeyondResolution => "at least ",
+        _ => "",
+    }
+}
+
+/// The method's word, spelt out where it is known.
+pub fn method(name: &str) -> String {
+    match name {
+        "empty_queue" => "empty queue".to_owned(),
+        "rate_sweep" => "rate sweep".to_owned(),
+        "tcp_share" => "share of one TCP connection".to_owned(),
+        "echo" => "echoes".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+pub fn flag(flag: &str) -> String {
+    match flag {
+        "multi_hop" => "more than one hop is loaded".to_owned(),
+        "unstable" => "traffic changed meanwhile: the methods disagree".to_owned(),
+        "policed" => "packets above a rate are dropped".to_owned(),
+        "bursty" => "others' traffic comes in bursts".to_owned(),
+        "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)".to_owned(),
+        "sender_limited" => "limited by the sender".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+pub fn clock(clock: &str) -> String {
+    match clock {
+        "hardware" => "interface".to_owned(),
+        "user" => "program, for want of better ones".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Budgets are decimal, as rates are.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => count_of(bytes, "byte"),
+        10_000..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        1_000_000..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.0} MB", bytes as f64 / 1e6),
+    }
+}
