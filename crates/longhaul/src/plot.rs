@@ -1,4 +1,4 @@
-//! Figures of scans and predictions, as SVG or PNG by the file's extension.
+//! Figures of scans, predictions and loads, as SVG or PNG by the file's extension.
 //!
 //! Read in this order: [`write()`]; [`mod@file`] (how a figure reaches the disk), [`sheet`] (marks, and how
 //! they are painted), [`frame`] (title, source, numbers), [`colours`], [`axes`]; then one file for
@@ -11,6 +11,7 @@ mod curves;
 mod file;
 mod frame;
 mod heat;
+mod load;
 mod predicted;
 mod sheet;
 
@@ -19,7 +20,7 @@ mod tests;
 
 use crate::fail::{BUG, Fail};
 use file::Format;
-use longhaul_model::report::v1::{Predict, Scan};
+use longhaul_model::report::v1::{Load, Predict, Scan};
 use sheet::Sheet;
 use std::path::Path;
 
@@ -47,6 +48,11 @@ pub fn write(scan: &Scan, to: &Path, figure: Figure) -> Result<(), Fail> {
 /// Draws measured beside predicted goodput, in the same way.
 pub fn write_predicted(predict: &Predict, to: &Path) -> Result<(), Fail> {
     save(to, || predicted::sheet(predict))
+}
+
+/// Draws loads and what they did on one time axis, in the same way.
+pub fn write_load(load: &Load, to: &Path) -> Result<(), Fail> {
+    save(to, || load::sheet(load))
 }
 
 /// Whether a figure could be written there: asked before a long scan, not after it.

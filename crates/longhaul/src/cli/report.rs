@@ -3,7 +3,7 @@
 mod routes;
 
 use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
-use super::{output, tune};
+use super::{load, output, tune};
 use crate::fail::{ARCHIVE, Fail, USAGE};
 use crate::render;
 use longhaul_model::report::v1::AnyReport;
@@ -59,12 +59,20 @@ fn show(
     })?;
     let report = archive.find(id)?;
     output::report(&report, render::any, as_json)?;
+    let curves = !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty();
     match &report {
         AnyReport::Scan(scan) => tune::files::write(files, scan)?,
+        AnyReport::Load(report) if !curves => {
+            load::files::write(&files.plot, files.csv.as_deref(), report)?;
+        }
+        AnyReport::Load(_) => {
+            let what = "loads have one picture, which `--plot FILE` draws";
+            return Err(Fail::new(USAGE, what));
+        }
         _ if tune::files::any(files) => {
             return Err(Fail::new(
                 USAGE,
-                "only a scan can be written as CSV or drawn, and this run is none",
+                "only scans and loads can be written as CSV or drawn, and this run is neither",
             ));
         }
         _ => {}

@@ -1,0 +1,182 @@
+//! From options to the plan of the loads. Pure.
+
+use crate::cli::args::LoadArgs;
+use crate::cli::parse;
+use crate::fail::{Fail, USAGE};
+use longhaul_model::report::v1::load::{Plan, Step};
+use longhaul_probe::load;
+
+/// Of a probe, IP header included: small beside any load, and room for its times.
+const PROBE_BYTES: u32 = 100;
+const IDLE_US: (u64, u64) = (500_000, 600_000_000);
+/// What stands for no limit among the rates.
+const UNLIMITED: &str = "max";
+
+/// Rates; `None`: as fast as it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rates(pub Vec<Option<u64>>);
+
+/// What the options ask for.
+pub fn plan(args: &LoadArgs) -> Result<Plan, Fail> {
+    let plan = Plan {
+        forward: !args.reverse,
+        steps: steps(args),
+        probe_interval_us: args.probe_interval,
+        probe_bytes: PROBE_BYTES,
+        idle_us: args.idle,
+        load_us: args.time,
+    };
+    load::check(&plan).map_err(|e| Fail::from_error(USAGE, &e))?;
+    Ok(plan)
+}
+
+/// Every number of streams at every rate: plain, then yielding; the competitor alone before the
+/// first and after the last load that it stands beside.
+fn steps(args: &LoadArgs) -> Vec<Step> {
+    let settings = || {
+        let rates = args.rate.0.iter();
+        rates.flat_map(|rate| args.streams.0.iter().map(|streams| (*streams, *rate)))
+    };
+    let load = |(streams, rate_bps): (u32, Option<u64>), scavenger: bool| Step {
+        streams,
+        window_bytes: args.window,
+        congestion_control: args.congestion_control.clone(),
+        rate_bps,
+        dscp: None,
+        scavenger,
+        competitor: false,
+        baseline: false,
+    };
+    let pairs = |setting| {
+        let kinds: &[bool] = if args.scavenger {
+            &[false, true]
+        } else {
+            &[false]
+        };
+        kinds.iter().map(move |scavenger| load(setting, *scavenger))
+    };
+    let loads: Vec<Step> = settings().flat_map(pairs).collect();
+    if !args.competitor {
+        return loads;
+    }
+    let baseline = Step {
+        competitor: true,
+        baseline: true,
+        ..load((1, None), false)
+    };
+    let baseline = Step {
+        window_bytes: None,
+        congestion_control: None,
+        ..baseline
+    };
+    let beside = loads.iter().map(|step| Step {
+        competitor: true,
+        ..step.clone()
+    });
+    let mut steps: Vec<Step> = std::iter::once(baseline.clone())
+        .chain(beside)
+        .chain([baseline])
+        .collect();
+    if args.scavenger {
+        // What yielding costs when nobody is there to yield to.
+        steps.extend(loads);
+    }
+    steps
+}
+
+/// `20M,40M,max`.
+pub fn rates(text: &str) -> Result<Rates, String> {
+    let one = |part: &str| match part.trim() {
+        UNLIMITED => Ok(None),
+        rate => parse::rate(rate).map(Some),
+    };
+    let mut rates = text
+        .split(',')
+        .map(one)
+        .collect::<Result<Vec<Option<u64>>, String>>()?;
+    // As fast as it goes comes last.
+    rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
+    rates.dedup();
+    Ok(Rates(rates))
+}
+
+pub fn idle(text: &str) -> Result<u64, String> {
+    parse::micros(text, IDLE_US.0, IDLE_US.1)
+}
+
+pub fn spacing(text: &str) -> Result<u64, String> {
+    let (least, most) = load::PROBE_INTERVAL_US;
+    parse::micros(text, least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+    use clap::Parser;
+
+    fn asked(options: &[&str]) -> Plan {
+        let line = ["longhaul", "load", "far"].iter().chain(options);
+        match Cli::try_parse_from(line).expect("options").command {
+            Command::Load(args) => plan(&args).expect("a plan"),
+            _ => panic!("another command"),
+        }
+    }
+
+    fn kinds(plan: &Plan) -> Vec<(u32, Option<u64>, &'static str)> {
+        let kind = |step: &Step| match (step.baseline, step.scavenger, step.competitor) {
+            (true, _, _) => "alone",
+            (_, true, true) => "yields beside",
+            (_, true, false) => "yields",
+            (_, false, true) => "beside",
+            (_, false, false) => "plain",
+        };
+        let steps = plan.steps.iter();
+        steps.map(|s| (s.streams, s.rate_bps, kind(s))).collect()
+    }
+
+    #[test]
+    fn lists_give_every_combination() {
+        let plan = asked(&["-P", "1,4", "-b", "max,20M"]);
+        assert_eq!(
+            kinds(&plan),
+            [
+                (1, Some(20_000_000), "plain"),
+                (4, Some(20_000_000), "plain"),
+                (1, None, "plain"),
+                (4, None, "plain"),
+            ]
+        );
+        assert!(plan.forward && plan.idle_us == 3_000_000 && plan.load_us == 10_000_000);
+    }
+
+    #[test]
+    fn a_competitor_is_measured_alone_before_and_after() {
+        let names = |options: &[&str]| {
+            let plan = asked(options);
+            kinds(&plan).into_iter().map(|k| k.2).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["--competitor"]), ["alone", "beside", "alone"]);
+        assert_eq!(names(&["--scavenger"]), ["plain", "yields"]);
+        assert_eq!(
+            names(&["--competitor", "--scavenger"]),
+            [
+                "alone",
+                "beside",
+                "yields beside",
+                "alone",
+                "plain",
+                "yields"
+            ]
+        );
+        assert!(!asked(&["-R"]).forward);
+    }
+
+    #[test]
+    fn rates_are_refused_with_what_would_be_right() {
+        assert_eq!(rates("max,1M,1M"), Ok(Rates(vec![Some(1_000_000), None])));
+        for text in ["", "fast", "1M,,2M", "10"] {
+            assert!(rates(text).is_err(), "{text}");
+        }
+    }
+}

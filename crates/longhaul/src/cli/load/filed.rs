@@ -1,0 +1,64 @@
+//! Runs and report of the loads, concluded and appended to the archive.
+
+use crate::cli::args::LoadArgs;
+use crate::cli::filing;
+use jiff::Timestamp;
+use longhaul_analysis::load::conclude;
+use longhaul_model::report::v1::load::Plan;
+use longhaul_model::report::v1::{Caveat, Kind, Load, PartOf, Run, SCHEMA};
+use longhaul_probe::load::Outcome;
+
+/// The report; it and every run behind it are in the archive, unless that is not wanted.
+pub fn report(args: &LoadArgs, plan: Plan, outcome: Outcome) -> Load {
+    let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
+    let id = filing::run_id(started);
+    let mut observation = outcome.observation;
+    let mut caveats = outcome.caveats;
+    for (index, run) in (0u32..).zip(outcome.runs) {
+        let part_of = PartOf {
+            id: id.clone(),
+            index,
+        };
+        let mut report = filing::throughput(run.plan, run.outcome, Some(part_of));
+        if !args.output.no_save {
+            filing::keep(&args.output.archive, &mut report);
+        }
+        let phase = observation.phases.get_mut(run.phase);
+        let flow = phase.and_then(|phase| match run.competitor {
+            true => phase.competitor.as_mut(),
+            false => phase.load.as_mut(),
+        });
+        if let Some(flow) = flow {
+            flow.limited_by = report.analysis.limited_by;
+            flow.run_id = (!args.output.no_save).then(|| report.run.id.clone());
+        }
+    }
+    if outcome.stopped {
+        let text = "the loads were interrupted before their end";
+        caveats.push(Caveat::new("interrupted", text));
+    }
+    let conclusion = conclude(&plan, &observation);
+    caveats.extend(conclusion.caveats);
+    let mut report = Load {
+        schema: SCHEMA.to_owned(),
+        kind: Kind::Load,
+        run: Run {
+            id,
+            started_at: filing::rfc3339(started),
+            duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
+            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+            initiator: outcome.initiator,
+            responder: outcome.responder,
+            part_of: None,
+        },
+        plan,
+        observation,
+        analysis: conclusion.analysis,
+        findings: conclusion.findings,
+        caveats,
+    };
+    if !args.output.no_save {
+        filing::keep(&args.output.archive, &mut report);
+    }
+    report
+}

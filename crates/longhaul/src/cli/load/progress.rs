@@ -1,0 +1,86 @@
+//! What the loads say on stderr while they go on: their length beforehand, then a line a second.
+
+use crate::cli::args::LoadArgs;
+use crate::render::figures::{ABSENT, count_of, duration, or_absent, rate};
+use crate::render::load::words;
+use crate::render::style::{FAINT, paint};
+use longhaul_model::report::v1::load::Plan;
+use longhaul_model::units::{Rate, format_duration};
+use longhaul_probe::load::Progress;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Time between two lines.
+const EVERY: Duration = Duration::from_secs(1);
+/// Set-up and exchange of results of a load, on a path of 100 ms.
+const AROUND_US: u64 = 2_000_000;
+
+/// What has been told, and whether anything shall be.
+pub struct Told<'a> {
+    plan: &'a Plan,
+    lines: bool,
+    last: Option<Progress>,
+}
+
+impl<'a> Told<'a> {
+    pub fn new(args: &LoadArgs, plan: &'a Plan) -> Told<'a> {
+        let terminal = std::io::stderr().is_terminal();
+        let steps = plan.steps.len() as u64;
+        if !args.output.quiet {
+            let whole = plan.idle_us * (steps + 1) + (plan.load_us + AROUND_US) * steps;
+            say(&format!(
+                "{} of {}, with probes every {}: about {} in all",
+                count_of(steps, "load"),
+                duration(plan.load_us),
+                duration(plan.probe_interval_us),
+                duration(whole / 1_000_000 * 1_000_000)
+            ));
+        }
+        Told {
+            plan,
+            lines: !args.output.quiet && !args.output.json && terminal,
+            last: None,
+        }
+    }
+
+    /// A line, when the last one is old enough or another load has begun.
+    pub fn show(&mut self, now: &Progress) {
+        let (before, due) = match &self.last {
+            None => (Progress::default(), true),
+            Some(last) => {
+                let changed = last.step != now.step;
+                (last.clone(), changed || now.elapsed >= last.elapsed + EVERY)
+            }
+        };
+        if !self.lines || !due {
+            return;
+        }
+        let step = now.step.and_then(|i| self.plan.steps.get(i as usize));
+        let what = step.map_or_else(|| "idle".to_owned(), words::step);
+        let time = now.elapsed.saturating_sub(before.elapsed);
+        let speed = |new: Option<u64>, old: Option<u64>| {
+            let grown = new?.checked_sub(old.unwrap_or(0))?;
+            Rate::over(grown, time).map(|r| rate(r.as_bps()))
+        };
+        say(&format!(
+            "{:>6.1} s  {what:<34}  RTT {:<9} {:>14} {:>14}",
+            now.elapsed.as_secs_f64(),
+            or_absent(now.rtt, format_duration),
+            speed(now.load_bytes, before.load_bytes).unwrap_or_else(|| ABSENT.to_owned()),
+            speed(now.competitor_bytes, before.competitor_bytes).unwrap_or_default(),
+        ));
+        self.last = Some(now.clone());
+    }
+
+    /// A line between progress and result.
+    pub fn leave(&self) {
+        if self.last.is_some() {
+            say("");
+        }
+    }
+}
+
+fn say(text: &str) {
+    // A closed stderr costs the words, not the loads.
+    let _ = writeln!(anstream::stderr(), "{}", paint(FAINT, text.trim_end()));
+}

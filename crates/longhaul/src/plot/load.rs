@@ -1,0 +1,204 @@
+//! Loads and what they did, on one time axis: goodput, round trips, losses, one panel below the
+//! other, with the time of each load shaded.
+//!
+//! [`panel`] holds the axes.
+
+mod panel;
+
+use super::frame::{self, FOOT, HEAD, MARGIN};
+use super::sheet::{Anchor, BLACK, GREY, Ink, Sheet};
+use crate::render::load::words;
+use longhaul_model::report::v1::Load;
+use longhaul_model::report::v1::load::{Flow, Phase, Probe};
+use panel::{Panel, Scale, Time};
+
+const WIDTH: f64 = 1040.0;
+const PANEL: f64 = 210.0;
+const GAP: f64 = 26.0;
+const LEFT: f64 = 84.0;
+/// Names of the loads stand above the first panel.
+const NAMES: f64 = 30.0;
+const TIME_LABELS: f64 = 44.0;
+/// Of the names of loads, by the letter.
+const LETTER: f64 = 6.6;
+
+const LOAD: Ink = Ink(0x0b, 0x62, 0x9b);
+const OTHER: Ink = Ink(0xd5, 0x5e, 0x00);
+const PROBE: Ink = Ink(0x3b, 0x6e, 0x3b);
+const LOST: Ink = Ink(0xb3, 0x1b, 0x1b);
+
+/// Goodput is drawn in steps of this, or of the samples where they are farther apart.
+const RATE_STEP_US: u64 = 200_000;
+/// Columns of the panel of losses.
+const BINS: usize = 120;
+/// Round trips that differ by more than this need a logarithmic axis.
+const LOG_FROM: f64 = 12.0;
+
+pub fn sheet(load: &Load) -> Sheet {
+    let height = HEAD + NAMES + 3.0 * PANEL + 2.0 * GAP + TIME_LABELS + FOOT;
+    let mut sheet = Sheet::new(WIDTH, height);
+    let title = format!(
+        "What load does: {}",
+        frame::ends(&load.run, load.plan.forward)
+    );
+    let under = "goodput at the receiver, round trips of probes, and lost probes; loads are shaded";
+    frame::frame(&mut sheet, &title, under, &load.run);
+    let observation = &load.observation;
+    let phases = observation.phases.iter().map(|p| p.until_us);
+    let probes = observation.probes.last().map(|p| p.echo.at_us);
+    let time = Time {
+        from: MARGIN + LEFT,
+        to: WIDTH - MARGIN,
+        until_us: phases.chain(probes).max().unwrap_or(0).max(1),
+    };
+    let top = |number: u32| HEAD + NAMES + f64::from(number) * (PANEL + GAP);
+    for number in 0..3 {
+        for phase in observation.phases.iter().filter(|p| p.step.is_some()) {
+            time.shade(
+                &mut sheet,
+                (top(number), PANEL),
+                phase.from_us,
+                phase.until_us,
+            );
+        }
+    }
+    names(&mut sheet, load, time);
+    goodput(&mut sheet, load, time, top(0));
+    round_trips(&mut sheet, load, time, top(1));
+    losses(&mut sheet, load, time, top(2));
+    time.labels(&mut sheet, top(2) + PANEL);
+    sheet
+}
+
+/// What each load is, where there is room for it; else its number.
+fn names(sheet: &mut Sheet, load: &Load, time: Time) {
+    for phase in &load.observation.phases {
+        let Some((number, step)) = phase
+            .step
+            .and_then(|n| Some((n, load.plan.steps.get(n as usize)?)))
+        else {
+            continue;
+        };
+        let (from, to) = (time.at(phase.from_us), time.at(phase.until_us));
+        let name = words::step(step);
+        let fits = name.chars().count() as f64 * LETTER < to - from + 20.0;
+        let text = if fits { name } else { (number + 1).to_string() };
+        let at = (f64::midpoint(from, to), HEAD + NAMES - 12.0);
+        sheet.text(at, text, 12.0, GREY, Anchor::Middle);
+    }
+}
+
+fn goodput(sheet: &mut Sheet, load: &Load, time: Time, top: f64) {
+    let flows = |pick: fn(&Phase) -> Option<&Flow>| {
+        let flows = load.observation.phases.iter().filter_map(pick);
+        flows.map(steps).collect::<Vec<_>>()
+    };
+    let own = flows(|phase| phase.load.as_ref());
+    let other = flows(|phase| phase.competitor.as_ref());
+    let lines = || own.iter().chain(&other).flatten();
+    let most = lines().map(|(_, bps)| *bps).fold(0.0, f64::max);
+    let panel = Panel::new((time, top, PANEL), Scale::rates(most));
+    panel.draw(sheet);
+    for (lines, ink) in [(&own, LOAD), (&other, OTHER)] {
+        for line in lines {
+            let points: Vec<(f64, f64)> = line.iter().map(|(t, v)| panel.at(*t, *v)).collect();
+            if points.len() > 1 {
+                sheet.line(&points, ink, 2.0);
+            }
+        }
+    }
+    let mut x = time.to - 8.0;
+    let y = HEAD - 4.0;
+    for (name, ink, there) in [
+        ("competitor", OTHER, !other.is_empty()),
+        ("load", LOAD, true),
+    ] {
+        if there {
+            sheet.text((x, y), name, 13.0, BLACK, Anchor::Right);
+            x -= name.len() as f64 * 7.0 + 8.0;
+            sheet.line(&[(x - 22.0, y), (x, y)], ink, 3.0);
+            x -= 42.0;
+        }
+    }
+}
+
+/// Rates in even steps, as a line of corners in the middle of each.
+fn steps(flow: &Flow) -> Vec<(u64, f64)> {
+    let mut line = Vec::new();
+    let Some(mut low) = flow.series.first() else {
+        return line;
+    };
+    line.push((low.at_us, 0.0));
+    for point in &flow.series {
+        let time = point.at_us.saturating_sub(low.at_us);
+        if time >= RATE_STEP_US {
+            let bits = point.bytes.saturating_sub(low.bytes) as f64 * 8.0;
+            line.push((low.at_us + time / 2, bits * 1e6 / time as f64));
+            low = point;
+        }
+    }
+    line.extend(flow.series.last().map(|last| (last.at_us, 0.0)));
+    line
+}
+
+fn round_trips(sheet: &mut Sheet, load: &Load, time: Time, top: f64) {
+    let answered = || {
+        let probes = load.observation.probes.iter();
+        probes.filter_map(|p| Some((p.echo.at_us, p.echo.rtt_ns? as f64)))
+    };
+    let (least, most) = answered().fold((f64::INFINITY, 0.0f64), |(low, high), (_, ns)| {
+        (low.min(ns), high.max(ns))
+    });
+    let scale = if least.is_finite() && most > LOG_FROM * least.max(1.0) {
+        Scale::times_log(least, most)
+    } else {
+        Scale::times(most)
+    };
+    let panel = Panel::new((time, top, PANEL), scale);
+    panel.draw(sheet);
+    for (at_us, ns) in answered() {
+        sheet.dot(panel.at(at_us, ns), 1.2, PROBE, true);
+    }
+    for probe in lost(&load.observation.probes) {
+        let x = time.at(probe.echo.at_us);
+        sheet.line(&[(x, top), (x, top + 7.0)], LOST, 1.0);
+    }
+    if let Some(idle) = &load.analysis.idle {
+        panel.level(sheet, idle.rtt_median_ns as f64, "idle");
+    }
+}
+
+fn lost(probes: &[Probe]) -> impl Iterator<Item = &Probe> {
+    probes.iter().filter(|p| p.echo.rtt_ns.is_none())
+}
+
+fn losses(sheet: &mut Sheet, load: &Load, time: Time, top: f64) {
+    let mut bins = vec![(0u32, 0u32); BINS];
+    let bin = |at_us: u64| {
+        let place = u128::from(at_us) * BINS as u128 / u128::from(time.until_us);
+        (place as usize).min(BINS - 1)
+    };
+    for probe in &load.observation.probes {
+        let (sent, lost) = &mut bins[bin(probe.echo.at_us)];
+        *sent += 1;
+        *lost += u32::from(probe.echo.rtt_ns.is_none());
+    }
+    let share = |(sent, lost): &(u32, u32)| f64::from(*lost) / f64::from((*sent).max(1));
+    let most = bins.iter().map(share).fold(0.0, f64::max);
+    let panel = Panel::new((time, top, PANEL), Scale::shares(most));
+    panel.draw(sheet);
+    let edge = |number: usize| {
+        let place = u128::from(time.until_us) * number as u128 / BINS as u128;
+        place as u64
+    };
+    for (number, counts) in bins.iter().enumerate().filter(|(_, c)| c.1 > 0) {
+        let (left, high) = panel.at(edge(number), share(counts));
+        let (right, low) = panel.at(edge(number + 1), 0.0);
+        sheet.fill((left + 0.5, high), (right - 0.5, low), LOST);
+    }
+    if most <= 0.0 {
+        let middle = f64::midpoint(time.from, time.to);
+        let at = (middle, top + PANEL / 2.0);
+        sheet.text(at, "no probe was lost", 14.0, GREY, Anchor::Middle);
+    }
+}

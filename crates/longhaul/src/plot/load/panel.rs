@@ -1,0 +1,192 @@
+//! Panels that share one time axis: shading, grid lines, levels, and the scales of their values.
+
+use crate::plot::frame::{Unit, ticks};
+use crate::plot::sheet::{Anchor, BLACK, FAINT, GREY, Ink, Sheet};
+use longhaul_model::units::format_duration;
+use std::time::Duration;
+
+const SHADE: Ink = Ink(0xf1, 0xf1, 0xf5);
+
+/// From the left edge of every panel to its right one.
+#[derive(Debug, Clone, Copy)]
+pub struct Time {
+    pub from: f64,
+    pub to: f64,
+    pub until_us: u64,
+}
+
+impl Time {
+    pub fn at(self, at_us: u64) -> f64 {
+        let part = at_us.min(self.until_us) as f64 / self.until_us as f64;
+        self.from + part * (self.to - self.from)
+    }
+
+    pub fn shade(self, sheet: &mut Sheet, (top, high): (f64, f64), from_us: u64, until_us: u64) {
+        let (left, right) = (self.at(from_us), self.at(until_us));
+        sheet.fill((left, top), (right, top + high), SHADE);
+    }
+
+    /// Seconds, below the last panel.
+    pub fn labels(self, sheet: &mut Sheet, below: f64) {
+        let seconds = self.until_us as f64 / 1e6;
+        for tick in ticks(seconds).into_iter().filter(|tick| *tick <= seconds) {
+            let x = self.at((tick * 1e6) as u64);
+            sheet.line(&[(x, below), (x, below + 5.0)], GREY, 1.0);
+            sheet.text(
+                (x, below + 16.0),
+                format!("{tick}"),
+                13.0,
+                BLACK,
+                Anchor::Middle,
+            );
+        }
+        let middle = f64::midpoint(self.from, self.to);
+        sheet.text(
+            (middle, below + 34.0),
+            "seconds",
+            13.0,
+            GREY,
+            Anchor::Middle,
+        );
+    }
+}
+
+/// How values stand above each other.
+pub struct Scale {
+    name: String,
+    log: bool,
+    low: f64,
+    high: f64,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Scale {
+    pub fn rates(most_bps: f64) -> Scale {
+        let values = ticks(most_bps);
+        let high = values.last().copied().unwrap_or(1.0);
+        let unit = Unit::of(high);
+        Scale {
+            name: format!("goodput, {}", unit.name),
+            log: false,
+            low: 0.0,
+            high,
+            ticks: values
+                .into_iter()
+                .map(|bps| (bps, unit.tick(bps)))
+                .collect(),
+        }
+    }
+
+    /// Nanoseconds, shown as milliseconds.
+    pub fn times(most_ns: f64) -> Scale {
+        let values = ticks(most_ns / 1e6);
+        let high = values.last().copied().unwrap_or(1.0) * 1e6;
+        let label = |ms: f64| format!("{}", (ms * 1e6).round() / 1e6);
+        Scale {
+            name: "round trip, ms".to_owned(),
+            log: false,
+            low: 0.0,
+            high,
+            ticks: values.into_iter().map(|ms| (ms * 1e6, label(ms))).collect(),
+        }
+    }
+
+    /// The same where a few would hide the others; 1, 2, 5, 10, …
+    pub fn times_log(least_ns: f64, most_ns: f64) -> Scale {
+        let decades =
+            (least_ns / 1e6).log10().floor() as i32..=(most_ns / 1e6).log10().ceil() as i32;
+        let round = decades.flat_map(|decade| {
+            let power = 10f64.powi(decade);
+            [1.0, 2.0, 5.0].map(|step| step * power)
+        });
+        let (low, high) = (least_ns * 0.8, most_ns * 1.2);
+        let inside = round.filter(|ms| (low..=high).contains(&(ms * 1e6)));
+        let label = |ms: f64| format!("{}", (ms * 1e6).round() / 1e6);
+        Scale {
+            name: "round trip, ms (log scale)".to_owned(),
+            log: true,
+            low,
+            high,
+            ticks: inside.map(|ms| (ms * 1e6, label(ms))).collect(),
+        }
+    }
+
+    /// Shares, shown in per cent.
+    pub fn shares(most: f64) -> Scale {
+        let values = ticks((most * 100.0).max(1.0));
+        let high = values.last().copied().unwrap_or(1.0) / 100.0;
+        Scale {
+            name: "lost probes, %".to_owned(),
+            log: false,
+            low: 0.0,
+            high,
+            ticks: values
+                .into_iter()
+                .map(|percent| {
+                    (
+                        percent / 100.0,
+                        format!("{}", (percent * 1e6).round() / 1e6),
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    fn part(&self, value: f64) -> f64 {
+        let part = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        part.clamp(0.0, 1.0)
+    }
+}
+
+/// One panel.
+pub struct Panel {
+    time: Time,
+    top: f64,
+    bottom: f64,
+    scale: Scale,
+}
+
+impl Panel {
+    pub fn new((time, top, high): (Time, f64, f64), scale: Scale) -> Panel {
+        Panel {
+            time,
+            top,
+            bottom: top + high,
+            scale,
+        }
+    }
+
+    pub fn at(&self, at_us: u64, value: f64) -> (f64, f64) {
+        (self.time.at(at_us), self.height(value))
+    }
+
+    fn height(&self, value: f64) -> f64 {
+        self.bottom - self.scale.part(value) * (self.bottom - self.top)
+    }
+
+    pub fn draw(&self, sheet: &mut Sheet) {
+        let Time { from, to, .. } = self.time;
+        for (value, label) in &self.scale.ticks {
+            let y = self.height(*value);
+            sheet.line(&[(from, y), (to, y)], FAINT, 1.0);
+            sheet.text((from - 8.0, y), label.as_str(), 13.0, BLACK, Anchor::Right);
+        }
+        sheet.line(&[(from, self.bottom), (to, self.bottom)], GREY, 1.0);
+        let left = (from - 62.0, f64::midpoint(self.top, self.bottom));
+        sheet.text(left, self.scale.name.as_str(), 13.0, GREY, Anchor::Upward);
+    }
+
+    /// A level of a time across the panel, with its name.
+    pub fn level(&self, sheet: &mut Sheet, ns: f64, name: &str) {
+        let y = self.height(ns);
+        let Time { from, to, .. } = self.time;
+        sheet.dashes((from, y), (to, y), GREY);
+        let time = format_duration(Duration::from_micros((ns / 1e3) as u64));
+        let at = (to - 4.0, y - 9.0);
+        sheet.text(at, format!("{name} {time}"), 12.0, GREY, Anchor::Right);
+    }
+}

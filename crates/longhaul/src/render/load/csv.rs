@@ -1,0 +1,62 @@
+//! Every probe as a line, with the rates at that time.
+
+use longhaul_model::report::v1::Load;
+use longhaul_model::report::v1::load::{Flow, Observation, Phase};
+use std::fmt::Write;
+
+/// Rates are taken over this long around a probe.
+const SPAN_US: u64 = 200_000;
+
+/// The table, with a line of names.
+pub fn table(load: &Load) -> String {
+    let mut text =
+        String::from("at_us,step,rtt_ns,forward_ns,reverse_ns,load_bps,competitor_bps\n");
+    let observation = &load.observation;
+    for probe in &observation.probes {
+        let at_us = probe.echo.at_us;
+        let phase = phase_at(observation, at_us);
+        let flow_rate = |pick: fn(&Phase) -> Option<&Flow>| {
+            let rate = phase.and_then(pick).and_then(|flow| rate_at(flow, at_us));
+            cell(rate)
+        };
+        let _ = writeln!(
+            text,
+            "{at_us},{},{},{},{},{},{}",
+            cell(phase.and_then(|phase| phase.step)),
+            cell(probe.echo.rtt_ns),
+            cell(probe.forward_ns),
+            cell(probe.reverse_ns),
+            flow_rate(|phase| phase.load.as_ref()),
+            flow_rate(|phase| phase.competitor.as_ref()),
+        );
+    }
+    text
+}
+
+fn phase_at(observation: &Observation, at_us: u64) -> Option<&Phase> {
+    let mut phases = observation.phases.iter();
+    phases.find(|phase| (phase.from_us..phase.until_us).contains(&at_us))
+}
+
+fn cell(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// Between the counts around that time.
+pub fn rate_at(flow: &Flow, at_us: u64) -> Option<u64> {
+    let before = flow
+        .series
+        .partition_point(|p| p.at_us <= at_us.saturating_sub(SPAN_US / 2));
+    let after = flow
+        .series
+        .partition_point(|p| p.at_us < at_us + SPAN_US / 2);
+    let low = flow.series.get(before.saturating_sub(1))?;
+    let high = flow.series.get(after).or(flow.series.last())?;
+    let time = high.at_us.checked_sub(low.at_us).filter(|time| *time > 0)?;
+    Some(
+        high.bytes
+            .saturating_sub(low.bytes)
+            .saturating_mul(8_000_000)
+            / time,
+    )
+}
