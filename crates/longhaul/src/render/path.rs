@@ -36,7 +36,8 @@ pub fn report(report: &Path) -> String {
         facts::symmetry(&mut page, observation, analysis);
     }
     facts::packets(&mut page, observation, analysis);
-    loaded::block(&mut page, observation, analysis);
+    let told = report.findings.iter().any(|f| f.cause == "narrow_link");
+    loaded::block(&mut page, observation, analysis, told);
     for finding in &report.findings {
         page.blank();
         verdict::explain(&mut page, finding);
@@ -66,12 +67,12 @@ pub const fn spoken(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Nanoseconds as milliseconds: finer below 10 ms, for columns of 7.
+/// Nanoseconds as milliseconds: finer below 10 ms, in 6 columns.
 pub fn ms(ns: u64) -> String {
     let value = ns as f64 / 1e6;
     match value {
         v if v < 9.9995 => format!("{v:.3}"),
-        v if v < 99_999.95 => format!("{v:.1}"),
+        v if v < 9999.95 => format!("{v:.1}"),
         v => format!("{v:.0}"),
     }
 }

@@ -184,12 +184,11 @@ pub fn packets(page: &mut Page, observation: &Observation, analysis: &Analysis) 
     }
     match (&analysis.path_mtu, search) {
         (Some(mtu), search) => path_mtu(page, mtu, search.as_ref()),
-        (None, Some(search)) => {
-            let text = format!(
-                "cannot be told: no packet of {} was answered",
-                count_of(search.probes.len() as u64, "size")
+        (None, Some(_)) => {
+            page.labelled(
+                "path MTU",
+                "cannot be told: no packet of any size was answered",
             );
-            page.labelled("path MTU", &text);
         }
         (None, None) => {}
     }

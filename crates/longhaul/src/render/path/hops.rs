@@ -9,10 +9,10 @@ use longhaul_model::report::v1::path::{Answer, Hop, HopDelay, Route};
 use std::fmt::Write;
 
 /// Columns of TTL and mark, of the share lost, and of each time.
-const TTL: usize = 4;
+const TTL: usize = 5;
 const LOSS: usize = 5;
-const TIME: usize = 8;
-/// What is left for the address: the longest of IPv6 fits.
+const TIME: usize = 7;
+/// What is left for the address: the longest of IPv6 fits, with a blank behind it.
 const WHO: usize = WIDTH - TTL - LOSS - 4 * TIME;
 /// Columns of `AS4294967295`.
 const AS: usize = 12;
@@ -54,7 +54,7 @@ pub fn heading(page: &mut Page, name: &str, number: Option<u32>, route: &Route) 
 
 /// One line or more for each hop; below it what the marks in it mean.
 pub fn table(page: &mut Page, route: &Route, delays: &[HopDelay]) {
-    let columns = Columns::of(route);
+    let columns = Columns::of(route, delays);
     page.line(&paint(STRONG, columns.head()));
     let mut used = marks::Used::default();
     let mut rest = route.hops.as_slice();
@@ -82,7 +82,7 @@ fn folded(page: &mut Page, hops: &[Hop]) {
     let (first, last) = (hops[0].ttl, hops[hops.len() - 1].ttl);
     let sent: u64 = hops.iter().map(|hop| u64::from(hop.sent)).sum();
     let text = format!("*   no answer to {}", count_of(sent, "probe"));
-    page.line(&format!("{:<9}{text}", format!("{first:>3}-{last}")));
+    page.line(&format!("{:<10}{text}", format!("{first:>3}-{last}")));
 }
 
 /// Where things stand in the lines of one table.
@@ -90,10 +90,12 @@ pub struct Columns {
     address: usize,
     /// The AS stands in the first line of a hop.
     networks: bool,
+    /// Link delays are known of some hop.
+    links: bool,
 }
 
 impl Columns {
-    pub fn of(route: &Route) -> Columns {
+    pub fn of(route: &Route, delays: &[HopDelay]) -> Columns {
         let answers = || route.hops.iter().flat_map(|hop| &hop.answers);
         let longest = answers().map(|answer| answer.address.chars().count()).max();
         let address = longest.unwrap_or(0).clamp(15, WHO - 1);
@@ -101,6 +103,7 @@ impl Columns {
         Columns {
             address,
             networks: known && address + 1 + AS < WHO,
+            links: delays.iter().any(|delay| delay.link_ns.is_some()),
         }
     }
 
@@ -110,48 +113,63 @@ impl Columns {
         } else {
             "address".to_owned()
         };
-        let times = ["min", "median", "max", "link"].map(|head| format!("{head:>TIME$}"));
-        format!(
-            "{:>3} {who:<WHO$}{:>LOSS$}{}",
-            "hop",
-            "loss",
-            times.concat()
-        )
+        let link = if self.links { "link" } else { "" };
+        let times = ["min", "median", "max", link].map(|head| format!("{head:>TIME$}"));
+        let times = times.concat();
+        format!("{:>3}  {who:<WHO$}{:>LOSS$}{times}", "hop", "loss")
     }
 
     fn hop(&self, page: &mut Page, route: &Route, hop: &Hop, (mark, delay): marks::Told<'_>) {
         let Some((first, others)) = hop.answers.split_first() else {
-            let text = format!(
-                "*   no answer to {}",
-                count_of(u64::from(hop.sent), "probe")
-            );
-            page.line(&format!("{:>3}{mark}{text}", hop.ttl));
+            let sent = count_of(u64::from(hop.sent), "probe");
+            page.line(&format!("{:>3}{mark} *   no answer to {sent}", hop.ttl));
             return;
         };
-        let head = format!("{:>3}{mark}", hop.ttl);
         let link = delay.and_then(|delay| delay.link_ns);
-        page.line(&(head + &self.answer(first, &figures(hop, first, link))));
-        self.more(page, "     ", first, hop.ttl);
+        let link = if self.links {
+            format!("{:>TIME$}", or_absent(link, ms))
+        } else {
+            String::new()
+        };
+        let line = self.answer(first, &(figures(hop, first) + &link));
+        page.line(&format!("{:>3}{mark} {line}", hop.ttl));
+        self.more(page, "      ", first, hop.ttl);
         for (place, other) in others.iter().enumerate() {
             let last = place + 1 == others.len();
-            let head = if last { "  └ " } else { "  ├ " };
-            page.line(&(head.to_owned() + &self.answer(other, &other_figures(route, hop, other))));
-            let head = if last { "     " } else { "  │  " };
-            self.more(page, head, other, hop.ttl);
+            let (head, under) = if last {
+                ("   └ ", "      ")
+            } else {
+                ("   ├ ", "   │  ")
+            };
+            let line = self.answer(other, &other_figures(route, hop, other));
+            page.line(&format!("{head}{line}"));
+            self.more(page, under, other, hop.ttl);
         }
     }
 
     fn answer(&self, answer: &Answer, figures: &str) -> String {
         let mut who = format!("{:<width$}", answer.address, width = self.address);
         if let Some(number) = answer.autonomous_system.filter(|_| self.networks) {
-            let _ = write!(who, " AS{number}");
+            let _ = write!(who, " {:<AS$}", format!("AS{number}"));
+        }
+        if let Some(name) = self.name_beside(answer) {
+            let _ = write!(who, " {name}");
         }
         format!("{who:<WHO$}{figures}")
     }
 
+    /// The name, where it is short enough to stand in the line of the address.
+    fn name_beside<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        let network = if self.networks { AS + 1 } else { 0 };
+        let name = answer.name.as_deref()?;
+        (self.address + network + 1 + name.chars().count() < WHO).then_some(name)
+    }
+
     /// What does not fit into the line of the address.
     fn more(&self, page: &mut Page, head: &str, answer: &Answer, ttl: u8) {
-        let mut parts: Vec<String> = answer.name.iter().cloned().collect();
+        let name = answer.name.iter();
+        let name = name.filter(|_| self.name_beside(answer).is_none());
+        let mut parts: Vec<String> = name.cloned().collect();
         let number = answer.autonomous_system.filter(|_| !self.networks);
         parts.extend(number.map(|number| format!("AS{number}")));
         parts.extend(answer.place.clone());
@@ -163,16 +181,12 @@ impl Columns {
 }
 
 /// Share lost, and the times of the answers: rank figures of a handful, as they came.
-fn figures(hop: &Hop, answer: &Answer, link_ns: Option<u64>) -> String {
+fn figures(hop: &Hop, answer: &Answer) -> String {
     let answered: usize = hop.answers.iter().map(|answer| answer.rtts_ns.len()).sum();
     let lost = (f64::from(hop.sent) - answered as f64).max(0.0);
     let loss = (hop.sent > 0).then(|| format!("{:.0} %", lost / f64::from(hop.sent) * 100.0));
     let loss = loss.unwrap_or_else(|| ABSENT.to_owned());
-    format!(
-        "{loss:>LOSS$}{}{:>TIME$}",
-        times(&answer.rtts_ns),
-        or_absent(link_ns, ms)
-    )
+    format!("{loss:>LOSS$}{}", times(&answer.rtts_ns))
 }
 
 fn times(rtts_ns: &[u64]) -> String {

@@ -7,7 +7,8 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::path::{Analysis, HopWatch, NarrowLink, Observation, WatchedHop};
 use longhaul_model::units::Bytes;
 
-pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis) {
+/// `told`: a finding says at length what the verdict says.
+pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis, told: bool) {
     if observation.hop_load.is_none() && analysis.narrow_link.is_none() {
         return;
     }
@@ -16,7 +17,7 @@ pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis) {
         watched(page, watch);
     }
     if let Some(link) = &analysis.narrow_link {
-        narrow_link(page, link);
+        narrow_link(page, link, told);
     }
 }
 
@@ -71,23 +72,30 @@ fn row(hop: &WatchedHop, watch: &HopWatch) -> String {
     format!("{:>3} {address:<40}{}", hop.ttl, figures.concat())
 }
 
-fn narrow_link(page: &mut Page, link: &NarrowLink) {
-    page.labelled_in("narrow link", &link.text, STRONG);
-    let mut parts = vec![format!(
-        "{}, confidence {}",
-        link.verdict.replace('_', " "),
-        percent(link.confidence_ratio)
-    )];
-    if let Some(rise) = link.rise_ns {
-        parts.push(format!("round trips grew by {} ms", ms(rise)));
+fn narrow_link(page: &mut Page, link: &NarrowLink, told: bool) {
+    let sure = percent(link.confidence_ratio);
+    let verdict = link.verdict.replace('_', " ");
+    let place = match (link.after_ttl, link.before_ttl) {
+        (Some(after), Some(before)) => format!("{verdict}, between hop {after} and hop {before}"),
+        _ => verdict,
+    };
+    page.labelled_in(
+        "narrow link",
+        &format!("{place}; confidence {sure}"),
+        STRONG,
+    );
+    if told {
+        return;
     }
+    page.labelled("", &link.text);
     if let Some(capacity) = link.capacity_bps {
-        let interval = link
-            .capacity_interval_bps
-            .map_or_else(String::new, |[low, high]| {
-                format!(" ({} to {})", rate(low), rate(high))
-            });
-        parts.push(format!("the path carries {}{interval}", rate(capacity)));
+        let interval = link.capacity_interval_bps;
+        let interval = interval.map_or_else(String::new, |[low, high]| {
+            format!(" ({} to {})", rate(low), rate(high))
+        });
+        page.labelled(
+            "",
+            &format!("the path carries {}{interval}", rate(capacity)),
+        );
     }
-    page.labelled("", &parts.join("; "));
 }

@@ -35,7 +35,7 @@ fn every_line_fits_80_columns() {
 fn no_link_delay_is_negative_and_slow_answers_have_none() {
     let text = plain(&fixture("long"));
     assert!(!text.contains(" -0.") && !text.contains(" -1"), "{text}");
-    let slow = line(&text, " 19s");
+    let slow = line(&text, " 19s ");
     assert!(slow.ends_with('-'), "{slow}");
     assert!(text.contains("s  takes its time to answer"), "{text}");
 }
@@ -43,8 +43,8 @@ fn no_link_delay_is_negative_and_slow_answers_have_none() {
 #[test]
 fn silent_and_rate_limited_hops_are_told_apart() {
     let text = plain(&fixture("long"));
-    assert_eq!(line(&text, "  8 "), "  8 *   no answer to 3 probes");
-    assert!(line(&text, " 12r").contains("67 %"), "{text}");
+    assert_eq!(line(&text, "  8 "), "  8  *   no answer to 3 probes");
+    assert!(line(&text, " 12r ").contains("67 %"), "{text}");
     assert!(text.contains("r  limits how often it answers"), "{text}");
     let folded = line(&text, " 12-17");
     assert!(folded.ends_with("*   no answer to 18 probes"), "{folded}");
@@ -64,7 +64,7 @@ fn a_change_names_ranges_and_step_and_the_narrow_link_its_hops() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "several hops differ, against route 1; hops 5-7 in place of hops 5-11; round trip -0.200 ms",
-        "the queue grew between hop 7 (192.0.2.7) and hop 8",
+        "link, between hop 7 and hop 8; confidence 97 % the queue grew between hop 7 (192.0.2.7) and hop 8",
         "the path carries 622 Mbit/s (598 Mbit/s to 641 Mbit/s)",
         "10 % lost (95 % interval",
         "both ends offer selective acknowledgements, and it is not in force",
@@ -81,11 +81,11 @@ fn alternatives_stand_under_their_hop_with_their_flows() {
     let drawn = text.lines().find(|line| line.contains(address));
     let drawn = drawn.expect("the alternative");
     assert!(
-        drawn.starts_with("  ├ ") && drawn.ends_with("flows"),
+        drawn.starts_with("   ├ ") && drawn.ends_with("flows"),
         "{drawn}"
     );
     assert!(
-        text.contains("  └ 2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"),
+        text.contains("   └ 2001:db8:a1b2:c3d4:e5f6:1234:5678:9a42"),
         "{text}"
     );
     assert!(text.contains("AS4200000005"), "{text}");
@@ -113,8 +113,8 @@ fn times_fit_their_column() {
         (9_999_499, "9.999"),
         (9_999_999, "10.0"),
         (436_612_345, "436.6"),
-        (99_999_949_999, "99999.9"),
-        (123_456_000_000, "123456"),
+        (9_999_949_999, "9999.9"),
+        (30_000_400_000, "30000"),
     ] {
         assert_eq!(ms(ns), text);
     }

@@ -182,14 +182,11 @@ fn cut(text: &str, width: usize) -> String {
 pub fn plain(ttl: usize, hop: &Seen, name: &str) -> String {
     let last = hop.history.back().copied().flatten();
     let times = [last, hop.min_ns, hop.avg_ns(), hop.max_ns];
-    let times = times.map(|time| format!("{:>9}", or_absent(time, ms)));
+    let times = times.map(|time| format!("{:>8}", or_absent(time, ms)));
     let times = times.concat();
-    let loss = or_absent(hop.loss_ratio(), |ratio| format!("{:.1} %", ratio * 100.0));
+    let loss = or_absent(hop.loss_ratio(), |ratio| format!("{:.0} %", ratio * 100.0));
     let name = if name.is_empty() { ABSENT } else { name };
-    format!("{ttl:>3} {name:<39}{times}{loss:>9}")
-        .chars()
-        .take(crate::render::page::WIDTH + 8)
-        .collect()
+    format!("{ttl:>3} {name:<39}{times}{loss:>5}")
 }
 
 #[cfg(test)]
