@@ -93,7 +93,7 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
     let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables(options.only)?,
-        "accuracy" => vec![accuracy::table()],
+        "accuracy" => vec![accuracy::table(), accuracy::available()],
         "cost" => vec![cost::table()?],
         "lab" => lab::tables()?,
         "verdicts" => {

@@ -35,6 +35,7 @@ const MOST_BURST_ROUNDS: u32 = 5;
 const ENOUGH_BURSTS: usize = 4;
 /// Packets of the first bursts.
 const FIRST_BURST: u32 = 17;
+const LEAST_BURST: u32 = 8;
 /// A burst may be this much shorter than asked.
 const SHORT_BURST: f64 = 0.8;
 
@@ -150,8 +151,13 @@ impl Course {
             return Stage::Done;
         }
         let Some(dispersion) = evidence.dispersion else {
-            let grown = (packets * 4).min(resolution::MOST_PACKETS);
-            return if round < MOST_BURST_ROUNDS && grown > packets {
+            // Bursts that overran a short queue tell nothing; nor do those within a few batches.
+            let grown = if evidence.lost * 50 > evidence.sent {
+                (packets / 2).max(LEAST_BURST)
+            } else {
+                (packets * 4).min(resolution::MOST_PACKETS)
+            };
+            return if round < MOST_BURST_ROUNDS && grown != packets {
                 Stage::Bursts {
                     round: round + 1,
                     packets: grown,

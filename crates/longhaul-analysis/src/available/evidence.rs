@@ -54,7 +54,9 @@ impl Evidence {
     fn judge(&mut self) {
         let batching_s = capacity::batching_s(&self.readings);
         self.dispersion = capacity::dispersion(&self.readings);
-        self.emptiness = idle::emptiness(&self.readings, batching_s);
+        self.emptiness = self
+            .dispersion
+            .and_then(|d| idle::emptiness(&self.readings, batching_s, d.capacity_bps));
         self.data = self
             .readings
             .iter()

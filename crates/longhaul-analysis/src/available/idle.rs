@@ -25,6 +25,12 @@ const LEAST_NOISE_S: f64 = 1.5e-6;
 /// It ends where the density falls to this share of that at its beginning.
 const SPARSE: f64 = 0.4;
 const MARGIN: f64 = 1.3;
+/// And not narrower than a twentieth of a full packet of other traffic, which hides little.
+const LEAST_NOISE_BITS: f64 = 600.0;
+/// A tail of noise: as many probes, as much denser than the next stretch, in so many stretches.
+const LEAST_TAIL: f64 = 8.0;
+const STEEP: f64 = 2.5;
+const MOST_STRETCHES: usize = 10;
 /// Noise wider than this beside the queues leaves nothing to read.
 const MOST_NOISE_TO_QUEUE: f64 = 0.6;
 /// Or beside a full packet of other traffic.
@@ -87,13 +93,13 @@ pub fn skew(readings: &[Reading]) -> Option<f64> {
 }
 
 /// `None` with too few probes.
-pub fn emptiness(readings: &[Reading], batching_s: f64) -> Option<Emptiness> {
+pub fn emptiness(readings: &[Reading], batching_s: f64, capacity_bps: f64) -> Option<Emptiness> {
     let points = probes(readings, CLEAR_OF_BATCH * batching_s);
     if points.len() < LEAST_PROBES {
         return None;
     }
     let delays = above_least(&points);
-    let noise = noise(&delays);
+    let noise = noise(&delays, LEAST_NOISE_BITS / capacity_bps);
     let count = delays.len() as f64;
     let busy: Vec<f64> = delays
         .iter()
@@ -222,7 +228,7 @@ struct Noise {
 
 /// Empty queues pile up within the noise; busy ones are spread evenly over it and beyond. The noise
 /// ends where the probes lie much less dense than at its beginning.
-fn noise(delays: &[f64]) -> Noise {
+fn noise(delays: &[f64], least_s: f64) -> Noise {
     let mut sorted = delays.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
@@ -233,9 +239,18 @@ fn noise(delays: &[f64]) -> Noise {
     let end = (dense / 2..count.saturating_sub(look))
         .find(|i| (look as f64 / width(*i, i + look)) < SPARSE * density)
         .unwrap_or(count - 1);
-    // Cut short it would lose twice what it cuts off; too wide it loses little.
-    let width_s = (MARGIN * sorted[end]).max(LEAST_NOISE_S);
     let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
+    // Cut short it would lose twice what it cuts off; too wide it loses little.
+    let mut width_s = (MARGIN * sorted[end]).max(LEAST_NOISE_S).max(least_s);
+    // Noise with a tail falls on steeply; queues do not.
+    for _ in 0..MOST_STRETCHES {
+        let near = below(2.0 * width_s) - below(width_s);
+        let far = (below(4.0 * width_s) - below(2.0 * width_s)) / 2.0;
+        if near < LEAST_TAIL || near < STEEP * far + LEAST_TAIL / 2.0 {
+            break;
+        }
+        width_s *= MARGIN;
+    }
     let within = below(width_s);
     Noise {
         width_s,
