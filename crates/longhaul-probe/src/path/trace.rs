@@ -20,6 +20,7 @@ pub use prober::{HopEcho, HopProber};
 
 use super::alternatives::Alternatives;
 use super::error::PathError;
+use super::reply::Kind;
 use longhaul_model::report::v1::path::{self, Answer, Protocol, Route};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,13 +193,22 @@ impl Run<'_> {
 
 /// Puts what other flows found beside the hops of the one flow.
 fn add(route: &mut Route, found: &Alternatives) {
+    let known: Vec<Answer> = route
+        .hops
+        .iter()
+        .flat_map(|hop| hop.answers.clone())
+        .collect();
     for (ttl, address) in found.addresses() {
         let Some(hop) = route.hops.get_mut(usize::from(ttl) - 1) else {
             continue;
         };
         let address = address.to_string();
         if hop.answers.iter().all(|answer| answer.address != address) {
+            // The far end may be nearer by another way.
+            let same = known.iter().find(|answer| answer.address == address);
+            let exceeded = || Kind::TimeExceeded.word().to_owned();
             hop.answers.push(Answer {
+                kind: same.map_or_else(exceeded, |answer| answer.kind.clone()),
                 address,
                 name: None,
                 autonomous_system: None,
@@ -206,7 +216,6 @@ fn add(route: &mut Route, found: &Alternatives) {
                 rtts_ns: Vec::new(),
                 reply_ttl: None,
                 quoted_ttl: None,
-                kind: super::reply::Kind::TimeExceeded.word().to_owned(),
                 mpls: Vec::new(),
                 rewritten: Vec::new(),
             });
