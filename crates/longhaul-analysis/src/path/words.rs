@@ -3,6 +3,9 @@
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
+/// Steps of the round trip below this are not worth a word.
+pub const LEAST_STEP_NS: u64 = 100_000;
+
 /// A delay as people read it; its sign is the sentence's to tell.
 pub fn delay(ns: i64) -> String {
     let magnitude = ns.unsigned_abs();

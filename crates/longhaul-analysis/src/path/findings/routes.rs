@@ -60,7 +60,8 @@ fn ranges(change: &RouteChange) -> impl Iterator<Item = String> {
 }
 
 fn step(change: &RouteChange) -> Option<String> {
-    let ns = change.rtt_step_ns?;
+    let told = |ns: &i64| ns.unsigned_abs() >= words::LEAST_STEP_NS;
+    let ns = change.rtt_step_ns.filter(told)?;
     let way = if ns < 0 { "shorter" } else { "longer" };
     Some(format!(
         "the round trip is {} {way} than before",

@@ -89,7 +89,7 @@ fn sentence(trace: &Trace, change: &RouteChange) -> String {
         meaning(change.kind)
     )];
     parts.extend(change.ranges.iter().map(range));
-    parts.extend(change.rtt_step_ns.map(step));
+    parts.extend(change.rtt_step_ns.and_then(step));
     parts.join("; ")
 }
 
@@ -115,7 +115,9 @@ fn range(range: &ChangedRange) -> String {
     }
 }
 
-fn step(ns: i64) -> String {
+/// Told where it is more than the scatter of a trace.
+fn step(ns: i64) -> Option<String> {
     let sign = if ns < 0 { "-" } else { "+" };
-    format!("RTT {sign}{}", words::delay(ns))
+    let told = format!("RTT {sign}{}", words::delay(ns));
+    (ns.unsigned_abs() >= words::LEAST_STEP_NS).then_some(told)
 }
