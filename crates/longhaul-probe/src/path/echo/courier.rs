@@ -95,7 +95,6 @@ pub(in crate::path) struct Courier {
     /// Where answers come to another socket.
     listener: Option<ProbeSocket>,
     /// Ports that nobody else shall get meanwhile.
-    #[expect(dead_code, reason = "kept for what it holds")]
     held: Vec<ProbeSocket>,
     flows: Vec<Flow>,
     sorter: Sorter,
