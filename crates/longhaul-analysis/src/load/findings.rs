@@ -146,12 +146,12 @@ fn no_queue(cases: &[Case]) -> Option<Finding> {
         .iter()
         .filter(|c| c.is_plain() && c.limited_by.is_some_and(|l| fills(l) || l == Limiter::Loss))
         .collect();
-    let rises = |c: &&Case| {
+    let rises = |c: &Case| {
         let rise = c.result.rise_ns.unwrap_or(0);
         is_rise(rise as f64, c.idle.rtt_median_ns as f64)
     };
     let case = *filled.first()?;
-    if filled.iter().any(|c| rises(&c)) {
+    if filled.iter().any(|c| rises(c)) {
         return None;
     }
     let delays = case.result.delays?;

@@ -60,6 +60,11 @@ fn of_phase(plan: &Plan, phase: &Phase) -> Option<Caveat> {
     })
 }
 
+/// Wider than half of its middle.
+fn is_wide([low, high]: [u64; 2]) -> bool {
+    4 * high.saturating_sub(low) > low.saturating_add(high)
+}
+
 fn of_result(plan: &Plan, observation: &Observation, result: &StepResult) -> Vec<Caveat> {
     let number = result.step + 1;
     let mut caveats = Vec::new();
@@ -67,6 +72,13 @@ fn of_result(plan: &Plan, observation: &Observation, result: &StepResult) -> Vec
     if probes < FEW {
         let text = format!("only {probes} probes tell of load {number}");
         caveats.push(Caveat::new("few_probes", text));
+    }
+    if result.rise_interval_ns.is_some_and(is_wide) && result.grew.is_some() {
+        let text = format!(
+            "round trips were still growing, or swinging slowly, when load {number} ended: a longer \
+             one tells more"
+        );
+        caveats.push(Caveat::new("unsettled", text));
     }
     let last = observation.phases.last().and_then(|p| p.step) == Some(result.step);
     let asked = plan.idle_us > 0 && !last;

@@ -45,12 +45,19 @@ pub fn rise(idle: &[Probe], loaded: &Stretch, drift: Drift) -> Option<Rise> {
     let middle = median(under.iter().copied())?;
     let fullest = quantile(&sorted(under.iter().copied()), FULLEST)?;
     let ns = middle - quiet;
+    let (lowest, highest) = under.iter().fold((middle, middle), |(low, high), ns| {
+        (low.min(*ns), high.max(*ns))
+    });
     let half = half_width(&under)
         .zip(half_width(&before))
         .map(|(a, b)| a.hypot(b));
     Some(Rise {
         ns: ns.max(0.0),
-        interval_ns: half.map(|half| [(ns - half).max(0.0), (ns + half).max(0.0)]),
+        // No median lies outside of what it is the median of.
+        interval_ns: half.map(|half| {
+            let low = (ns - half).max(lowest - quiet).max(0.0);
+            [low, (ns + half).min(highest - quiet).max(low)]
+        }),
         queue_delay_ns: (fullest - quiet).max(0.0),
         grew: which_way(idle, loaded, drift, (ns, quiet)),
     })

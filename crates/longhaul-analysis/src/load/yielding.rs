@@ -67,18 +67,15 @@ pub fn scavenger(plan: &Plan, tried: &[Tried]) -> Option<Scavenger> {
 
 fn text(kept: Kept, plain: Option<Kept>, alone: Option<f64>) -> String {
     let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
-    let mut text = format!(
-        "Beside the scavenger another flow keeps {} of its rate alone",
-        percent(kept.ratio)
-    );
-    if let Some(plain) = plain {
-        text += &format!(", beside a plain load {}", percent(plain.ratio));
-    }
-    if let Some(alone) = alone {
-        text += &format!(
-            "; with the path to itself the scavenger gets {} of what a plain load gets",
-            percent(alone)
-        );
-    }
-    text
+    let beside_plain = plain.map(|k| format!(", beside a plain load {}", percent(k.ratio)));
+    let alone = alone.map(|ratio| {
+        let share = percent(ratio);
+        format!("; with the path to itself the scavenger gets {share} of what a plain load gets")
+    });
+    format!(
+        "Beside the scavenger another flow keeps {} of its rate alone{}{}",
+        percent(kept.ratio),
+        beside_plain.unwrap_or_default(),
+        alone.unwrap_or_default()
+    )
 }
