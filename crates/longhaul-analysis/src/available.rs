@@ -25,8 +25,11 @@ mod track;
 
 pub use course::{Budget, Course, Facts, budget};
 
+use crate::throughput::words::percent;
 use estimate::Direction;
-use longhaul_model::report::v1::available::{Analysis, Estimate, Observation, Plan, Probing};
+use longhaul_model::report::v1::available::{
+    Analysis, Estimate, Fallback, Observation, Plan, Probing,
+};
 use longhaul_model::report::v1::{Available, Caveat, Finding};
 use track::Step;
 
@@ -59,14 +62,14 @@ pub fn conclude(plan: &Plan, observation: &Observation, history: &[Available]) -
         (&observation.reverse, |a| a.reverse.as_ref(), "reverse"),
     ];
     let [forward, reverse] = sides.map(|(probing, pick, word)| {
-        one_way(
+        Some(one_way(
             plan,
             probing.as_ref()?,
             history,
             pick,
             word,
             &mut conclusion,
-        )
+        ))
     });
     conclusion.analysis.forward = forward;
     conclusion.analysis.reverse = reverse;
@@ -83,13 +86,22 @@ fn one_way(
     pick: Pick,
     word: &str,
     conclusion: &mut Conclusion,
-) -> Option<Estimate> {
+) -> Estimate {
     if let Some(fallback) = plan.uncooperative {
         conclusion.caveats.push(Caveat::new(
             "uncooperative",
             format!("{word}: by one end alone; a share and a bound, no available bandwidth"),
         ));
-        return Some(fallback::by_tcp(probing, fallback));
+        if let Some(share) =
+            fallback::idle_share(probing).filter(|_| fallback == Fallback::IcmpEcho)
+        {
+            let text = format!(
+                "{word}: the worse direction is idle at least {} of the time",
+                percent(share)
+            );
+            conclusion.caveats.push(Caveat::new("echo_idle", text));
+        }
+        return fallback::by_tcp(probing, fallback);
     }
     let mut direction = estimate::estimate(plan, probing, known_bps(history, pick));
     follow(&mut direction, history, pick);
@@ -99,7 +111,7 @@ fn one_way(
     conclusion
         .caveats
         .extend(findings::caveats(&direction, plan, word));
-    Some(direction.estimate)
+    direction.estimate
 }
 
 fn recent(history: &[Available], pick: Pick) -> impl Iterator<Item = (f64, &Estimate)> {

@@ -228,7 +228,7 @@ fn one_hop(capacity_bps: f64, batching_s: f64, traffic: Traffic, seed: u64, case
     let line_bps = (line * capacity_bps).min(MOST_LINE_BPS.max(2.5 * capacity_bps));
     let seed = (seed.wrapping_mul(0x9e37_79b9) ^ (case as u64 * 7919)).wrapping_mul(1_000_003);
     let link = Link::new(capacity_bps, load, traffic, seed);
-    Path::new(line_bps, vec![link], batching_s, seed ^ 99)
+    Path::new(line_bps, vec![link], batching_s, seed ^ 0x63)
 }
 
 /// One direction, from the first probe to the conclusion.

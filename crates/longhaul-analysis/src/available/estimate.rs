@@ -22,6 +22,9 @@ const OF_INTERFACE: f64 = 0.93;
 const SLOTTED_S: f64 = 1e-3;
 /// Bursts of other traffic larger than this make short runs uncertain.
 const BURSTY_BITS: f64 = 150_000.0;
+/// Half the interval of the capacity at least; and what the spread of the trains may add to it.
+const LEAST_CAPACITY_ERROR: f64 = 0.02;
+const MOST_SPREAD: f64 = 0.2;
 /// Capacities so close to the resolution are beyond it.
 const NEAR_RESOLUTION: f64 = 0.9;
 
@@ -51,7 +54,8 @@ pub fn estimate(plan: &Plan, probing: &Probing, known_bps: Option<f64>) -> Direc
     }
     estimate.methods = methods(&evidence, fusion.as_ref());
     if let Some(fusion) = &fusion {
-        fill(&mut estimate, fusion);
+        let spread = evidence.dispersion.map_or(0.0, |d| d.spread_ratio);
+        fill(&mut estimate, fusion, spread);
     }
     if let Some(found) = found {
         held_to(&mut estimate, found);
@@ -88,7 +92,7 @@ fn verdict(
             Verdict::Disturbed
         };
     };
-    let most = resolution::most_bps(dispersion.batching_s, plan.packet_bytes, plan.most_bytes);
+    let most = resolution::most_bps(dispersion.batching_s, plan);
     let own = probing.interface_bps.is_some_and(|bps| {
         dispersion.capacity_bps > OF_INTERFACE * bps as f64 && !slower_than_sender(evidence)
     });
@@ -117,7 +121,7 @@ fn slower_than_sender(evidence: &Evidence) -> bool {
 }
 
 fn describe(estimate: &mut Estimate, plan: &Plan, dispersion: Dispersion) {
-    let most = resolution::most_bps(dispersion.batching_s, plan.packet_bytes, plan.most_bytes);
+    let most = resolution::most_bps(dispersion.batching_s, plan);
     estimate.resolution_bps = Some(most as u64);
     if dispersion.batching_s > 0.0 {
         estimate.batching_ns = Some((dispersion.batching_s * 1e9) as u64);
@@ -127,7 +131,7 @@ fn describe(estimate: &mut Estimate, plan: &Plan, dispersion: Dispersion) {
     }
 }
 
-fn fill(estimate: &mut Estimate, fusion: &Fusion) {
+fn fill(estimate: &mut Estimate, fusion: &Fusion, spread_ratio: f64) {
     let told = !matches!(
         estimate.verdict,
         Verdict::NoAnswer | Verdict::Disturbed | Verdict::BeyondResolution
@@ -141,7 +145,8 @@ fn fill(estimate: &mut Estimate, fusion: &Fusion) {
         flag(estimate, "sender_limited");
         return;
     }
-    estimate.capacity_interval_bps = Some(interval(capacity, 0.02 * capacity.value));
+    let least = LEAST_CAPACITY_ERROR + 0.5 * spread_ratio.clamp(0.0, MOST_SPREAD);
+    estimate.capacity_interval_bps = Some(interval(capacity, least * capacity.value));
     let Some(available) = fusion.available else {
         return;
     };

@@ -20,6 +20,10 @@ const LEAST_SAMPLES: usize = 10;
 const SHARE_QUANTILE: f64 = 0.9;
 /// Slow start is over after so many round trips.
 const SLOW_START_RTTS: u64 = 10;
+/// Echoes before a share is said; round trips that are surely without a queue; and their spread.
+const LEAST_ECHOES: usize = 50;
+const EARLY: f64 = 0.1;
+const LEAST_WIDTH_US: f64 = 50.0;
 /// Stretches over which a rate is a lower bound of the capacity.
 const LEAST_STRETCH_US: u64 = 5_000;
 
@@ -65,6 +69,22 @@ pub fn by_tcp(probing: &Probing, fallback: Fallback) -> Estimate {
         ],
         ..Estimate::default()
     }
+}
+
+/// By echoes: at least this share of the time neither direction had a queue.
+pub fn idle_share(probing: &Probing) -> Option<f64> {
+    let trips = sorted(
+        probing
+            .tcp_samples
+            .iter()
+            .filter_map(|s| s.rtt_us)
+            .map(|us| us as f64),
+    );
+    let least = trips.first().filter(|_| trips.len() >= LEAST_ECHOES)?;
+    let early = quantile(&trips, EARLY)?;
+    let width = (2.0 * (early - least)).max(LEAST_WIDTH_US);
+    let within = trips.partition_point(|us| *us <= least + width);
+    Some(within as f64 / trips.len() as f64)
 }
 
 fn rate(sample: &TcpSample) -> Option<f64> {
@@ -132,6 +152,20 @@ mod tests {
             by_tcp(&held, Fallback::TcpBulk).methods[0].available_bps,
             None
         );
+    }
+
+    #[test]
+    fn echoes_that_wait_are_no_idle_time() {
+        let mut echoes = probing(20_000, 100, 0);
+        for (i, sample) in echoes.tcp_samples.iter_mut().enumerate() {
+            sample.rtt_us = Some(if i % 4 == 0 {
+                15_000
+            } else {
+                10_000 + i as u64 % 7
+            });
+        }
+        assert_eq!(idle_share(&echoes), Some(0.75));
+        assert_eq!(idle_share(&Probing::default()), None);
     }
 
     #[test]

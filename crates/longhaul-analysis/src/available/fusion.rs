@@ -15,8 +15,10 @@ use crate::stats::quantile::median;
 /// Error of the fluid model itself, as a share of C.
 const MODEL_ERROR: f64 = 0.015;
 /// Beyond this many standard errors, and this share of C, several hops are loaded.
-const APART: f64 = 2.0;
+const APART: f64 = 1.6;
 const APART_RATIO: f64 = 0.08;
+/// Too little for a flag, but the interval then holds the sweep's value too.
+const HINT_RATIO: f64 = 0.06;
 /// The other way round the load changed.
 const APART_BELOW: f64 = 2.5;
 /// Three tenths of a full packet, in bits: noise that lasts longer hides queues.
@@ -205,6 +207,12 @@ fn widened(
     let reach = |to: f64| (to - level.value).hypot(1.96 * model);
     let mut low = level.value - reach(level.interval[0]);
     let mut high = level.value + reach(level.interval[1]);
+    let hint = by_sweep
+        .zip(by_queue)
+        .map_or(0.0, |(sweep, queue)| sweep.value - queue.value);
+    if accord == Accord::Agree && hint > HINT_RATIO * capacity_bps {
+        high = high.max(by_sweep.map_or(high, |sweep| sweep.value));
+    }
     if accord == Accord::Changed {
         for other in [by_queue, by_sweep].into_iter().flatten() {
             low = low.min(other.value);

@@ -5,6 +5,8 @@
 //! Source: docs/methods/available-bandwidth.md. Units: seconds, bit/s of IP. Error: that of the
 //! batching seen. Wrong when: the batching changes with the load.
 
+use longhaul_model::report::v1::available::{Mode, Plan};
+
 /// Packets of a train, at most.
 pub const MOST_PACKETS: u32 = 2500;
 /// A train lasts this many times between batches.
@@ -17,8 +19,24 @@ pub fn least_span_s(batching_s: f64) -> f64 {
     (TRAIN_BATCHES * batching_s).max(LEAST_SPAN_S)
 }
 
+/// Light mode has no bytes for more, and wider intervals for it.
+pub const LIGHT_PACKETS: u32 = 10;
+const LIGHT_BATCHES: f64 = 8.0;
+const LIGHT_SPAN_S: f64 = 100e-6;
+/// Of the bytes, a burst may take this part.
+const BURST_PART: u64 = 12;
+
 /// The capacity at which the longest burst is just long enough.
-pub fn most_bps(batching_s: f64, packet_bytes: u32, most_bytes: u64) -> f64 {
-    let packets = u64::from(MOST_PACKETS).min(most_bytes / 12 / u64::from(packet_bytes.max(1)));
-    packets as f64 * f64::from(packet_bytes) * 8.0 / least_span_s(batching_s)
+pub fn most_bps(batching_s: f64, plan: &Plan) -> f64 {
+    let (packets, span_s) = if plan.mode == Mode::Light {
+        let span_s = (LIGHT_BATCHES * batching_s).max(LIGHT_SPAN_S);
+        (u64::from(LIGHT_PACKETS), span_s)
+    } else {
+        let affordable = plan.most_bytes / BURST_PART / u64::from(plan.packet_bytes.max(1));
+        (
+            u64::from(MOST_PACKETS).min(affordable),
+            least_span_s(batching_s),
+        )
+    };
+    packets as f64 * f64::from(plan.packet_bytes) * 8.0 / span_s
 }

@@ -136,7 +136,7 @@ fn likelihood(data: &[Datum], table: &Hinge, available: f64, capacity: f64, burs
 
 fn log_add(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
-    if low == f64::MIN {
+    if low <= f64::MIN {
         return high;
     }
     high + (low - high).exp().ln_1p()

@@ -109,7 +109,8 @@ pub fn find(reading: &Reading) -> Option<Knee> {
         peak_bps: 8.0 / first.s_per_byte,
         sustained_bps: 8.0 / second.s_per_byte,
         at_bytes,
-        burst_bytes: at_bytes * (1.0 - ratio),
+        // A packet leaves when its tokens are there, and arrives its own length later.
+        burst_bytes: at_bytes * (1.0 - ratio) + ratio * reading.bits / 8.0,
         packet_bytes: reading.bits / 8.0,
     })
 }

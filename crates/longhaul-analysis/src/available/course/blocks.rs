@@ -29,8 +29,7 @@ const IDLE_S: f64 = 1.2;
 const CAREFUL_IDLE_S: f64 = 3.0;
 const IDLE_GAP_S: f64 = 2e-3;
 const IDLE_LOAD: f64 = 0.03;
-/// Light: packets of a burst, bursts, and the time of all.
-const LIGHT_BURST: u32 = 10;
+/// Light: bursts, and the time of all.
 const LIGHT_BURSTS: u32 = 2;
 const LIGHT_S: f64 = 0.9;
 /// A packet longer than this: the path is so slow that small probes see all, and trains disturb.
@@ -83,7 +82,7 @@ impl Shape {
         }
     }
 
-    fn idle(&self, packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
+    fn idle(packets: u32, gap_s: f64, pause_s: f64, seed: u64) -> TrainPlan {
         TrainPlan {
             index: 0,
             purpose: Purpose::Idle,
@@ -106,7 +105,7 @@ impl Shape {
 
 /// All of the light mode: there is one round only.
 pub fn light(shape: &Shape, purse: &Purse) -> Vec<TrainPlan> {
-    let bursts = LIGHT_BURSTS * LIGHT_BURST * shape.packet_bytes;
+    let bursts = LIGHT_BURSTS * resolution::LIGHT_PACKETS * shape.packet_bytes;
     let left = purse.bytes.saturating_sub(u64::from(bursts));
     let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
     let seconds = LIGHT_S.min(purse.seconds() - 0.05);
@@ -117,9 +116,14 @@ pub fn light(shape: &Shape, purse: &Purse) -> Vec<TrainPlan> {
     let mut trains = Vec::new();
     for part in 0..parts {
         if part > 0 {
-            trains.push(shape.burst(LIGHT_BURST, 0.003));
+            trains.push(shape.burst(resolution::LIGHT_PACKETS, 0.003));
         }
-        trains.push(shape.idle(each, gap_s.max(1e-4), 0.012, shape.seed ^ u64::from(part)));
+        trains.push(Shape::idle(
+            each,
+            gap_s.max(1e-4),
+            0.012,
+            shape.seed ^ u64::from(part),
+        ));
     }
     trains
 }
@@ -298,7 +302,7 @@ fn mixed(
     let mut trains = Vec::new();
     let mut drain_s = 1e-3;
     for (group, seed) in (0..groups).zip(1u64..) {
-        trains.push(shape.idle(each, gap_s, drain_s, shape.seed ^ (seed << 32)));
+        trains.push(Shape::idle(each, gap_s, drain_s, shape.seed ^ (seed << 32)));
         drain_s = 1e-3;
         for rate in rates.iter().skip(group * together).take(together) {
             let random_s = -rng.between(1e-9, 1.0).ln() * (0.15 * seconds).max(1e-3);
