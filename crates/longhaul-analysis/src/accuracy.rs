@@ -80,7 +80,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     rows.extend(scans::rows(seed ^ 8));
     rows.extend(prediction::rows());
     rows.extend(path::rows(seed ^ 9));
-    rows.extend(loaded::rows(seed ^ 12));
+    rows.extend(loaded::rows(seed ^ 0xc));
     rows
 }
 
