@@ -24,6 +24,7 @@ fn the_help_of_every_command_is_as_reviewed() {
         ("help-lab-run", &["lab", "run", "--help"]),
         ("help-report", &["report", "--help"]),
         ("help-report-show", &["report", "show", "--help"]),
+        ("help-report-routes", &["report", "routes", "--help"]),
     ] {
         let text = said(arguments);
         for line in text.lines() {

@@ -7,6 +7,7 @@ mod host;
 mod loopback;
 mod predict;
 mod report;
+mod routes;
 mod support;
 mod tune;
 mod units;
