@@ -34,7 +34,7 @@ const BACKLOG_EVERY: Duration = Duration::from_millis(100);
 const END_INTERVAL: Duration = Duration::from_millis(100);
 const END_PACKET_BYTES: u32 = 100;
 /// Shortest and longest phase.
-const PHASE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+const PHASE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
 /// What the set-up of the load and the exchange of its results may take beyond its phase.
 const MOST_OVERTIME: Duration = Duration::from_secs(90);
 /// Answers to the last probes are waited for this long.
@@ -308,5 +308,58 @@ impl Watching<'_> {
             plan,
             outcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::path::{Answer, Hop, Protocol};
+
+    fn hop(ttl: u8, address: Option<&str>, rtts_ns: Vec<u64>) -> Hop {
+        let answers = address.map(|address| Answer {
+            address: address.to_owned(),
+            name: None,
+            autonomous_system: None,
+            place: None,
+            rtts_ns,
+            reply_ttl: None,
+            quoted_ttl: None,
+            kind: "time_exceeded".to_owned(),
+            mpls: Vec::new(),
+            rewritten: Vec::new(),
+        });
+        Hop {
+            ttl,
+            sent: 3,
+            answers: answers.into_iter().collect(),
+            rate_limited: false,
+        }
+    }
+
+    #[test]
+    fn hops_that_the_flow_did_not_see_are_not_watched() {
+        let route = Route {
+            from: "192.0.2.1".to_owned(),
+            to: "192.0.2.9".to_owned(),
+            protocol: Protocol::Icmp,
+            flow: String::new(),
+            at_us: 0,
+            duration_us: 0,
+            hops: vec![
+                hop(1, Some("192.0.2.2"), vec![1000]),
+                hop(2, None, Vec::new()),
+                hop(3, Some("192.0.2.7"), Vec::new()),
+                hop(4, Some("192.0.2.9"), vec![9000]),
+            ],
+            reached: true,
+            ended_by: "reached".to_owned(),
+            links: Vec::new(),
+            confidence_ratio: None,
+            probes_sent: 12,
+            discarded: 0,
+        };
+        let watched: Vec<u8> = hops_of(&route).iter().map(|hop| hop.ttl).collect();
+        assert_eq!(watched, [1, 4]);
     }
 }
