@@ -65,6 +65,9 @@ const UNITS: &[&str] = &[
     "cell",
     "repeats",
     "seed",
+    "step",
+    "retransmits",
+    "minute",
 ];
 /// Structs whose field in the report names the unit for all of their fields.
 const UNIT_IN_PARENT: &[&str] = &["Rtt", "ChangedRange"];

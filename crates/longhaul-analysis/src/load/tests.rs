@@ -204,7 +204,10 @@ fn a_scavenger_yields_by_what_the_competitor_keeps() {
     let found = conclude(&plan, &seen);
     let scavenger = found.analysis.scavenger.unwrap();
     assert!(scavenger.yields);
-    assert_eq!((scavenger.plain, scavenger.yielding), (Some(1), 2));
+    assert_eq!(
+        (scavenger.plain_step, scavenger.yielding_step),
+        (Some(1), 2)
+    );
     assert!((scavenger.competitor_kept_yielding_ratio - 46.0 / 47.8).abs() < 0.01);
     assert!((scavenger.competitor_kept_plain_ratio.unwrap() - 24.0 / 47.8).abs() < 0.01);
     assert!(found.findings.iter().any(|f| f.cause == "yields"));

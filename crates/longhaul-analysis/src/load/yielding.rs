@@ -53,8 +53,8 @@ pub fn scavenger(plan: &Plan, tried: &[Tried]) -> Option<Scavenger> {
     let alone_ratio = alone(true).zip(alone(false)).map(|(s, p)| s / p);
     let plain_kept = plain.and_then(|t| t.kept);
     Some(Scavenger {
-        plain: plain.map(|t| t.step),
-        yielding: yielding.step,
+        plain_step: plain.map(|t| t.step),
+        yielding_step: yielding.step,
         competitor_kept_plain_ratio: plain_kept.map(|k| k.ratio),
         competitor_kept_yielding_ratio: kept.ratio,
         competitor_kept_yielding_interval_ratio: kept.interval,

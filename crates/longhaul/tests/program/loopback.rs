@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A far end on a port of its own; ended with the test.
-struct FarEnd {
+pub struct FarEnd {
     child: Child,
     /// Lines of its log, JSON.
     log: BufReader<std::process::ChildStderr>,
@@ -19,7 +19,7 @@ struct FarEnd {
 }
 
 impl FarEnd {
-    fn start(options: &[&str]) -> FarEnd {
+    pub fn start(options: &[&str]) -> FarEnd {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json"])
             .args(options)
@@ -45,9 +45,14 @@ impl FarEnd {
 
     /// `longhaul test` against it, with its token.
     fn test(&self, options: &[&str]) -> Command {
+        self.command("test", options)
+    }
+
+    /// A command against it, with its token.
+    pub fn command(&self, name: &str, options: &[&str]) -> Command {
         let mut command = longhaul(DEADLINE);
         command
-            .args(["test", "127.0.0.1", "-p", &self.port])
+            .args([name, "127.0.0.1", "-p", &self.port])
             .args(options);
         if let Some(token) = &self.token {
             command.env("LONGHAUL_TOKEN", token);

@@ -4,6 +4,7 @@ mod bad_input;
 mod documentation;
 mod help;
 mod host;
+mod load;
 mod loopback;
 mod predict;
 mod report;

@@ -180,8 +180,8 @@ pub struct StepResult {
 pub struct Scavenger {
     /// Steps compared, of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plain: Option<u32>,
-    pub yielding: u32,
+    pub plain_step: Option<u32>,
+    pub yielding_step: u32,
     /// Absent: no plain load ran beside the competitor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor_kept_plain_ratio: Option<f64>,

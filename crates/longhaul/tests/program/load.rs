@@ -1,0 +1,142 @@
+//! `longhaul load` over loopback, from the command line to archive, picture and CSV.
+
+use crate::loopback::FarEnd;
+use crate::support::{Folder, golden, longhaul};
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Half a second of load between short idle times.
+const SHORT: [&str; 5] = ["--time", "0.6s", "--idle", "0.5s", "--json"];
+
+#[test]
+fn its_help_is_as_reviewed() {
+    for (name, option) in [("help-load-short", "-h"), ("help-load", "--help")] {
+        let said = longhaul(DEADLINE).args(["load", option]).assert().success();
+        let text = String::from_utf8(said.get_output().stdout.clone()).expect("UTF-8");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+}
+
+fn report(text: &[u8]) -> Value {
+    serde_json::from_slice(text).expect("a report as JSON")
+}
+
+#[test]
+fn loads_are_measured_kept_drawn_and_shown_again() {
+    let folder = Folder::new("load-kept");
+    let archive = folder.file("archive.sqlite3");
+    let (picture, table) = (folder.file("load.svg"), folder.file("load.csv"));
+    let far = FarEnd::start(&[]);
+    let said = far
+        .command("load", &SHORT)
+        .args(["-b", "20M,80M", "--archive"])
+        .arg(&archive)
+        .arg("--plot")
+        .arg(&picture)
+        .arg("--csv")
+        .arg(&table)
+        .assert()
+        .success();
+    let found = report(&said.get_output().stdout);
+    assert_eq!(found["kind"], "load");
+    let phases = found["observation"]["phases"].as_array().expect("phases");
+    let steps: Vec<Option<u64>> = phases.iter().map(|p| p["step"].as_u64()).collect();
+    assert_eq!(steps, [None, Some(0), None, Some(1), None]);
+    let ends = phases
+        .windows(2)
+        .all(|w| w[0]["until_us"] == w[1]["from_us"]);
+    assert!(ends, "phases leave no gap: {phases:?}");
+    assert!(found["analysis"]["idle"]["rtt_median_ns"].is_u64());
+    let goodput = |step: usize| found["analysis"]["steps"][step]["goodput_bps"].as_u64();
+    assert!(goodput(0).expect("a rate") < 30_000_000, "{:?}", goodput(0));
+    assert!(goodput(1).expect("a rate") > 40_000_000, "{:?}", goodput(1));
+    let run = found["observation"]["phases"][1]["load"]["run_id"].as_str();
+    let show = |id: &str| {
+        let mut command = longhaul(DEADLINE);
+        command
+            .args(["report", "show", id, "--json", "--archive"])
+            .arg(&archive);
+        report(&command.assert().success().get_output().stdout)
+    };
+    let own = show(run.expect("the load's own run"));
+    assert_eq!(own["run"]["part_of"]["id"], found["run"]["id"]);
+    assert_eq!(show("last")["kind"], "load");
+    let drawn = fs::read_to_string(&picture).expect("the picture");
+    assert!(drawn.starts_with("<svg") && drawn.contains("seconds"));
+    let lines = fs::read_to_string(&table).expect("the table");
+    assert_eq!(
+        lines.lines().count() - 1,
+        found["observation"]["probes"]
+            .as_array()
+            .expect("probes")
+            .len()
+    );
+    let again = folder.file("again.png");
+    let mut command = longhaul(DEADLINE);
+    command
+        .args(["report", "show", "last", "--archive"])
+        .arg(&archive);
+    let text = command.arg("--plot").arg(&again).assert().success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).expect("UTF-8");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(again.exists());
+}
+
+#[test]
+fn a_scavenger_and_a_competitor_are_compared_in_one_run() {
+    let far = FarEnd::start(&[]);
+    let said = far
+        .command("load", &SHORT)
+        .args(["--scavenger", "--competitor", "--no-save"])
+        .assert()
+        .success();
+    let found = report(&said.get_output().stdout);
+    let steps = found["plan"]["steps"].as_array().expect("steps");
+    assert_eq!(steps.len(), 6);
+    let scavenger = &found["analysis"]["scavenger"];
+    assert_eq!(
+        (&scavenger["plain_step"], &scavenger["yielding_step"]),
+        (&1.into(), &2.into())
+    );
+    assert!(
+        scavenger["competitor_kept_yielding_ratio"].is_f64(),
+        "{scavenger}"
+    );
+    assert!(found["observation"]["phases"][1]["load"]["run_id"].is_null());
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_it_begins() {
+    for (options, told) in [
+        (
+            &["--time", "10min", "--probe-interval", "1ms"][..],
+            "probes in all",
+        ),
+        (&["--plot", "load.jpg"], ".svg or .png"),
+        (&["-b", "fast"], "expected a rate"),
+        (&["--idle", "0s"], "allowed are"),
+    ] {
+        let mut command = longhaul(DEADLINE);
+        let said = command
+            .args(["load", "127.0.0.1", "-p", "9"])
+            .args(options)
+            .assert();
+        let said = said.code(2);
+        let text = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+        assert!(text.contains(told), "{options:?}: {text}");
+    }
+    let mut nobody = longhaul(DEADLINE);
+    nobody
+        .args(["load", "127.0.0.1", "-p", "9"])
+        .assert()
+        .code(3);
+}
