@@ -376,11 +376,10 @@ impl Session {
             State::Greeting | State::Proving => Some(proving_time(self.role)),
             State::Negotiating | State::Opening | State::Timing => Some(now + STEP_TIME),
             State::Ready => Some(now + STEP_TIME + self.flow.wait()),
-            State::Running | State::Draining => self.deadline,
+            // Moved on by what moves, or set by what is asked.
+            State::Running | State::Draining | State::Working => self.deadline,
             State::Exchanging => Some(now + EXCHANGE_TIME),
             State::Asking => self.ends_at,
-            // Set by what is asked.
-            State::Working => self.deadline,
             State::Closed => None,
         }
     }

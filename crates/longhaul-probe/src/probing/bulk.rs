@@ -9,6 +9,7 @@ use crate::throughput::{Target, initiator_party, resolve};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::available::TcpSample;
 use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::units::Rate;
 use longhaul_sys::{sockopt, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -157,7 +158,7 @@ fn sample(info: &tcp_info::TcpInfo, at: Duration) -> TcpSample {
         at_us: at.as_micros() as u64,
         bytes: info.bytes_acked.unwrap_or(0),
         rtt_us: Some(info.rtt.as_micros() as u64),
-        delivery_bps: info.delivery.map(|rate| rate.as_bps()),
+        delivery_bps: info.delivery.map(Rate::as_bps),
         application_limited: info.app_limited.unwrap_or(false),
     }
 }

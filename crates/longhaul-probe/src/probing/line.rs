@@ -176,7 +176,7 @@ struct LineHooks {
 }
 
 impl LineHooks {
-    fn open(&mut self, accept: Accept) -> Result<Input, EngineError> {
+    fn open(&mut self, accept: &Accept) -> Result<Input, EngineError> {
         if self.bounds.flows == 0 {
             return Ok(Input::StreamsOpen);
         }
@@ -204,7 +204,7 @@ impl LineHooks {
 impl Hooks for LineHooks {
     fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError> {
         match action {
-            Action::OpenStreams(accept) => return self.open(accept).map(Some),
+            Action::OpenStreams(accept) => return self.open(&accept).map(Some),
             Action::Answer(answer) => self.answer = Some(*answer),
             _ => {}
         }

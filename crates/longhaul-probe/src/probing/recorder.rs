@@ -4,7 +4,6 @@
 //! read before a train's first packet. The offset read after its last one tells whether somebody
 //! has set the clock in between.
 
-use super::clock::steady_ns;
 use super::datagram::Header;
 use crate::wire::{Seen, Times, TrainSeen};
 use longhaul_model::report::v1::available::TrainPlan;
@@ -89,16 +88,9 @@ impl Recorder {
             return;
         }
         train.offset_before.get_or_insert(offset);
-        *slot = Some(match arrival.kernel {
-            Some(wall) => steady_ns(
-                super::clock::nanos(wall),
-                train.offset_before.unwrap_or(offset),
-            ),
-            None => {
-                self.by_user = true;
-                arrival.read_ns
-            }
-        });
+        let before = train.offset_before.unwrap_or(offset);
+        self.by_user |= arrival.kernel.is_none();
+        *slot = Some(arrival.steady_ns(before));
         train.came += 1;
         if self.touched.last() != Some(&place) {
             self.touched.push(place);

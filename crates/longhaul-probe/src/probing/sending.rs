@@ -102,7 +102,8 @@ impl Sender {
             wait_until(start + Duration::from_nanos(at));
             if shot.sent_ns.is_empty() {
                 // The first packet's own delay shall not shorten the gap behind it.
-                start = Instant::now() - Duration::from_nanos(at);
+                let early = Instant::now().checked_sub(Duration::from_nanos(at));
+                start = early.unwrap_or(start);
             }
             if stop.load(Ordering::Relaxed) {
                 shot.spoilt = Some("stopped in its midst".to_owned());
@@ -194,7 +195,7 @@ fn rest(pause: Duration, stop: &AtomicBool) -> bool {
 fn wait_until(at: Instant) {
     let left = at.saturating_duration_since(Instant::now());
     if left > SLEEP_FROM {
-        std::thread::sleep(left - WAKE_EARLY);
+        std::thread::sleep(left.saturating_sub(WAKE_EARLY));
     }
     while Instant::now() < at {
         std::hint::spin_loop();

@@ -7,6 +7,7 @@ use crate::path::trace::TraceAsked;
 use crate::path::{self, EchoAsked, PathError};
 use crate::wire::{Answer, Ask, Options, TraceBack};
 use longhaul_model::report::v1::path::RoundTrips;
+use longhaul_model::units::Rate;
 use longhaul_sys::host::interface;
 use longhaul_sys::tcp_info;
 use std::net::{IpAddr, TcpStream};
@@ -96,5 +97,5 @@ fn failed(error: &PathError) -> Answer {
 /// Speed of the interface between two addresses, as far as the kernel knows it.
 pub(super) fn interface_bps(local: IpAddr, peer: IpAddr) -> Option<u64> {
     let name = interface::between(local, peer)?;
-    interface::speed(&name).map(|rate| rate.as_bps())
+    interface::speed(&name).map(Rate::as_bps)
 }

@@ -11,7 +11,7 @@ use super::{filing, output, resolve};
 use crate::fail::{Fail, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::available::{Course, Facts, conclude};
-use longhaul_model::report::v1::available::{Observation, Plan, Probing, Train};
+use longhaul_model::report::v1::available::{Mode, Observation, Plan, Probing, Train};
 use longhaul_model::report::v1::{Available, Caveat, Kind, Party, Run, SCHEMA};
 use longhaul_probe::error::ProbeError;
 use longhaul_probe::probing::{EchoSeries, Prober};
@@ -94,12 +94,11 @@ fn explained(error: ProbeError) -> Fail {
     if !no_longhaul || fail.code != PEER {
         return fail;
     }
-    let way_out = "start `longhaul serve` at the far end, or give `--tcp PORT` of a service that \
-                   takes bulk data there";
-    let hint = fail.hint.as_ref().map_or_else(
-        || way_out.to_owned(),
-        |hint| format!("{hint}; or {way_out}"),
-    );
+    let way_out = "where no longhaul can run, give `--tcp PORT` of a service that takes bulk data";
+    let hint = fail
+        .hint
+        .as_ref()
+        .map_or_else(|| way_out.to_owned(), |hint| format!("{hint}; {way_out}"));
     fail.hint(Some(hint))
 }
 
@@ -152,7 +151,11 @@ fn open(target: &Target, plan: &Plan) -> Result<Prober, ProbeError> {
 
 /// Finds a packet size that passes both ways. Returns the bytes that it cost each way.
 fn fit(args: &AvailableArgs, prober: &mut Prober, plan: &mut Plan) -> Result<u64, ProbeError> {
-    let known = prober.path_mtu_bytes();
+    // A burst of jumbo frames alone would cost more than a light run may.
+    let known = match plan.mode {
+        Mode::Light => None,
+        Mode::Quick | Mode::Careful => prober.path_mtu_bytes(),
+    };
     let first = args.packet_bytes.or(known).unwrap_or(plan.packet_bytes);
     let smaller = SMALLER_PACKETS.into_iter().filter(|size| *size < first);
     let mut spent = 0;

@@ -85,11 +85,12 @@ fn direction(page: &mut Page, plan: &Plan, estimate: &Estimate, probing: Option<
         page.labelled("capacity", &format!("{prefix}{figure}"));
     }
     if let Some(bps) = estimate.available_bps {
-        let mut text = figure(bps, estimate.available_interval_bps);
-        if let Some(spread) = estimate.available_spread_bps {
-            text += &format!("; it varies by {} between trains", rate(spread));
-        }
-        page.labelled("available", &text);
+        let varies = |spread| format!("; it varies by {} between trains", rate(spread));
+        let spread = estimate
+            .available_spread_bps
+            .map_or_else(String::new, varies);
+        let figure = figure(bps, estimate.available_interval_bps);
+        page.labelled("available", &format!("{figure}{spread}"));
         page.labelled("as TCP payload", &payload(plan, bps));
     }
     if let Some(bps) = estimate.tracked_bps {

@@ -42,11 +42,7 @@ pub fn measure(
     let outcome = bulk(target, &asked, &mut |sample| {
         progress.line(&format!("forward: {} by TCP", size(sample.bytes)));
     })?;
-    let mut caveats = vec![Caveat::new(
-        "uncooperative",
-        "the far end runs no longhaul: these are the share and the lower bound that one TCP \
-         connection gives, not an available bandwidth",
-    )];
+    let mut caveats = Vec::new();
     if let Some(why) = &outcome.ended_early {
         caveats.push(Caveat::new("ended_early", why));
     }

@@ -45,6 +45,8 @@ pub fn flag(flag: &str) -> String {
         "bursty" => "others' traffic comes in bursts".to_owned(),
         "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)".to_owned(),
         "sender_limited" => "limited by the sender".to_owned(),
+        "uncooperative" => "told by one end alone".to_owned(),
+        "capacity_at_least" => "the capacity is a lower bound".to_owned(),
         other => other.replace('_', " "),
     }
 }
