@@ -114,7 +114,6 @@ pub fn verdict(ground: &Ground) -> Part {
 
 fn found(bucket: &Value) -> Option<[f64; 3]> {
     let number = |key: &str| bucket[key].as_f64();
-    (bucket["kind"] == "shaper").then_some(())?;
     Some([
         number("peak_bps")?,
         number("sustained_bps")?,
@@ -126,6 +125,9 @@ fn miss(case: &Case, bucket: &Value) -> Option<String> {
     let Some(found) = found(bucket) else {
         return Some(format!("{}: no shaper found", case.name));
     };
+    if bucket["kind"] != "shaper" {
+        return Some(format!("{}: it is called a {}", case.name, bucket["kind"]));
+    }
     let truth = case.truth();
     let limits = [RATE_MAX, RATE_MAX, BURST_MAX];
     let names = ["peak", "sustained rate", "burst"];
@@ -141,7 +143,7 @@ fn row(case: &Case, bucket: &Value) -> Vec<String> {
         cells.resize(8, "–".to_owned());
         return cells;
     };
-    cells.push("yes".to_owned());
+    cells.push(bucket["kind"].as_str().unwrap_or("yes").to_owned());
     for (k, (found, truth)) in found.into_iter().zip(case.truth()).enumerate() {
         cells.push(if k < 2 {
             mbps(found)

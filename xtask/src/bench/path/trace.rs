@@ -92,7 +92,7 @@ fn theirs(ground: &Ground, site: &Site, path: &'static str) -> Vec<Traced> {
                 "-O",
                 "json",
                 "-c",
-                "trace -P icmp-paris -g 0 -q 2",
+                "trace -P icmp-paris -g 40 -q 2",
                 "-i",
                 FAR,
             ],
