@@ -49,7 +49,7 @@ fn without_a_longhaul_there_the_rest_is_measured_and_the_gap_is_named() {
     let mut parts = Vec::new();
     let stop = AtomicBool::new(false);
     let outcome = run(&target, &plan(), &stop, &mut |progress| {
-        parts.push(progress.part)
+        parts.push(progress.part);
     })
     .expect("this host has an address");
     let seen = &outcome.observation;

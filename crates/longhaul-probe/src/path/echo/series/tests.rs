@@ -193,7 +193,7 @@ proptest! {
         for (number, at_us, stamp_off_us, stamped) in events {
             let at = Duration::from_micros(at_us);
             let off = Duration::from_micros(stamp_off_us.unsigned_abs());
-            let stamp = if stamp_off_us < 0 { WALL + at - off } else { WALL + at + off };
+            let stamp = if stamp_off_us < 0 { (WALL + at).saturating_sub(off) } else { WALL + at + off };
             let came = Came::Read { moment: moment(at), stamp: stamped.then_some(stamp) };
             let verdict = series.answer(number, came, None);
             counted[verdict as usize] += 1;
