@@ -47,10 +47,21 @@ fn of_phase(plan: &Plan, phase: &Phase) -> Option<Caveat> {
         return Some(Caveat::new("load_failed", text));
     }
     let step = plan.steps.get(phase.step? as usize)?;
+    let held =
+        |limiter: Limiter| !fills(limiter) && !matches!(limiter, Limiter::Loss | Limiter::Unknown);
+    if let Some(competitor) = phase.competitor.as_ref().filter(|_| step.baseline)
+        && held(competitor.limited_by)
+    {
+        let name = crate::throughput::words::name(competitor.limited_by);
+        let text = format!(
+            "alone, the competitor was limited by {name}, not by the path: what it keeps beside a \
+             load says little"
+        );
+        return Some(Caveat::new("competitor_held", text));
+    }
     let free = step.rate_bps.is_none() && !step.scavenger && !step.baseline && !step.competitor;
     let limited_by = phase.load.as_ref()?.limited_by;
-    let elsewhere = !fills(limited_by) && !matches!(limited_by, Limiter::Loss | Limiter::Unknown);
-    (free && elsewhere).then(|| {
+    (free && held(limited_by)).then(|| {
         let name = crate::throughput::words::name(limited_by);
         let text = format!(
             "load {number} was limited by {name}, not by the path: a stronger load may find a \
