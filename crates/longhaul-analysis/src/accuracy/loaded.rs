@@ -34,7 +34,8 @@ pub fn case(rng: &mut Rng) -> Case {
     // Of a cubic sawtooth half of the time lies above this; the queue's own noise is a packet or two.
     let course = |phase: f64| 1.0 - 0.3 * (1.0 - phase).powi(3);
     let queue = |at_us: f64| {
-        let since = at_us - begin as f64;
+        // What stands in the queue when the load ends drains from there.
+        let since = (at_us - begin as f64).min(LOAD_US as f64);
         let part = course((since / period_us).fract());
         let filled = (since / 4e5).min(1.0);
         if at_us < begin as f64 {
@@ -87,7 +88,10 @@ pub fn case(rng: &mut Rng) -> Case {
         full_ns,
         middle_ns: full_ns * course(0.5),
         capacity_bps,
-        drains_us: full_ns * course((LOAD_US as f64 / period_us).fract()) / 1e3,
+        // A probe meets the queue half a round trip after it was sent.
+        drains_us: (full_ns * course((LOAD_US as f64 / period_us).fract()) - base_ns / 2.0)
+            .max(INTERVAL_US as f64 * 1e3)
+            / 1e3,
     }
 }
 
