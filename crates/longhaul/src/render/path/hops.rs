@@ -14,8 +14,8 @@ const LOSS: usize = 5;
 const TIME: usize = 7;
 /// What is left for the address: the longest of IPv6 fits, with a blank behind it.
 const WHO: usize = WIDTH - TTL - LOSS - 4 * TIME;
-/// Columns of `AS4294967295`.
-const AS: usize = 12;
+/// Columns of the heading over AS numbers.
+const NETWORK: usize = 7;
 /// So many silent hops on end become one line.
 const SILENT_FOLDED: usize = 3;
 
@@ -88,8 +88,8 @@ fn folded(page: &mut Page, hops: &[Hop]) {
 /// Where things stand in the lines of one table.
 pub struct Columns {
     address: usize,
-    /// The AS stands in the first line of a hop.
-    networks: bool,
+    /// Columns of the AS in the first line of a hop; 0: it does not stand there.
+    network: usize,
     /// Link delays are known of some hop.
     links: bool,
 }
@@ -99,16 +99,22 @@ impl Columns {
         let answers = || route.hops.iter().flat_map(|hop| &hop.answers);
         let longest = answers().map(|answer| answer.address.chars().count()).max();
         let address = longest.unwrap_or(0).clamp(15, WHO - 1);
-        let known = answers().any(|answer| answer.autonomous_system.is_some());
+        let numbers = answers().filter_map(|answer| answer.autonomous_system);
+        let network = numbers.map(|number| format!("AS{number}").len()).max();
+        let network = network.map_or(0, |width| width.max(NETWORK));
         Columns {
             address,
-            networks: known && address + 1 + AS < WHO,
+            network: if address + 1 + network < WHO {
+                network
+            } else {
+                0
+            },
             links: delays.iter().any(|delay| delay.link_ns.is_some()),
         }
     }
 
     pub fn head(&self) -> String {
-        let who = if self.networks {
+        let who = if self.network > 0 {
             format!("{:<width$} network", "address", width = self.address)
         } else {
             "address".to_owned()
@@ -149,8 +155,13 @@ impl Columns {
 
     fn answer(&self, answer: &Answer, figures: &str) -> String {
         let mut who = format!("{:<width$}", answer.address, width = self.address);
-        if let Some(number) = answer.autonomous_system.filter(|_| self.networks) {
-            let _ = write!(who, " {:<AS$}", format!("AS{number}"));
+        if let Some(number) = answer.autonomous_system.filter(|_| self.network > 0) {
+            let _ = write!(
+                who,
+                " {:<width$}",
+                format!("AS{number}"),
+                width = self.network
+            );
         }
         if let Some(name) = self.name_beside(answer) {
             let _ = write!(who, " {name}");
@@ -160,7 +171,11 @@ impl Columns {
 
     /// The name, where it is short enough to stand in the line of the address.
     fn name_beside<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
-        let network = if self.networks { AS + 1 } else { 0 };
+        // Without an AS of its own an answer leaves that column empty.
+        let network = match (self.network, answer.autonomous_system) {
+            (0, _) | (_, None) => 0,
+            (width, Some(_)) => width + 1,
+        };
         let name = answer.name.as_deref()?;
         (self.address + network + 1 + name.chars().count() < WHO).then_some(name)
     }
@@ -170,7 +185,7 @@ impl Columns {
         let name = answer.name.iter();
         let name = name.filter(|_| self.name_beside(answer).is_none());
         let mut parts: Vec<String> = name.cloned().collect();
-        let number = answer.autonomous_system.filter(|_| !self.networks);
+        let number = answer.autonomous_system.filter(|_| self.network == 0);
         parts.extend(number.map(|number| format!("AS{number}")));
         parts.extend(answer.place.clone());
         parts.extend(marks::remarks(answer, ttl));
