@@ -1,11 +1,13 @@
 //! The program as its users meet it: help, bad input, reports, and a run over loopback.
 
 mod bad_input;
+mod data;
 mod documentation;
 mod help;
 mod host;
 mod load;
 mod loopback;
+mod path;
 mod predict;
 mod report;
 mod routes;
