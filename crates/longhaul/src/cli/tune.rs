@@ -16,8 +16,8 @@ mod history;
 mod progress;
 
 use super::args::TuneArgs;
-use super::{filing, output};
-use crate::fail::{Fail, HOST, INTERRUPTED, PEER};
+use super::{filing, interrupt, output};
+use crate::fail::{Fail, INTERRUPTED, PEER};
 use crate::render;
 use course::{Course, Halt};
 use jiff::Timestamp;
@@ -25,10 +25,7 @@ use longhaul_analysis::scan::conclude;
 use longhaul_model::report::v1::scan::Search;
 use longhaul_model::report::v1::{Kind, Run, SCHEMA, Scan};
 use longhaul_probe::throughput;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Why a scan ended that can be taken up again.
 const FAR_END_GONE: &str = "far_end_gone";
@@ -37,7 +34,7 @@ const CUT_OFF: &str = "interrupted";
 pub fn run(args: &TuneArgs) -> Result<ExitCode, Fail> {
     let plan = asked::plan(args)?;
     let target = asked::target(args)?;
-    let stop = stop_flag()?;
+    let stop = interrupt::stop_flag()?;
     let idle_rtt = throughput::round_trip(&target)?;
     let mut course = Course::begin(args, (plan, target), idle_rtt, stop);
     let ended = match course.plan.search {
@@ -49,20 +46,6 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Fail> {
         Ok(stopped_by) => finish(course, stopped_by),
         Err(halt) => break_off(course, halt),
     }
-}
-
-/// Set by the first Ctrl-C; the second one ends the program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, Fail> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let code = i32::from(INTERRUPTED);
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|e| {
-                Fail::from_error(HOST, &e).hint(Some("signals of this process cannot be handled"))
-            })?;
-    }
-    Ok(stop)
 }
 
 /// The scan has come to its end: archive, then show.
