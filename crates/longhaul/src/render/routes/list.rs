@@ -88,7 +88,7 @@ fn sentence(trace: &Trace, change: &RouteChange) -> String {
         trace.number,
         meaning(change.kind)
     )];
-    parts.extend(change.ranges.iter().map(range));
+    parts.extend(change.ranges.iter().copied().map(range));
     parts.extend(change.rtt_step_ns.and_then(step));
     parts.join("; ")
 }
@@ -107,7 +107,7 @@ fn meaning(kind: ChangeKind) -> &'static str {
     }
 }
 
-fn range(range: &ChangedRange) -> String {
+fn range(range: ChangedRange) -> String {
     match (range.here, range.other) {
         (here, None) => format!("{} came in", words::hops(here)),
         (None, gone) => format!("{} went", words::hops(gone)),
