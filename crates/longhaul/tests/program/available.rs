@@ -1,0 +1,132 @@
+//! `longhaul available` as its users meet it.
+
+use crate::loopback::FarEnd;
+use crate::support::{Folder, golden, longhaul};
+use serde_json::Value;
+use std::io::Read;
+use std::net::TcpListener;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn said(arguments: &[&str]) -> String {
+    let assert = longhaul(DEADLINE).args(arguments).assert().success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn its_help_is_as_reviewed() {
+    for (name, option) in [("help-available-short", "-h"), ("help-available", "--help")] {
+        let text = said(&["available", option]);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for options in [
+        &["--light", "--careful"][..],
+        &["--forward", "-R"],
+        &["--tcp", "80", "-R"],
+        &["--bytes", "1k"],
+        &["--packet-bytes", "100"],
+        &["--shaper=1h"],
+    ] {
+        longhaul(DEADLINE)
+            .args(["available", "192.0.2.1"])
+            .args(options)
+            .assert()
+            .code(2);
+    }
+}
+
+/// What holds for either direction of a run over loopback.
+fn is_honest(estimate: &Value, probing: &Value, most_bytes: u64) {
+    let verdict = estimate["verdict"].as_str().expect("a verdict");
+    let known = [
+        "estimated",
+        "capacity_only",
+        "sender_limited",
+        "beyond_resolution",
+        "disturbed",
+    ];
+    assert!(known.contains(&verdict), "{verdict}");
+    // Nothing queues on loopback: whoever claims to know what is free there has made it up.
+    assert_ne!(verdict, "estimated", "{estimate}");
+    assert!(estimate["available_bps"].is_null(), "{estimate}");
+    let bytes = probing["probe_bytes"].as_u64().expect("bytes");
+    assert!((1..=most_bytes).contains(&bytes), "{bytes} bytes");
+    assert_eq!(probing["receive_clock"], "kernel");
+}
+
+#[test]
+fn a_run_over_loopback_stays_in_its_budget_makes_nothing_up_and_is_kept() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("available-loopback");
+    let archive = folder.file("archive.sqlite3");
+    let archive = archive.to_str().expect("UTF-8");
+    let options = ["--light", "--json", "--archive", archive];
+    let assert = far.command("available", &options).assert().success();
+    let output = assert.get_output();
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["schema"], "longhaul.report/1");
+    assert_eq!(report["kind"], "available");
+    assert_eq!(report["plan"]["mode"], "light");
+    for way in ["forward", "reverse"] {
+        let (estimate, seen) = (&report["analysis"][way], &report["observation"][way]);
+        is_honest(estimate, seen, 58_000);
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("budget: at most 58 kB"), "{told}");
+    let id = report["run"]["id"].as_str().expect("an id");
+    let shown = said(&["report", "show", id, "--json", "--archive", archive]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(shown, report, "what is kept is what was shown");
+    let text = said(&["report", "show", id, "--archive", archive]);
+    assert!(text.contains("forward (this end sends)"), "{text}");
+}
+
+#[test]
+fn without_a_longhaul_at_the_far_end_the_error_says_what_to_do() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let assert = longhaul(DEADLINE)
+        .args(["available", "127.0.0.1", "-p", &port])
+        .assert()
+        .code(3);
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(told.contains("--tcp PORT"), "{told}");
+}
+
+#[test]
+fn a_far_end_without_longhaul_is_measured_by_tcp_and_labelled() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener
+        .local_addr()
+        .expect("its address")
+        .port()
+        .to_string();
+    let sink = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut bytes = vec![0; 1 << 16];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let options = ["--tcp", &port, "--bytes", "20M", "--no-save", "--json"];
+    let report = said(&[&["available", "127.0.0.1"][..], &options].concat());
+    sink.join().expect("the sink");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["plan"]["uncooperative"], "tcp_bulk");
+    assert!(report["observation"]["reverse"].is_null());
+    let samples = report["observation"]["forward"]["tcp_samples"].as_array();
+    assert!(samples.is_some_and(|samples| !samples.is_empty()));
+    let codes: Vec<_> = report["caveats"]
+        .as_array()
+        .expect("caveats")
+        .iter()
+        .filter_map(|caveat| caveat["code"].as_str())
+        .collect();
+    assert!(codes.contains(&"uncooperative"), "{codes:?}");
+}
