@@ -12,7 +12,8 @@ pub fn step(step: &Step) -> String {
     }
     let mut text = count_of(u64::from(step.streams), "stream");
     if let Some(bps) = step.rate_bps {
-        text += &format!(" at {}", rate(bps));
+        text.push_str(" at ");
+        text.push_str(&rate(bps));
     }
     if step.scavenger {
         text += ", yielding";
