@@ -5,9 +5,9 @@
 //! cases whose 95 % interval holds the truth.
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
+pub(crate) mod available;
 pub(crate) mod loaded;
 pub(crate) mod path;
-pub(crate) mod available;
 mod policed;
 mod prediction;
 pub(crate) mod rng;

@@ -22,7 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         port: None,
         round_trips: RoundTrips {
             protocol,
-            probes: if has("trips") || has("reverse") { 10 } else { 0 },
+            probes: if has("trips") || has("reverse") {
+                10
+            } else {
+                0
+            },
             interval_us: 200_000,
             packet_bytes: 84,
             timeout_us: 1_000_000,

@@ -221,7 +221,12 @@ pub(crate) fn responder_party(target: &Target, address: SocketAddr, session: &Se
 }
 
 /// What the caller can do about a session that did not finish.
-pub(crate) fn error_of(target: &Target, address: SocketAddr, closed: Closed, moved_bytes: u64) -> ProbeError {
+pub(crate) fn error_of(
+    target: &Target,
+    address: SocketAddr,
+    closed: Closed,
+    moved_bytes: u64,
+) -> ProbeError {
     let token = |what| ProbeError::Token { address, what };
     let so_far = |what: String| match moved_bytes {
         0 => what,

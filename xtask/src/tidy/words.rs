@@ -50,6 +50,8 @@ const UNITS: &[&str] = &[
     "ttl",
     "sent",
     "arrived",
+    "micro_burst",
+    "overflowed",
     "reordered",
     "discarded",
     "flows",

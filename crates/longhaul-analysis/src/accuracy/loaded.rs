@@ -63,14 +63,6 @@ pub fn case(rng: &mut Rng) -> Case {
     };
     let count = (end + IDLE_US) / INTERVAL_US;
     let probes = (0..count).map(|i| probe(i * INTERVAL_US, rng)).collect();
-    let phase = |from_us, until_us, step| Phase {
-        from_us,
-        until_us,
-        step,
-        load: None,
-        competitor: None,
-        error: None,
-    };
     let mut loaded = phase(begin, end, Some(0));
     loaded.load = Some(load(begin, end, capacity_bps));
     Case {
@@ -92,6 +84,17 @@ pub fn case(rng: &mut Rng) -> Case {
         drains_us: (full_ns * course((LOAD_US as f64 / period_us).fract()) - base_ns / 2.0)
             .max(INTERVAL_US as f64 * 1e3)
             / 1e3,
+    }
+}
+
+fn phase(from_us: u64, until_us: u64, step: Option<u32>) -> Phase {
+    Phase {
+        from_us,
+        until_us,
+        step,
+        load: None,
+        competitor: None,
+        error: None,
     }
 }
 

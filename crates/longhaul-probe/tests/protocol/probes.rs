@@ -186,9 +186,8 @@ fn a_far_end_of_an_older_release_is_named_with_exit_code_4() {
         peer.welcome();
         peer.wait_for_the_end();
     });
-    let error = match Prober::connect(&far.target()) {
-        Ok(_) => panic!("version 1 has no probes"),
-        Err(error) => error,
+    let Err(error) = Prober::connect(&far.target()) else {
+        panic!("version 1 has no probes")
     };
     assert!(matches!(error, ProbeError::Version { .. }), "{error}");
     assert_eq!(error.exit_code(), 4);

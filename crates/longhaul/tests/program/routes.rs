@@ -69,7 +69,8 @@ fn reports() -> Vec<Path> {
     let mut neighbour = prague(abilene);
     neighbour[9] = String::from("192.32.8.77");
     let mut stutter = prague(abilene);
-    stutter[7] = stutter[6].clone();
+    let before = stutter[6].clone();
+    stutter[7] = before;
     let mut other = prague(esnet);
     other[4] = String::from("198.200.3.1");
     let cut: Vec<String> = prague(esnet).into_iter().take(4).collect();

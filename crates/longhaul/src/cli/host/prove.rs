@@ -47,12 +47,7 @@ pub fn target(args: &HostArgs, host: &str) -> Result<Target, Fail> {
         bind_dev: args.interface.clone(),
         ..LocalArgs::default()
     };
-    resolve::target(
-        (host, args.port),
-        &local,
-        &args.token,
-        args.connect_timeout,
-    )
+    resolve::target((host, args.port), &local, &args.token, args.connect_timeout)
 }
 
 /// Measures, decides, and leaves in force only what helped. `id` is of the report that all of it

@@ -24,9 +24,12 @@ pub fn report(args: &LoadArgs, plan: Plan, outcome: Outcome) -> Load {
             filing::keep(&args.output.archive, &mut report);
         }
         let phase = observation.phases.get_mut(run.phase);
-        let flow = phase.and_then(|phase| match run.competitor {
-            true => phase.competitor.as_mut(),
-            false => phase.load.as_mut(),
+        let flow = phase.and_then(|phase| {
+            if run.competitor {
+                phase.competitor.as_mut()
+            } else {
+                phase.load.as_mut()
+            }
         });
         if let Some(flow) = flow {
             flow.limited_by = report.analysis.limited_by;
