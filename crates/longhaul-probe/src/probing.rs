@@ -236,7 +236,7 @@ impl Prober {
         for train in trains {
             let flow = self.flow.as_mut().ok_or_else(no_flow)?;
             let shot = flow.sender.send(train, &never);
-            let burst = (shot.micro_burst, shot.spoilt);
+            let burst = (shot.micro_burst_packets, shot.spoilt);
             sent.push(far::told(train.index, &shot.sent_ns, burst));
             if looked.elapsed() > LOOK_AFTER {
                 self.line.look_after()?;

@@ -50,7 +50,6 @@ const UNITS: &[&str] = &[
     "ttl",
     "sent",
     "arrived",
-    "micro_burst",
     "overflowed",
     "reordered",
     "discarded",

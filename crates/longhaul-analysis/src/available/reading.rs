@@ -64,7 +64,7 @@ pub struct Reading {
     pub batching_s: Option<f64>,
     /// Send times, first and last.
     pub sent_s: [f64; 2],
-    pub micro_burst: usize,
+    pub micro_burst_packets: usize,
 }
 
 /// The clocks' common zeros, so that differences stay exact.
@@ -108,7 +108,7 @@ pub fn read(train: &Train, zero: Zero) -> Result<Reading, String> {
             sent(train.sent_ns[0]),
             sent(train.sent_ns[train.sent_ns.len() - 1]),
         ],
-        micro_burst: train.micro_burst.max(1) as usize,
+        micro_burst_packets: train.micro_burst_packets.max(1) as usize,
         points,
     };
     held_up(train, &reading)?;
@@ -272,7 +272,8 @@ impl Reading {
 
     /// Of packets that left in one call only the last has a sound send time.
     fn is_sound(&self, point: &Point) -> bool {
-        (point.index + 1).is_multiple_of(self.micro_burst) || point.index + 1 == self.packets
+        (point.index + 1).is_multiple_of(self.micro_burst_packets)
+            || point.index + 1 == self.packets
     }
 }
 

@@ -261,7 +261,11 @@ impl Worker {
         let stop = &self.stop;
         let shots = trains.iter().map(|train| {
             let shot = sender.send(train, stop);
-            told(train.index, &shot.sent_ns, (shot.micro_burst, shot.spoilt))
+            told(
+                train.index,
+                &shot.sent_ns,
+                (shot.micro_burst_packets, shot.spoilt),
+            )
         });
         Answer::Sent(Sent {
             trains: shots.collect(),
@@ -287,12 +291,12 @@ const NO_FLOW: &str = "this session has no UDP flow";
 pub(super) fn told(
     index: u32,
     sent_ns: &[u64],
-    (micro_burst, spoilt): (u32, Option<String>),
+    (micro_burst_packets, spoilt): (u32, Option<String>),
 ) -> TrainSent {
     let times: Vec<_> = sent_ns.iter().copied().map(Some).collect();
     TrainSent {
         index,
-        micro_burst,
+        micro_burst_packets,
         times: Times::of(&times),
         spoilt,
     }

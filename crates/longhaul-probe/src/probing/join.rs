@@ -58,7 +58,9 @@ fn train(
             Schedule::RateBps(rate) => Some(rate),
             Schedule::BackToBack | Schedule::Poisson { .. } => None,
         },
-        micro_burst: sent.map_or(1, |sent| sent.micro_burst.clamp(1, plan.packets.max(1))),
+        micro_burst_packets: sent.map_or(1, |sent| {
+            sent.micro_burst_packets.clamp(1, plan.packets.max(1))
+        }),
         sent_at_ns,
         sent_ns: sends.iter().map(|time| time - sent_at_ns).collect(),
         received_at_ns,
@@ -153,7 +155,7 @@ mod tests {
         let times: Vec<_> = times.iter().copied().map(Some).collect();
         TrainSent {
             index: 4,
-            micro_burst: 1,
+            micro_burst_packets: 1,
             times: Times::of(&times),
             spoilt: None,
         }
@@ -233,11 +235,11 @@ mod tests {
             first: (u64, u64),
             sends in prop::collection::vec(prop::option::of(any::<i64>()), 0..25),
             receives in prop::collection::vec(prop::option::of(-1000..1000_i64), 0..25),
-            micro_burst: u32,
+            micro_burst_packets: u32,
         ) {
             let sent = TrainSent {
                 index: 4,
-                micro_burst,
+                micro_burst_packets,
                 times: Times { first_ns: first.0, steps: sends },
                 spoilt: None,
             };
@@ -247,7 +249,7 @@ mod tests {
             prop_assert_eq!(trains[0].sent_ns.len(), packets as usize);
             prop_assert_eq!(trains[0].received_ns.len(), packets as usize);
             prop_assert!(trains[0].sent_ns.is_sorted());
-            prop_assert!((1..=packets).contains(&trains[0].micro_burst));
+            prop_assert!((1..=packets).contains(&trains[0].micro_burst_packets));
         }
     }
 }

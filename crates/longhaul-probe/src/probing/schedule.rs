@@ -10,7 +10,7 @@ const LONG_BURST: u32 = 128;
 const MICRO_BURST: u32 = 8;
 
 /// Packets that leave with one call.
-pub(super) fn micro_burst(train: &TrainPlan) -> u32 {
+pub(super) fn micro_burst_packets(train: &TrainPlan) -> u32 {
     let many = match train.schedule {
         Schedule::BackToBack => train.packets >= LONG_BURST,
         Schedule::RateBps(rate) => rate >= MICRO_BURSTS_FROM_BPS,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn only_fast_trains_leave_in_micro_bursts() {
-        let of = |schedule, packets| micro_burst(&train(schedule, packets));
+        let of = |schedule, packets| micro_burst_packets(&train(schedule, packets));
         assert_eq!(of(Schedule::BackToBack, 17), 1);
         assert_eq!(of(Schedule::BackToBack, 1000), 8);
         assert_eq!(of(Schedule::RateBps(1_999_999_999), 1000), 1);

@@ -6,7 +6,7 @@
 
 use super::clock::Clock;
 use super::datagram::{HEADER_BYTES, Header, Kind};
-use super::schedule::{Due, micro_burst};
+use super::schedule::{Due, micro_burst_packets};
 use crate::engine::payload_byte;
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_sys::udp;
@@ -43,7 +43,7 @@ pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
 /// A train that was sent, on the sender's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shot {
-    pub micro_burst: u32,
+    pub micro_burst_packets: u32,
     /// By packet, as far as they left.
     pub sent_ns: Vec<u64>,
     pub spoilt: Option<String>,
@@ -76,9 +76,9 @@ impl Sender {
 
     /// Pauses as the plan says, then sends the train.
     pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> Shot {
-        let burst = micro_burst(train);
+        let burst = micro_burst_packets(train);
         let mut shot = Shot {
-            micro_burst: burst,
+            micro_burst_packets: burst,
             sent_ns: Vec::with_capacity(train.packets as usize),
             spoilt: None,
         };

@@ -131,7 +131,7 @@ pub struct Sent {
 pub struct TrainSent {
     pub index: u32,
     /// Packets that left with one call.
-    pub micro_burst: u32,
+    pub micro_burst_packets: u32,
     pub times: Times,
     /// Why nothing can be read from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

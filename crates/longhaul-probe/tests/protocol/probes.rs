@@ -63,7 +63,10 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
             );
         }
         assert_eq!(trains[1].rate_bps, Some(50_000_000));
-        assert_eq!((trains[0].micro_burst, trains[3].micro_burst), (1, 8));
+        assert_eq!(
+            (trains[0].micro_burst_packets, trains[3].micro_burst_packets),
+            (1, 8)
+        );
         // 59 gaps of 192 us: no packet leaves before its time, but for the first one's own delay.
         let span = trains[1].sent_ns.last().copied().unwrap_or(0);
         assert!(span >= 50 * 192_000, "{span} ns");

@@ -170,7 +170,7 @@ impl Path {
                 Schedule::RateBps(bps) => Some(bps),
                 _ => None,
             },
-            micro_burst: 1,
+            micro_burst_packets: 1,
             sent_at_ns: ns(sent_at),
             sent_ns: sent.iter().map(|at| ns(at - sent_at)).collect(),
             received_at_ns: 77_000_000_000 + ns(zero),

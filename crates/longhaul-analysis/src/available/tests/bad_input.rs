@@ -95,7 +95,7 @@ fn extreme_numbers_are_survived() {
         t.sent_at_ns = u64::MAX / 2;
         t.received_at_ns = u64::MAX;
         t.packet_bytes = u32::MAX;
-        t.micro_burst = 0;
+        t.micro_burst_packets = 0;
     });
     assert_eq!(found.available_bps, None);
 }

@@ -129,7 +129,7 @@ pub struct Train {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Packets that left in one call; only the last of each has a sound send time.
-    pub micro_burst: u32,
+    pub micro_burst_packets: u32,
     /// Zero of `sent_ns`, from the begin of the measurement on the sender's clock.
     pub sent_at_ns: u64,
     pub sent_ns: Vec<u64>,

@@ -110,7 +110,7 @@ fn train(echoes: &Echoes) -> Train {
         purpose: Purpose::Idle,
         packet_bytes: echoes.packet_bytes,
         rate_bps: None,
-        micro_burst: 1,
+        micro_burst_packets: 1,
         sent_at_ns: 0,
         sent_ns: all.iter().map(|echo| sent(echo.at_us)).collect(),
         received_at_ns: 0,
