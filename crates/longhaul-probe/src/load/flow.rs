@@ -103,7 +103,8 @@ fn bytes_by(end: &StreamEnd, at_us: u64) -> f64 {
     }
     let after = end.samples.partition_point(|s| s.at_us <= at_us);
     let low = after.checked_sub(1).map_or((end.started_us, 0), |i| {
-        (end.samples[i].at_us, end.samples[i].bytes)
+        let at_us = end.samples[i].at_us.max(end.started_us);
+        (at_us, end.samples[i].bytes)
     });
     let next = end.samples.get(after).map(|s| (s.at_us, s.bytes));
     let high = next
