@@ -73,14 +73,12 @@ fn the_shaper_to_lyon_is_found_with_its_three_parameters() {
         sustained,
         0.03,
     );
-    // The peak stands for three packets only, and the burst for a hundred cells of 53 bytes.
+    // The peak stands for three packets only; the burst, a hundred cells of 53 bytes, is known to a
+    // packet.
     assert_near("peak", number(bucket, "peak_bps"), ip(135e6, 196.0), 0.15);
-    assert_near(
-        "burst",
-        number(bucket, "burst_bytes"),
-        ip(5300.0, 196.0),
-        0.15,
-    );
+    let burst = number(bucket, "burst_bytes");
+    let truth = ip(5300.0, 196.0);
+    assert!((burst - truth).abs() <= 1500.0, "burst: {burst}, {truth}");
 }
 
 #[test]

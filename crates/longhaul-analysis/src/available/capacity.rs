@@ -10,6 +10,7 @@
 
 use super::reading::{Point, Reading};
 use crate::stats::quantile::{median, quantile, sorted};
+use crate::stats::robust::mean_and_deviation;
 use longhaul_model::report::v1::available::Purpose;
 
 /// Stretches last this many batches …
@@ -17,6 +18,15 @@ const STRETCH_BATCHES: f64 = 12.0;
 /// … and at least this long: beside it a stamp's own error is small.
 const LEAST_STRETCH_S: f64 = 150e-6;
 const LEAST_STRETCH_PACKETS: usize = 4;
+/// Stretches are so many times as long as single stamps are wrong by: the quickest of a dozen takes
+/// the luck of two stamps, which is then 2 to 3 % of it.
+const STRETCH_NOISES: f64 = 100.0;
+/// What a stamp is wrong by on an idle host.
+const STAMP_S: f64 = 1e-6;
+/// Standard errors by which the stamps must show that they are wrong.
+const SIGNIFICANT: f64 = 2.0;
+/// Gaps below which the error of stamps is not estimated.
+const LEAST_GAPS: usize = 12;
 /// The quickest stretch of one train may be luck of the stamps: this one of all trains' quickest.
 const QUICKEST: f64 = 0.75;
 /// Of a stamp's greatest error, this part is left in the median of many trains.
@@ -51,7 +61,15 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
     let rate_bps = median(bursts.iter().filter_map(|r| r.received_bps()))?;
     let batching_s = batching_s(readings);
     let span_s = median(bursts.iter().map(|r| r.received_span_s()))?;
-    let stretch_s = (STRETCH_BATCHES * batching_s).max(LEAST_STRETCH_S);
+    let noise_s = if batching_s > 0.0 {
+        0.0
+    } else {
+        stamp_noise_s(&bursts)
+    };
+    let noisy = noise_s > STAMP_S;
+    let stretch_s = (STRETCH_BATCHES * batching_s)
+        .max(STRETCH_NOISES * noise_s)
+        .max(LEAST_STRETCH_S);
     let fast = readings
         .iter()
         .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
@@ -61,7 +79,7 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
             .iter()
             .copied()
             .chain(fast)
-            .filter_map(|r| quickest(&r.kept, r.bits, stretch_s)),
+            .filter_map(|r| quickest(r, stretch_s, noisy)),
     );
     let capacity_bps = quantile(&quickest, QUICKEST)?.max(rate_bps);
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
@@ -80,6 +98,33 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
         bursts: bursts.len(),
         unstrained: is_unstrained(&bursts),
     })
+}
+
+/// A late stamp makes one gap longer and the next one shorter by as much, which nothing on the path
+/// does: the covariance of neighbouring gaps is minus the square of the stamps' error.
+fn stamp_noise_s(bursts: &[&Reading]) -> f64 {
+    let mut pairs = Vec::new();
+    for burst in bursts {
+        let gaps: Vec<f64> = burst
+            .kept
+            .windows(2)
+            .map(|w| (w[1].received_s - w[0].received_s) / (w[1].index - w[0].index).max(1) as f64)
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
+        pairs.extend(gaps.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)));
+    }
+    if pairs.len() < LEAST_GAPS {
+        return 0.0;
+    }
+    let Some((covariance, deviation)) = mean_and_deviation(&pairs) else {
+        return 0.0;
+    };
+    let error = deviation / (pairs.len() as f64).sqrt();
+    if -covariance > SIGNIFICANT * error {
+        (-covariance).sqrt()
+    } else {
+        0.0
+    }
 }
 
 /// Where many trains have the same quickest rate, it is that of the link.
@@ -109,15 +154,22 @@ pub fn batching_s(readings: &[Reading]) -> f64 {
     of(Purpose::Burst)
 }
 
-/// The quickest stretch of at least this length.
-fn quickest(points: &[Point], bits: f64, stretch_s: f64) -> Option<f64> {
+/// The quickest stretch of at least this length. Where stamps are `noisy`, it begins with a packet that
+/// was on time: one that a busy host stamped late has a longer delay than those behind it, and makes
+/// its stretch too short.
+fn quickest(reading: &Reading, stretch_s: f64, noisy: bool) -> Option<f64> {
+    let (points, bits) = (&reading.kept, reading.bits);
     let first = points.first()?;
     let last = points.last()?;
     let whole = last.received_s - first.received_s;
     let least_s = stretch_s.min(whole * 0.999);
+    let on_time = on_time(points);
     let mut best: f64 = 0.0;
     let mut to = 0;
     for from in 0..points.len() {
+        if noisy && !on_time[from] {
+            continue;
+        }
         while to < points.len()
             && (points[to].received_s - points[from].received_s < least_s
                 || points[to].index - points[from].index < LEAST_STRETCH_PACKETS)
@@ -131,6 +183,22 @@ fn quickest(points: &[Point], bits: f64, stretch_s: f64) -> Option<f64> {
         best = best.max(bits * count / (end.received_s - points[from].received_s));
     }
     (best > 0.0).then_some(best)
+}
+
+/// Packets that none behind them overtakes in delay.
+fn on_time(points: &[Point]) -> Vec<bool> {
+    let mut least = f64::INFINITY;
+    let mut found: Vec<bool> = points
+        .iter()
+        .rev()
+        .map(|point| {
+            let first = point.delay_s() <= least + STAMP_S;
+            least = least.min(point.delay_s());
+            first
+        })
+        .collect();
+    found.reverse();
+    found
 }
 
 fn is_unstrained(bursts: &[&Reading]) -> bool {

@@ -353,7 +353,10 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
         .arg(folder.file("scan.csv"));
     let assert = command.arg("--archive").arg(&file).assert().code(2);
     let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
-    assert!(text.contains("only scans and loads can be written"), "{text}");
+    assert!(
+        text.contains("only scans and loads can be written"),
+        "{text}"
+    );
     assert!(!folder.file("scan.csv").exists());
 }
 

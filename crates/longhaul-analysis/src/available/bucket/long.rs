@@ -7,6 +7,7 @@
 
 use super::{Bucket, BucketKind, Train, long_trains};
 use crate::limit::shaper;
+use crate::stats::quantile::median;
 use crate::throughput::timeline::Arrivals;
 
 /// Bins of arrivals, and packets that each must hold.
@@ -14,6 +15,9 @@ const BIN_US: u64 = 50_000;
 const LEAST_IN_BIN: f64 = 20.0;
 /// After the knee: a policer loses at least this share of what it must.
 const POLICER_PART: f64 = 0.5;
+
+/// Who waits longer than this after the knee than before it stood in a queue.
+const LEAST_WAIT_S: f64 = 5e-3;
 
 /// A bucket emptied by the long trains.
 pub fn long(trains: &[Train]) -> Option<Bucket> {
@@ -37,7 +41,9 @@ pub fn long(trains: &[Train]) -> Option<Bucket> {
     let found = shaper::find(&Arrivals::from_rates(&rates, bin_us))?;
     let (offered_bps, lost_ratio) = after(&trains, first, found.knee_us, bytes)?;
     let expected = 1.0 - found.sustained_bps / offered_bps;
-    let kind = if lost_ratio > POLICER_PART * expected && expected > 0.0 {
+    // A shaper whose queue overflows loses as much as a policer, but what passes has waited.
+    let waits = waited_s(&trains, first + found.knee_us * 1000).is_some_and(|s| s > LEAST_WAIT_S);
+    let kind = if !waits && lost_ratio > POLICER_PART * expected && expected > 0.0 {
         BucketKind::Policer
     } else {
         BucketKind::Shaper
@@ -73,6 +79,26 @@ fn rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
         .iter()
         .map(|n| *n as f64 * bytes * 8e6 / bin_us as f64)
         .collect()
+}
+
+/// By how much packets took longer after the knee than before it, in the middle.
+fn waited_s(trains: &[&Train], knee_ns: u64) -> Option<f64> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for train in trains {
+        for (sent, received) in train.sent_ns.iter().zip(&train.received_ns) {
+            let Some(received) = received else { continue };
+            let received_ns = train.received_at_ns.saturating_add(*received);
+            let sent_ns = train.sent_at_ns.saturating_add(*sent);
+            let delay_s = (i128::from(received_ns) - i128::from(sent_ns)) as f64 / 1e9;
+            let side = if received_ns < knee_ns {
+                &mut before
+            } else {
+                &mut after
+            };
+            side.push(delay_s);
+        }
+    }
+    Some(median(after.into_iter())? - median(before.into_iter())?)
 }
 
 /// What was sent after the knee: its rate, and the share of it that was lost.
