@@ -98,7 +98,7 @@ fn waited_s(trains: &[&Train], knee_ns: u64) -> Option<f64> {
             side.push(delay_s);
         }
     }
-    Some(median(after.into_iter())? - median(before.into_iter())?)
+    Some(median(after)? - median(before)?)
 }
 
 /// What was sent after the knee: its rate, and the share of it that was lost.
