@@ -21,7 +21,7 @@ pub struct Link {
     arrivals: Arrivals,
     next: (f64, f64),
     free_at: f64,
-    /// Of other traffic, that arrived since the last [`Link::begin`].
+    /// Of other traffic, that arrived since the train began.
     counted_bits: f64,
     bucket: Option<Tokens>,
 }
