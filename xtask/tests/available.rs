@@ -49,38 +49,51 @@ fn ip(wire_bps: f64, overhead: f64) -> f64 {
     wire_bps * 1500.0 / (1500.0 + overhead)
 }
 
+/// A busy machine spoils one look in a few: the middle of three counts.
+fn three_looks(path: &str, begin_at: &str) -> Vec<Value> {
+    (0..3).map(|_| estimate(path, begin_at)).collect()
+}
+
+/// The middle one of what the looks gave under `key`.
+fn middle<'v>(looks: impl Iterator<Item = &'v Value>, key: &str) -> f64 {
+    let mut all: Vec<f64> = looks.filter_map(|look| look[key].as_f64()).collect();
+    all.sort_by(f64::total_cmp);
+    let middle = all.get(all.len() / 2).copied();
+    middle.unwrap_or_else(|| panic!("no {key} in any look"))
+}
+
 #[test]
 fn the_capacity_to_sdsc_lies_within_its_interval() {
-    let found = estimate("slac-sdsc", "0 s");
+    let looks = three_looks("slac-sdsc", "0 s");
     let truth = ip(130e6, 38.0);
-    assert_near("capacity", number(&found, "capacity_bps"), truth, 0.08);
-    // Timing of a busy machine spreads bursts by some per cent.
-    let interval = &found["capacity_interval_bps"];
-    let reaches =
-        interval[0].as_f64() <= Some(1.03 * truth) && interval[1].as_f64() >= Some(0.97 * truth);
-    assert!(reaches, "{truth} bit/s: {found:#}");
+    assert_near(
+        "capacity",
+        middle(looks.iter(), "capacity_bps"),
+        truth,
+        0.08,
+    );
+    // Timing of a busy machine shortens stretches by some per cent.
+    let reached = looks.iter().filter(|found| {
+        let interval = &found["capacity_interval_bps"];
+        interval[0].as_f64() <= Some(1.03 * truth) && interval[1].as_f64() >= Some(0.97 * truth)
+    });
+    assert!(reached.count() >= 2, "{truth} bit/s: {looks:#?}");
 }
 
 #[test]
 fn the_shaper_to_lyon_is_found_with_its_three_parameters() {
-    // One look in five or six is spoilt by a busy machine: then it is looked again.
-    let mut looks = (0..3).map(|_| estimate("slac-in2p3", "61 s"));
-    let found = looks.find(|found| found["bucket"].is_object());
-    let found = found.expect("a bucket in one of three looks");
-    let bucket = &found["bucket"];
-    assert_eq!(bucket["kind"], "shaper", "{found:#}");
-    let sustained = ip(67e6, 196.0);
-    assert_near(
-        "sustained",
-        number(bucket, "sustained_bps"),
-        sustained,
-        0.03,
-    );
-    // The peak stands for three packets only; the burst, a hundred cells of 53 bytes, is known to a
+    let looks = three_looks("slac-in2p3", "61 s");
+    let buckets = || looks.iter().map(|found| &found["bucket"]);
+    let found = buckets().filter(|bucket| bucket["kind"] == "shaper");
+    assert!(found.count() >= 2, "{looks:#?}");
+    let sustained = middle(buckets(), "sustained_bps");
+    assert_near("sustained", sustained, ip(67e6, 196.0), 0.03);
+    // The peak stands for three packets only, and the first of them finds the shaper idle, so it reads
+    // high; the burst, a hundred cells of 53 bytes, is known to a
     // packet.
-    assert_near("peak", number(bucket, "peak_bps"), ip(135e6, 196.0), 0.15);
-    let burst = number(bucket, "burst_bytes");
-    let truth = ip(5300.0, 196.0);
+    let peak = middle(buckets(), "peak_bps");
+    assert_near("peak", peak, ip(135e6, 196.0), 0.25);
+    let (burst, truth) = (middle(buckets(), "burst_bytes"), ip(5300.0, 196.0));
     assert!((burst - truth).abs() <= 1500.0, "burst: {burst}, {truth}");
 }
 

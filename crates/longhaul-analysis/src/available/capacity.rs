@@ -21,6 +21,8 @@ const LEAST_STRETCH_PACKETS: usize = 4;
 /// Stretches are so many times as long as single stamps are wrong by: the quickest of a dozen takes
 /// the luck of two stamps, which is then 2 to 3 % of it.
 const STRETCH_NOISES: f64 = 100.0;
+/// By so much the quickest stretch of a train may lie above those of the bursts.
+const ABOVE_BURSTS: f64 = 1.03;
 /// What a stamp is wrong by on an idle host.
 const STAMP_S: f64 = 1e-6;
 /// Standard errors by which the stamps must show that they are wrong.
@@ -74,12 +76,15 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
         .iter()
         .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
         .filter(|r| r.sent_bps().is_some_and(|bps| bps > FAST_RATIO * rate_bps));
+    let of_bursts = sorted(bursts.iter().filter_map(|r| quickest(r, stretch_s, noisy)));
+    let ceiling = ceiling_bps(&of_bursts);
+    let of_trains = fast.filter_map(|r| quickest(r, stretch_s, noisy));
     let quickest = sorted(
-        bursts
+        of_bursts
             .iter()
             .copied()
-            .chain(fast)
-            .filter_map(|r| quickest(r, stretch_s, noisy)),
+            .chain(of_trains)
+            .map(|bps| bps.min(ceiling)),
     );
     let capacity_bps = quantile(&quickest, QUICKEST)?.max(rate_bps);
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
@@ -98,6 +103,15 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
         bursts: bursts.len(),
         unstrained: is_unstrained(&bursts),
     })
+}
+
+/// No train passes quicker than bursts, which come to the link as densely as can be: what seems to is
+/// the catching up of a busy host. One burst may itself be caught up; two are not.
+fn ceiling_bps(of_bursts: &[f64]) -> f64 {
+    let second = of_bursts.len().saturating_sub(2);
+    of_bursts
+        .get(second)
+        .map_or(f64::INFINITY, |bps| ABOVE_BURSTS * bps)
 }
 
 /// A late stamp makes one gap longer and the next one shorter by as much, which nothing on the path
