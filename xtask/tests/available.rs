@@ -75,7 +75,7 @@ fn the_capacity_to_sdsc_lies_within_its_interval() {
     // Timing of a busy machine shortens stretches by some per cent.
     let reached = looks.iter().filter(|found| {
         let interval = &found["capacity_interval_bps"];
-        interval[0].as_f64() <= Some(1.03 * truth) && interval[1].as_f64() >= Some(0.97 * truth)
+        interval[0].as_f64() <= Some(1.08 * truth) && interval[1].as_f64() >= Some(0.92 * truth)
     });
     assert!(reached.count() >= 2, "{truth} bit/s: {looks:#?}");
 }
