@@ -21,7 +21,7 @@ mod resolution;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod track;
+pub(crate) mod track;
 
 pub use course::{Budget, Course, Facts, budget};
 

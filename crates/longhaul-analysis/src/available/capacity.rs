@@ -1,7 +1,9 @@
 //! How fast does the narrow link pass packets that follow each other without a gap?
 //!
 //! Short stretches of the bursts and of the fast trains: the quickest of them met no other traffic.
-//! A stretch is long beside the error of its times, in time and not in packets.
+//! A stretch is long beside the error of its times, in time and not in packets. It begins and ends
+//! with packets that were stamped on time: a packet behind the line of those after it was stamped
+//! late by a busy host, whereas other traffic holds up all that follow.
 //!
 //! Source: dispersion of trains (Dovrolis, Ramanathan and Moore 2001) with the least-delayed one
 //! (CapProbe, SIGCOMM 2004). Units: bit/s of IP. Error: 1 to 6 %; too low where the sender is not much
@@ -9,8 +11,8 @@
 //! Wrong when: a later link bunches packets, or the sender is slower than the link.
 
 use super::reading::{Point, Reading};
+use super::resolution;
 use crate::stats::quantile::{median, quantile, sorted};
-use crate::stats::robust::mean_and_deviation;
 use longhaul_model::report::v1::available::Purpose;
 
 /// Stretches last this many batches …
@@ -25,8 +27,16 @@ const STRETCH_NOISES: f64 = 100.0;
 const ABOVE_BURSTS: f64 = 1.03;
 /// What a stamp is wrong by on an idle host.
 const STAMP_S: f64 = 1e-6;
-/// Standard errors by which the stamps must show that they are wrong.
+/// Rounds in which the line and what is on time are found from each other.
+const ROUNDS: usize = 4;
+/// Only between packets further apart than this can late ones be told from the stamps' own error …
+const SLOW_S: f64 = 20.0 * STAMP_S;
+/// … and where the receiver batches, from the wait in a batch.
+const SLOW_BATCHED_S: f64 = 30.0 * STAMP_S;
+/// Standard deviations by which neighbouring gaps must differ in sign more often than by chance.
 const SIGNIFICANT: f64 = 2.0;
+/// From a middle distance to a standard deviation.
+const SIGMAS: f64 = 1.4826;
 /// Gaps below which the error of stamps is not estimated.
 const LEAST_GAPS: usize = 12;
 /// The quickest stretch of one train may be luck of the stamps: this one of all trains' quickest.
@@ -35,6 +45,8 @@ const QUICKEST: f64 = 0.75;
 const STAMP_PART: f64 = 0.3;
 /// Trains sent faster than this beside the dispersion rate are as good as bursts.
 const FAST_RATIO: f64 = 1.1;
+/// A burst that leaves within this share of the time in which it arrives is dense.
+const DENSE_RATIO: f64 = 0.25;
 /// A burst that grew no longer than this on its way met nothing slower than its sender.
 const UNSTRAINED: f64 = 0.03;
 
@@ -48,6 +60,8 @@ pub struct Dispersion {
     pub spread_ratio: f64,
     /// Middle rate of the bursts: between available bandwidth and capacity.
     pub rate_bps: f64,
+    /// What single stamps are usually wrong by; 0 where it cannot be told from nothing.
+    pub noise_s: f64,
     /// Longest time between batches.
     pub batching_s: f64,
     /// Median received span of the bursts.
@@ -55,6 +69,8 @@ pub struct Dispersion {
     pub bursts: usize,
     /// The bursts arrived as fast as they left.
     pub unstrained: bool,
+    /// The bursts came to the link too densely for much other traffic to get between their packets.
+    pub dense: bool,
 }
 
 /// `None` when no burst can be read.
@@ -68,7 +84,6 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
     } else {
         stamp_noise_s(&bursts)
     };
-    let noisy = noise_s > STAMP_S;
     let stretch_s = (STRETCH_BATCHES * batching_s)
         .max(STRETCH_NOISES * noise_s)
         .max(LEAST_STRETCH_S);
@@ -76,33 +91,46 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
         .iter()
         .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
         .filter(|r| r.sent_bps().is_some_and(|bps| bps > FAST_RATIO * rate_bps));
-    let of_bursts = sorted(bursts.iter().filter_map(|r| quickest(r, stretch_s, noisy)));
-    let ceiling = ceiling_bps(&of_bursts);
-    let of_trains = fast.filter_map(|r| quickest(r, stretch_s, noisy));
-    let quickest = sorted(
-        of_bursts
-            .iter()
-            .copied()
-            .chain(of_trains)
-            .map(|bps| bps.min(ceiling)),
-    );
-    let capacity_bps = quantile(&quickest, QUICKEST)?.max(rate_bps);
+    let fast: Vec<&Reading> = fast.collect();
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
+    // A packet that ends a batch has waited one gap at most.
+    let tolerance_s = if batching_s > 0.0 {
+        gap_s
+    } else {
+        noise_s.max(STAMP_S)
+    };
+    let is_slow = gap_s
+        > if batching_s > 0.0 {
+            SLOW_BATCHED_S
+        } else {
+            SLOW_S
+        };
+    let quickest = quickest_on_time(&bursts, &fast, stretch_s, is_slow.then_some(tolerance_s));
+    let capacity_bps = quantile(&quickest, QUICKEST)?.max(rate_bps);
     let stamp_s = if batching_s > 0.0 {
         gap_s.min(batching_s)
     } else {
-        1e-6
+        STAMP_S.max(noise_s / STAMP_PART)
     };
     Some(Dispersion {
         capacity_bps,
         spread_ratio: spread(&quickest),
         error_ratio: (STAMP_PART * stamp_s / stretch_s.min(span_s).max(1e-9)).min(1.0),
         rate_bps,
+        noise_s,
         batching_s,
         span_s,
         bursts: bursts.len(),
         unstrained: is_unstrained(&bursts),
+        dense: 2 * bursts.iter().filter(|r| is_dense(r)).count() > bursts.len(),
     })
+}
+
+impl Dispersion {
+    /// Bursts that last so long are long beside the receiver's batches and the error of its stamps.
+    pub fn needed_s(&self) -> f64 {
+        resolution::least_span_s(self.batching_s).max(STRETCH_NOISES * self.noise_s)
+    }
 }
 
 /// No train passes quicker than bursts, which come to the link as densely as can be: what seems to is
@@ -114,31 +142,94 @@ fn ceiling_bps(of_bursts: &[f64]) -> f64 {
         .map_or(f64::INFINITY, |bps| ABOVE_BURSTS * bps)
 }
 
-/// A late stamp makes one gap longer and the next one shorter by as much, which nothing on the path
-/// does: the covariance of neighbouring gaps is minus the square of the stamps' error.
-fn stamp_noise_s(bursts: &[&Reading]) -> f64 {
-    let mut pairs = Vec::new();
-    for burst in bursts {
-        let gaps: Vec<f64> = burst
-            .kept
-            .windows(2)
-            .map(|w| (w[1].received_s - w[0].received_s) / (w[1].index - w[0].index).max(1) as f64)
-            .collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
-        pairs.extend(gaps.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)));
-    }
-    if pairs.len() < LEAST_GAPS {
-        return 0.0;
-    }
-    let Some((covariance, deviation)) = mean_and_deviation(&pairs) else {
-        return 0.0;
+/// The quickest stretch of each burst and of each fast train, sorted.
+fn quickest_of_all(
+    bursts: &[&Reading],
+    fast: &[&Reading],
+    of: impl Fn(&Reading) -> Option<f64>,
+) -> Vec<f64> {
+    let of_bursts = sorted(bursts.iter().filter_map(|r| of(r)));
+    let ceiling = ceiling_bps(&of_bursts);
+    let of_trains = fast.iter().filter_map(|r| of(r));
+    let all = of_bursts.iter().copied().chain(of_trains);
+    sorted(all.map(|bps| bps.min(ceiling)))
+}
+
+/// The same between packets that are on time. Which these are shows beside the line of the link, which
+/// the quickest stretches give; late packets make it too steep at first.
+fn quickest_on_time(
+    bursts: &[&Reading],
+    fast: &[&Reading],
+    stretch_s: f64,
+    tolerance_s: Option<f64>,
+) -> Vec<f64> {
+    let mut found = quickest_of_all(bursts, fast, |r| quickest(r, &r.kept, stretch_s));
+    let Some(tolerance_s) = tolerance_s else {
+        return found;
     };
-    let error = deviation / (pairs.len() as f64).sqrt();
-    if -covariance > SIGNIFICANT * error {
-        (-covariance).sqrt()
-    } else {
-        0.0
+    for _ in 0..ROUNDS {
+        let Some(bps) = quantile(&found, QUICKEST) else {
+            break;
+        };
+        let next = quickest_of_all(bursts, fast, |r| {
+            let points = on_time(&r.kept, r.bits / bps, tolerance_s);
+            quickest(r, &points, stretch_s)
+        });
+        if next.is_empty() {
+            break;
+        }
+        found = next;
     }
+    found
+}
+
+/// Packets that none after them undercuts, beside a line of `gap_s` for each packet.
+fn on_time(points: &[Point], gap_s: f64, tolerance_s: f64) -> Vec<Point> {
+    let mut least = f64::INFINITY;
+    let mut found: Vec<Point> = points
+        .iter()
+        .rev()
+        .filter(|point| {
+            let behind_s = point.received_s - point.index as f64 * gap_s;
+            let is_on_time = behind_s <= least + tolerance_s;
+            least = least.min(behind_s);
+            is_on_time
+        })
+        .copied()
+        .collect();
+    found.reverse();
+    found
+}
+
+/// A late stamp makes one gap longer and the next one shorter, which nothing on the path does: then
+/// neighbouring gaps lie on different sides of the middle one more often than by chance.
+fn stamp_noise_s(bursts: &[&Reading]) -> f64 {
+    let (mut apart, mut together) = (0f64, 0f64);
+    let mut distances = Vec::new();
+    for burst in bursts {
+        let gaps = || {
+            burst.kept.windows(2).map(|w| {
+                (w[1].received_s - w[0].received_s) / (w[1].index - w[0].index).max(1) as f64
+            })
+        };
+        let Some(middle) = median(gaps()) else {
+            continue;
+        };
+        let off: Vec<f64> = gaps().map(|gap| gap - middle).collect();
+        for pair in off.windows(2).filter(|w| w[0] != 0.0 && w[1] != 0.0) {
+            if (pair[0] > 0.0) == (pair[1] > 0.0) {
+                together += 1.0;
+            } else {
+                apart += 1.0;
+            }
+        }
+        distances.extend(off.iter().map(|gap| gap.abs()));
+    }
+    let is_noise = apart - together > SIGNIFICANT * (apart + together).sqrt();
+    if distances.len() < LEAST_GAPS || !is_noise {
+        return 0.0;
+    }
+    median(distances).map_or(0.0, |gap_s| SIGMAS * gap_s / 2f64.sqrt())
 }
 
 /// Where many trains have the same quickest rate, it is that of the link.
@@ -156,63 +247,45 @@ fn is_burst(reading: &Reading) -> bool {
     reading.purpose == Purpose::Burst && !reading.is_lossy() && reading.kept.len() >= 3
 }
 
-/// Bursts tell the batches best; trains only where there is no burst with any.
+/// Bursts tell the batches. Two packets that came late together in a burst or two are none.
 pub fn batching_s(readings: &[Reading]) -> f64 {
-    let of = |purpose: Purpose| {
-        let batches = readings
-            .iter()
-            .filter(|r| r.purpose == purpose)
-            .filter_map(|r| r.batching_s);
-        batches.fold(0.0, f64::max)
+    let bursts = || {
+        let all = readings.iter().filter(|r| r.purpose == Purpose::Burst);
+        all.filter(|r| !r.kept.is_empty())
     };
-    of(Purpose::Burst)
+    let batches: Vec<f64> = bursts().filter_map(|r| r.batching_s).collect();
+    if 2 * batches.len() < bursts().count() {
+        return 0.0;
+    }
+    batches.into_iter().fold(0.0, f64::max)
 }
 
-/// The quickest stretch of at least this length. Where stamps are `noisy`, it begins with a packet that
-/// was on time: one that a busy host stamped late has a longer delay than those behind it, and makes
-/// its stretch too short.
-fn quickest(reading: &Reading, stretch_s: f64, noisy: bool) -> Option<f64> {
-    let (points, bits) = (&reading.kept, reading.bits);
+/// The quickest stretch of at least this length between two of the points.
+fn quickest(reading: &Reading, points: &[Point], stretch_s: f64) -> Option<f64> {
     let first = points.first()?;
     let last = points.last()?;
     let whole = last.received_s - first.received_s;
     let least_s = stretch_s.min(whole * 0.999);
-    let on_time = on_time(points);
     let mut best: f64 = 0.0;
     let mut to = 0;
-    for from in 0..points.len() {
-        if noisy && !on_time[from] {
-            continue;
-        }
+    for from in points {
         while to < points.len()
-            && (points[to].received_s - points[from].received_s < least_s
-                || points[to].index - points[from].index < LEAST_STRETCH_PACKETS)
+            && (points[to].received_s - from.received_s < least_s
+                || points[to].index - from.index < LEAST_STRETCH_PACKETS)
         {
             to += 1;
         }
         let Some(end) = points.get(to) else {
             break;
         };
-        let count = (end.index - points[from].index) as f64;
-        best = best.max(bits * count / (end.received_s - points[from].received_s));
+        let count = (end.index - from.index) as f64;
+        best = best.max(reading.bits * count / (end.received_s - from.received_s));
     }
     (best > 0.0).then_some(best)
 }
 
-/// Packets that none behind them overtakes in delay.
-fn on_time(points: &[Point]) -> Vec<bool> {
-    let mut least = f64::INFINITY;
-    let mut found: Vec<bool> = points
-        .iter()
-        .rev()
-        .map(|point| {
-            let first = point.delay_s() <= least + STAMP_S;
-            least = least.min(point.delay_s());
-            first
-        })
-        .collect();
-    found.reverse();
-    found
+fn is_dense(burst: &Reading) -> bool {
+    burst.sent_span_s() < DENSE_RATIO * burst.received_span_s()
 }
 
 fn is_unstrained(bursts: &[&Reading]) -> bool {

@@ -171,7 +171,7 @@ impl Course {
             };
         };
         let bits = f64::from(self.plan.packet_bytes) * 8.0;
-        let needed_s = resolution::least_span_s(dispersion.batching_s);
+        let needed_s = dispersion.needed_s();
         let fits = (needed_s * dispersion.capacity_bps / bits).ceil() as u32 + 4;
         let long_enough = evidence.bursts_of_span(SHORT_BURST * needed_s);
         if fits > resolution::MOST_PACKETS {

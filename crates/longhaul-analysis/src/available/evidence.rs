@@ -57,11 +57,12 @@ impl Evidence {
         self.emptiness = self
             .dispersion
             .and_then(|d| idle::emptiness(&self.readings, batching_s, d.capacity_bps));
+        let noise_s = self.dispersion.map_or(0.0, |d| d.noise_s);
         self.data = self
             .readings
             .iter()
             .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
-            .filter_map(|r| datum(r, batching_s))
+            .filter_map(|r| datum(r, batching_s, noise_s))
             .collect();
     }
 
@@ -79,12 +80,12 @@ impl Evidence {
     }
 }
 
-fn datum(reading: &Reading, batching_s: f64) -> Option<Datum> {
+fn datum(reading: &Reading, batching_s: f64, noise_s: f64) -> Option<Datum> {
     let (strain, seconds) = reading.strain()?;
     let rate_bps = reading.sent_bps()?;
     let stamp_s = match reading.batching_s {
         Some(batch_s) => (reading.bits / rate_bps).min(batch_s) * 0.3 + STAMP_S,
-        None => TIMER_SCATTER * batching_s + STAMP_S,
+        None => (TIMER_SCATTER * batching_s + STAMP_S).max(noise_s),
     };
     let at_each_end = (reading.kept.len() / 10).max(2) as f64;
     Some(Datum {

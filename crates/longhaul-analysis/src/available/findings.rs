@@ -5,6 +5,7 @@
 
 use super::estimate::{Direction, middle_queue_s};
 use super::fusion::Accord;
+use crate::diagnose::{advice, unproven};
 use crate::throughput::words::{percent, rate};
 use longhaul_model::report::v1::available::{BucketKind, Estimate, Plan, Verdict};
 use longhaul_model::report::v1::{Advice, Caveat, Finding};
@@ -24,26 +25,6 @@ pub fn findings(direction: &Direction, word: &str) -> Vec<Finding> {
         .collect()
 }
 
-fn finding(cause: &str, confidence_ratio: f64, summary: String) -> Finding {
-    Finding {
-        cause: cause.to_owned(),
-        summary,
-        confidence_ratio,
-        supports: Vec::new(),
-        contradicts: Vec::new(),
-        advice: Vec::new(),
-    }
-}
-
-fn on_path(text: String, expected_bps: Option<u64>) -> Advice {
-    Advice {
-        place: String::from("path"),
-        text,
-        command: None,
-        expected_bps,
-    }
-}
-
 fn token_bucket(direction: &Direction, word: &str) -> Option<Finding> {
     let bucket = direction.estimate.bucket.as_ref()?;
     let (cause, name, what) = match bucket.kind {
@@ -56,7 +37,7 @@ fn token_bucket(direction: &Direction, word: &str) -> Option<Finding> {
         Bytes(bucket.burst_bytes),
         rate(bucket.sustained_bps),
     );
-    let mut found = finding(cause, bucket.confidence_ratio, summary);
+    let mut found = unproven(cause, bucket.confidence_ratio, summary);
     found.supports.push(match bucket.kind {
         BucketKind::Shaper => String::from("trains slow down after the same bytes each time"),
         BucketKind::Policer => {
@@ -68,13 +49,14 @@ fn token_bucket(direction: &Direction, word: &str) -> Option<Finding> {
             .contradicts
             .push(String::from("the load changed within this run"));
     }
-    found.advice.push(on_path(
-        format!(
-            "Plan with {}; tests shorter than the burst report too much",
-            rate(bucket.sustained_bps)
-        ),
-        Some(bucket.sustained_bps),
-    ));
+    let text = format!(
+        "Plan with {}; tests shorter than the burst report too much",
+        rate(bucket.sustained_bps)
+    );
+    found.advice.push(Advice {
+        expected_bps: Some(bucket.sustained_bps),
+        ..advice("path", text)
+    });
     Some(found)
 }
 
@@ -89,16 +71,16 @@ fn several_hops(direction: &Direction, word: &str) -> Option<Finding> {
         rate(sweep.value as u64),
         percent(queue.value / fusion.capacity.value),
     );
-    let mut found = finding("multi_hop_load", 0.7, summary);
+    let mut found = unproven("multi_hop_load", 0.7, summary);
     found.supports.push(String::from(
         "trains gain no delay at rates at which small probes often meet a queue",
     ));
     found.contradicts.push(String::from(
         "bursty traffic of one hop shows the same in some runs",
     ));
-    found.advice.push(on_path(
+    found.advice.push(advice(
+        "path",
         String::from("Measure again: three of five runs with this finding settle it; longhaul path tells the hops"),
-        None,
     ));
     Some(found)
 }
@@ -120,7 +102,7 @@ fn full_path(direction: &Direction, word: &str) -> Option<Finding> {
     } else {
         0.6
     };
-    let mut found = finding("full_path", sure, summary);
+    let mut found = unproven("full_path", sure, summary);
     if let Some(queue_s) = middle_queue_s(&direction.evidence) {
         found.supports.push(format!(
             "small probes wait {:.2} ms in the middle",
@@ -130,11 +112,11 @@ fn full_path(direction: &Direction, word: &str) -> Option<Finding> {
     found.contradicts.push(String::from(
         "a new TCP flow still gets a share, from the flows that are there",
     ));
-    found.advice.push(on_path(
+    found.advice.push(advice(
+        "path",
         String::from(
             "Look at the other traffic before tuning hosts; a larger window takes from it",
         ),
-        None,
     ));
     Some(found)
 }
@@ -148,16 +130,16 @@ fn time_slots(direction: &Direction, word: &str) -> Option<Finding> {
         "Packets arrive in batches every {:.1} ms, {word}: a link that grants time slots",
         slot as f64 / 1e6
     );
-    let mut found = finding("time_slotted_access", 0.6, summary);
+    let mut found = unproven("time_slotted_access", 0.6, summary);
     found.supports.push(String::from(
         "network cards batch for less than a millisecond",
     ));
     found.contradicts.push(String::from(
         "a receiver short of processor time batches as well",
     ));
-    found.advice.push(on_path(
+    found.advice.push(advice(
+        "path",
         String::from("Judge this path by rates over 50 ms and more; round trips swing by a slot"),
-        None,
     ));
     Some(found)
 }

@@ -14,6 +14,8 @@ use crate::stats::quantile::median;
 
 /// Error of the fluid model itself, as a share of C.
 const MODEL_ERROR: f64 = 0.015;
+/// The same where others' packets stood between those of the bursts, and C is less sure for it.
+const THIN_ERROR: f64 = 0.03;
 /// Beyond this many standard errors, and this share of C, several hops are loaded.
 const APART: f64 = 1.6;
 const APART_RATIO: f64 = 0.08;
@@ -94,7 +96,12 @@ pub fn fuse(evidence: &Evidence, known_bps: Option<f64>) -> Option<Fusion> {
         .burst_bits
         .filter(|_| swept)
         .map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
-    let fusion = join(&posterior, swept, queue, sampling);
+    let model_ratio = if dispersion.dense {
+        MODEL_ERROR
+    } else {
+        THIN_ERROR
+    };
+    let fusion = join(&posterior, swept, queue, sampling, model_ratio);
     Some(Fusion {
         train_s: median(data.iter().map(|d| d.seconds)),
         ..fusion
@@ -108,7 +115,13 @@ fn burst_bits(queue: Emptiness, capacity_bps: f64) -> Option<f64> {
     (bits > 0.0).then_some(bits.max(1e3))
 }
 
-fn join(posterior: &Posterior, swept: bool, queue: Option<Emptiness>, sampling_bps: f64) -> Fusion {
+fn join(
+    posterior: &Posterior,
+    swept: bool,
+    queue: Option<Emptiness>,
+    sampling_bps: f64,
+    model_ratio: f64,
+) -> Fusion {
     let capacity = posterior.capacity();
     let by_sweep = swept.then(|| posterior.available());
     let queue = queue.filter(|q| !noise_hides(q, by_sweep, capacity));
@@ -132,7 +145,7 @@ fn join(posterior: &Posterior, swept: bool, queue: Option<Emptiness>, sampling_b
         _ => (by_sweep, capacity, 0.0),
     };
     Fusion {
-        available: level.map(|level| widened(level, at.value, accord, by_queue, by_sweep)),
+        available: level.map(|level| widened(level, at, (accord, model_ratio), by_queue, by_sweep)),
         capacity: at,
         by_queue,
         by_sweep,
@@ -195,14 +208,15 @@ fn product(capacity: Level, share: f64, error: f64) -> Level {
 /// The model's own error goes into the interval, and a contradiction does too.
 fn widened(
     level: Level,
-    capacity_bps: f64,
-    accord: Accord,
+    capacity: Level,
+    (accord, model_ratio): (Accord, f64),
     by_queue: Option<Level>,
     by_sweep: Option<Level>,
 ) -> Level {
+    let capacity_bps = capacity.value;
     let model = match accord {
         Accord::SeveralHops => SEVERAL_HOPS_ERROR,
-        _ => MODEL_ERROR,
+        _ => model_ratio,
     } * capacity_bps;
     let reach = |to: f64| (to - level.value).hypot(1.96 * model);
     let mut low = level.value - reach(level.interval[0]);
@@ -221,7 +235,10 @@ fn widened(
     }
     Level {
         deviation: level.deviation.hypot(model),
-        interval: [low.max(0.0), high.min(capacity_bps.max(level.value))],
+        interval: [
+            low.max(0.0),
+            high.min(capacity.interval[1].max(level.value)),
+        ],
         ..level
     }
 }

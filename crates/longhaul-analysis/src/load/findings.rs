@@ -5,6 +5,7 @@
 
 use super::rise::is_rise;
 use super::yielding::LEAST_KEPT;
+use crate::diagnose;
 use crate::throughput::words::streams;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
@@ -284,12 +285,7 @@ fn towards(grew: &str) -> &'static str {
 }
 
 fn advise(place: &str, text: &str) -> Advice {
-    Advice {
-        place: place.to_owned(),
-        text: text.to_owned(),
-        command: None,
-        expected_bps: None,
-    }
+    diagnose::advice(place, text.to_owned())
 }
 
 fn nanos(ns: u64) -> String {

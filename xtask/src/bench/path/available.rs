@@ -11,6 +11,10 @@ const LOADS_PERCENT: [u32; 3] = [0, 30, 60];
 const PATTERNS: [&str; 2] = ["poisson", "onoff"];
 const BATCHES_US: [u32; 3] = [0, 50, 125];
 const REPEATS: u32 = 5;
+/// Looks to get as many runs as wanted on a path that kept its times …
+const MOST_LOOKS: u32 = 3 * REPEATS;
+/// … which is when of a hundred packets at most one was later than this.
+const MOST_LATE_NS: u64 = 250_000;
 const LIMIT: Duration = Duration::from_secs(15);
 /// Gates of the issue: error as a share of capacity, and coverage of the interval.
 const MEDIAN_MAX: f64 = 0.10;
@@ -34,6 +38,8 @@ struct Cell {
 #[derive(Default)]
 struct Tally {
     runs: u32,
+    /// Runs left out, since the lab was late.
+    late: u32,
     errors: Vec<f64>,
     covered: u32,
     capacity_errors: Vec<f64>,
@@ -64,17 +70,39 @@ impl Cell {
         )
     }
 
-    /// Runs, and adds what they say.
+    /// Runs, and adds what they say. Each run has a path of its own: bursts of others' traffic last
+    /// so long that a minute's mean is not what one run met. Where the machine let the lab down, the
+    /// path was not the one that is judged by.
     fn run(&self, ground: &Ground, into: &mut Tally) -> Result<(), String> {
         let words = ["available", "far", "--forward"];
-        let seen = ground.see(&self.site(ground)?, &words, REPEATS, LIMIT)?;
         let capacity = f64::from(self.mbps) * 1e6 * FULL / WIRE;
-        let others = carried_bps(&seen.truth) * FULL / WIRE;
-        for report in &seen.reports {
-            into.add(&report["analysis"]["forward"], capacity, capacity - others);
+        let mut site = self.site(ground)?;
+        let sets = site.sets.clone();
+        for seed in 1..=MOST_LOOKS {
+            if into.runs == REPEATS {
+                break;
+            }
+            site.sets.clone_from(&sets);
+            site.sets.push(format!("seed={seed}"));
+            let seen = ground.see(&site, &words, 1, LIMIT)?;
+            if is_late(&seen.truth) && seed + REPEATS <= MOST_LOOKS + into.runs {
+                into.late += 1;
+                continue;
+            }
+            let others = carried_bps(&seen.truth) * FULL / WIRE;
+            for report in &seen.reports {
+                into.add(&report["analysis"]["forward"], capacity, capacity - others);
+            }
         }
         Ok(())
     }
+}
+
+/// Whether packets came to the hosts much later than the path says.
+fn is_late(truth: &Value) -> bool {
+    truth["lateness"]["p99_ns"]
+        .as_u64()
+        .is_none_or(|ns| ns > MOST_LATE_NS)
 }
 
 /// What others' traffic took of the narrow link, wire bits per second over the path's whole time.
@@ -106,6 +134,7 @@ impl Tally {
 
     fn merge(&mut self, other: Tally) {
         self.runs += other.runs;
+        self.late += other.late;
         self.errors.extend(other.errors);
         self.covered += other.covered;
         self.capacity_errors.extend(other.capacity_errors);
@@ -125,6 +154,7 @@ impl Tally {
             of(self.covered, self.errors.len()),
             share(&self.capacity_errors),
             of(self.capacity_covered, self.capacity_errors.len()),
+            self.late.to_string(),
         ]
     }
 
@@ -155,12 +185,13 @@ impl Tally {
     }
 }
 
-const RESULT: [&str; 5] = [
+const RESULT: [&str; 6] = [
     "estimated",
     "median error, of capacity",
     "covered",
     "capacity, median error",
     "covered",
+    "left out: lab late",
 ];
 
 fn table(title: &str, first: &[&str]) -> Table {
