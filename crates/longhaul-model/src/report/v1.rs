@@ -9,13 +9,16 @@
 
 pub mod analysis;
 pub mod available;
+pub mod event;
 pub mod host;
 pub mod load;
 pub mod observation;
 pub mod path;
 pub mod plan;
 pub mod predict;
+pub mod quantity;
 pub mod scan;
+pub mod series;
 
 use serde::{Deserialize, Serialize};
 

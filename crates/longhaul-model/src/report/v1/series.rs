@@ -1,0 +1,45 @@
+//! Values of one quantity over time, between two hosts in one direction.
+
+use super::quantity::Quantity;
+use serde::{Deserialize, Serialize};
+
+/// Two hosts by the names they have in the agent's file, in the direction of the payload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pair {
+    /// The sender.
+    pub from: String,
+    /// The receiver.
+    pub to: String,
+}
+
+/// One value of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Start of the run, since 1970-01-01T00:00:00Z.
+    pub at_us: i64,
+    /// In the unit of the quantity.
+    pub value: f64,
+}
+
+/// Points of a span of time as one: its extremes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Start of the span.
+    pub at_us: i64,
+    pub duration_us: u64,
+    /// Runs that gave a value.
+    pub samples: u32,
+    pub min: f64,
+    pub median: f64,
+    pub max: f64,
+}
+
+/// Points, or buckets where there are more of them than asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    pub pair: Pair,
+    pub quantity: Quantity,
+    pub points: Vec<Point>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<Bucket>,
+}
