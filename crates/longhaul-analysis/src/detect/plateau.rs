@@ -1,0 +1,227 @@
+//! What would SLAC's plateau rule have said?
+//!
+//! A history and a trigger buffer. A value beyond the history's mean by so many standard deviations
+//! goes to the trigger buffer, any other to the history; a usual value while the trigger buffer is
+//! not empty moves its oldest to the history. When the trigger buffer is full and its mean differs
+//! enough, that is an alert, and it becomes the history. For comparison only: `levels` decides.
+//!
+//! Source: McGregor and Braun's idea; parameters of SLAC's pages of 2004 (Logg, Cottrell) and 2008.
+//! Units: of the quantity. Error: docs/methods/detection.md has it beside others.
+//! Wrong when: days have busy hours, values are missing (buffers count points), noise is not normal.
+
+use super::sample::{Sample, samples, spacing_us};
+use crate::stats::robust::mean_and_deviation;
+use longhaul_model::report::v1::series::Point;
+use std::collections::VecDeque;
+
+/// Buffers are counted in points; with fewer the rule is not itself.
+const LEAST_HISTORY: usize = 10;
+const LEAST_TRIGGER: usize = 3;
+const MINUTE_US: u64 = 60_000_000;
+
+/// Its parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    pub history_us: u64,
+    pub trigger_us: u64,
+    /// Standard deviations of the history.
+    pub sensitivity: f64,
+    /// Least difference of the means, of the history's.
+    pub threshold_ratio: f64,
+    /// Rises count as well as drops.
+    pub both_ways: bool,
+}
+
+/// For available bandwidth each minute.
+pub const SLAC_2004: Rule = Rule {
+    history_us: 1440 * MINUTE_US,
+    trigger_us: 180 * MINUTE_US,
+    sensitivity: 2.0,
+    threshold_ratio: 0.4,
+    both_ways: true,
+};
+
+/// For any series of rates.
+pub const SLAC_2008: Rule = Rule {
+    history_us: 7200 * MINUTE_US,
+    trigger_us: 360 * MINUTE_US,
+    sensitivity: 2.0,
+    threshold_ratio: 0.33,
+    both_ways: false,
+};
+
+/// The trigger buffer was full and differed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alert {
+    /// The first sample in the trigger buffer, and the one that filled it.
+    pub sample: usize,
+    pub filled: usize,
+    pub between_us: [i64; 2],
+    pub history_mean: f64,
+    pub trigger_mean: f64,
+}
+
+/// What SLAC's pages showed for each host.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plateaus {
+    pub alerts: Vec<Alert>,
+    /// Times the trigger buffer began to fill, and emptied again or was no alert.
+    pub triggers: u32,
+    pub aborted: u32,
+    /// Lengths of the buffers in points.
+    pub history_points: usize,
+    pub trigger_points: usize,
+}
+
+/// The rule over a series, cleaned and thinned as for `steps`.
+pub fn plateaus(points: &[Point], slot_us: u64, rule: &Rule) -> Plateaus {
+    let samples = samples(points, slot_us);
+    let Some(spacing) = spacing_us(samples.iter().map(|it| it.first_us)) else {
+        return Plateaus::default();
+    };
+    let points_in = |span: u64| (span as f64 / spacing.max(1.0)).round() as usize;
+    let mut buffers = Buffers {
+        rule,
+        history: VecDeque::new(),
+        trigger: VecDeque::new(),
+        found: Plateaus {
+            history_points: points_in(rule.history_us)
+                .clamp(LEAST_HISTORY, samples.len().max(LEAST_HISTORY)),
+            trigger_points: points_in(rule.trigger_us)
+                .clamp(LEAST_TRIGGER, samples.len().max(LEAST_TRIGGER)),
+            ..Plateaus::default()
+        },
+        learned: false,
+    };
+    for i in 0..samples.len() {
+        buffers.take(&samples, i);
+    }
+    buffers.found
+}
+
+struct Buffers<'a> {
+    rule: &'a Rule,
+    history: VecDeque<f64>,
+    /// With their places.
+    trigger: VecDeque<(usize, f64)>,
+    found: Plateaus,
+    /// The history was full once.
+    learned: bool,
+}
+
+impl Buffers<'_> {
+    fn take(&mut self, samples: &[Sample], i: usize) {
+        let value = samples[i].value;
+        self.learned |= self.history.len() >= self.found.history_points;
+        if !self.learned || !self.is_beyond(value) {
+            self.keep(value);
+            if let Some((_, oldest)) = self.trigger.pop_front() {
+                self.keep(oldest);
+                self.found.aborted += u32::from(self.trigger.is_empty());
+            }
+            return;
+        }
+        self.found.triggers += u32::from(self.trigger.is_empty());
+        self.trigger.push_back((i, value));
+        if self.trigger.len() >= self.found.trigger_points {
+            self.judge(samples, i);
+        }
+    }
+
+    fn keep(&mut self, value: f64) {
+        self.history.push_back(value);
+        if self.history.len() > self.found.history_points {
+            self.history.pop_front();
+        }
+    }
+
+    fn is_beyond(&self, value: f64) -> bool {
+        let history: Vec<f64> = self.history.iter().copied().collect();
+        let Some((mean, deviation)) = mean_and_deviation(&history) else {
+            return false;
+        };
+        let reach = self.rule.sensitivity * deviation;
+        value < mean - reach || self.rule.both_ways && value > mean + reach
+    }
+
+    fn judge(&mut self, samples: &[Sample], filled: usize) {
+        let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
+        let history_mean = mean(self.history.iter().sum(), self.history.len());
+        let trigger_mean = mean(self.trigger.iter().map(|t| t.1).sum(), self.trigger.len());
+        let difference = (trigger_mean - history_mean) / history_mean.abs().max(f64::MIN_POSITIVE);
+        let counts = if self.rule.both_ways {
+            difference.abs()
+        } else {
+            -difference
+        };
+        if counts >= self.rule.threshold_ratio {
+            let first = self.trigger[0].0;
+            self.found.alerts.push(Alert {
+                sample: first,
+                filled,
+                between_us: [
+                    samples[first.saturating_sub(1)].last_us,
+                    samples[first].first_us,
+                ],
+                history_mean,
+                trigger_mean,
+            });
+            self.history = self.trigger.iter().map(|t| t.1).collect();
+        } else {
+            self.found.aborted += 1;
+        }
+        self.trigger.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000;
+    const SLOT: u64 = 600_000_000;
+
+    /// Half-hourly, with a ripple of 2 %.
+    fn series(value: impl Fn(i64) -> f64) -> Vec<Point> {
+        (0..48 * 10)
+            .map(|i| Point {
+                at_us: i * HOUR / 2,
+                value: value(i) * (1.0 + 0.02 * ((i * 7 % 5) as f64 - 2.0) / 2.0),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_drop_after_five_days_is_told_within_six_hours() {
+        let at = 48 * 6;
+        let points = series(|i| if i < at { 100.0 } else { 64.0 });
+        let found = plateaus(&points, SLOT, &SLAC_2008);
+        assert_eq!((found.history_points, found.trigger_points), (240, 12));
+        assert_eq!(found.alerts.len(), 1, "{found:?}");
+        let alert = found.alerts[0];
+        assert_eq!(alert.sample, at as usize);
+        assert!(points[alert.filled].at_us - at * HOUR / 2 <= 6 * HOUR);
+    }
+
+    #[test]
+    fn the_rule_of_2008_knows_drops_only_and_that_of_2004_rises_too() {
+        let points = series(|i| if i < 48 * 6 { 100.0 } else { 160.0 });
+        assert!(plateaus(&points, SLOT, &SLAC_2008).alerts.is_empty());
+        assert_eq!(plateaus(&points, SLOT, &SLAC_2004).alerts.len(), 1);
+    }
+
+    #[test]
+    fn small_drops_and_short_ones_are_aborted() {
+        let small = series(|i| if i < 48 * 6 { 100.0 } else { 80.0 });
+        let found = plateaus(&small, SLOT, &SLAC_2008);
+        assert!(found.alerts.is_empty() && found.aborted > 0, "{found:?}");
+        let short = series(|i| if (300..305).contains(&i) { 20.0 } else { 100.0 });
+        let found = plateaus(&short, SLOT, &SLAC_2008);
+        assert!(found.alerts.is_empty() && found.triggers > 0, "{found:?}");
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert_eq!(plateaus(&[], SLOT, &SLAC_2008), Plateaus::default());
+    }
+}

@@ -1,0 +1,120 @@
+//! Which values of a series count, and how many of them?
+//!
+//! Sound values by time; where they come faster than the slot, the median of each slot.
+//! Source: our own (docs/methods/detection.md). Units: those of the values, us.
+//! Error: a change is placed no better than one slot.
+//! Wrong when: a clock was set back: then values of the wrong time come first.
+
+use crate::stats::quantile::{median, quantile};
+use longhaul_model::report::v1::series::Point;
+
+/// A week of ten-minute medians: the season needs a whole one.
+pub const MOST: usize = 1008;
+/// Values spaced a little closer than the slot still count as one a slot.
+const NEARLY: f64 = 0.9;
+
+/// One value, or the median of those of a slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Time of the first value in it.
+    pub first_us: i64,
+    /// Time of the last one.
+    pub last_us: i64,
+    pub value: f64,
+}
+
+/// The newest samples, by time.
+pub fn samples(points: &[Point], slot_us: u64) -> Vec<Sample> {
+    let sound = sound(points);
+    let all: Vec<Sample> = match spacing_us(sound.iter().map(|p| p.at_us)) {
+        Some(spacing) if spacing < NEARLY * slot_us as f64 => by_slot(&sound, slot_us as i64),
+        _ => sound.iter().map(|p| of(std::slice::from_ref(p))).collect(),
+    };
+    let first = all.len().saturating_sub(MOST);
+    all[first..].to_vec()
+}
+
+/// Median time from one to the next, us; absent for fewer than two.
+pub fn spacing_us(times: impl Iterator<Item = i64> + Clone) -> Option<f64> {
+    let gaps = times.clone().zip(times.skip(1)).map(|(a, b)| b.abs_diff(a));
+    median(gaps.map(|gap| gap as f64))
+}
+
+fn sound(points: &[Point]) -> Vec<Point> {
+    let mut sound: Vec<Point> = points
+        .iter()
+        .copied()
+        .filter(|p| p.value.is_finite() && p.value >= 0.0)
+        .collect();
+    sound.sort_by(|a, b| a.at_us.cmp(&b.at_us).then(a.value.total_cmp(&b.value)));
+    sound.dedup_by_key(|p| p.at_us);
+    sound
+}
+
+/// Slots are counted from 1970, so that they stay where they are as the series grows.
+fn by_slot(points: &[Point], slot_us: i64) -> Vec<Sample> {
+    let same = |a: &Point, b: &Point| a.at_us.div_euclid(slot_us) == b.at_us.div_euclid(slot_us);
+    points.chunk_by(same).map(of).collect()
+}
+
+fn of(points: &[Point]) -> Sample {
+    let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
+    values.sort_by(f64::total_cmp);
+    Sample {
+        first_us: points[0].at_us,
+        last_us: points[points.len() - 1].at_us,
+        value: quantile(&values, 0.5).unwrap_or(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000_000;
+
+    fn point(at_us: i64, value: f64) -> Point {
+        Point { at_us, value }
+    }
+
+    #[test]
+    fn what_is_no_value_is_left_out_and_order_does_not_matter() {
+        let points = [
+            point(90 * MINUTE, 3.0),
+            point(0, 1.0),
+            point(30 * MINUTE, f64::NAN),
+            point(60 * MINUTE, 2.0),
+            point(70 * MINUTE, -1.0),
+            point(60 * MINUTE, 2.0),
+            point(80 * MINUTE, f64::INFINITY),
+        ];
+        let values: Vec<f64> = samples(&points, 600_000_000)
+            .iter()
+            .map(|it| it.value)
+            .collect();
+        assert_eq!(values, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn values_each_minute_become_ten_minute_medians() {
+        let points: Vec<Point> = (0..60)
+            .map(|i| point(i * MINUTE, (i % 10) as f64))
+            .collect();
+        let found = samples(&points, 600_000_000);
+        assert_eq!(found.len(), 6);
+        assert_eq!(found[1].first_us, 10 * MINUTE);
+        assert_eq!(found[1].last_us, 19 * MINUTE);
+        assert!((found[1].value - 4.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_the_newest_are_kept_and_no_time_is_too_far() {
+        let hour = 60 * MINUTE;
+        let many: Vec<Point> = (0..3000).map(|i| point(i * hour, 1.0)).collect();
+        let found = samples(&many, 600_000_000);
+        assert_eq!(found.len(), MOST);
+        assert_eq!(found[MOST - 1].last_us, 2999 * hour);
+        let far = [point(i64::MIN, 1.0), point(0, 1.0), point(i64::MAX, 1.0)];
+        assert_eq!(samples(&far, 600_000_000).len(), 3);
+    }
+}

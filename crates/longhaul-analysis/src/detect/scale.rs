@@ -1,0 +1,55 @@
+//! On which scale does a quantity have even noise, and which differences matter on it?
+//!
+//! Source: rates and times by ratio (8 %), shares by the arcsine of the root
+//! (Anscombe 1948). Units: natural logarithm, radian, count.
+//! Error: none. Wrong when: a share is of few packets: its noise is then not even.
+
+use longhaul_model::report::v1::quantity::{Quantity, Scale};
+
+/// Rates of zero are taken as this: the logarithm needs a floor.
+const LEAST_RATE: f64 = 1e-3;
+
+/// The value on its scale.
+pub fn even(value: f64, scale: Scale) -> f64 {
+    match scale {
+        Scale::Ratio => value.max(LEAST_RATE).ln(),
+        Scale::Share => value.clamp(0.0, 1.0).sqrt().asin(),
+        Scale::Count => value,
+    }
+}
+
+/// A lasting difference below this is none.
+///
+/// The floor of the round trip has little noise and 3 % of it is a detour; a share must grow from
+/// nothing to 0.1 %, or from 1 to 1.7 %; one hop is one hop.
+pub fn least(quantity: Quantity) -> f64 {
+    match (quantity, quantity.scale()) {
+        (Quantity::RttFloor, _) => 1.03_f64.ln(),
+        (_, Scale::Ratio) => 1.08_f64.ln(),
+        (_, Scale::Share) => 0.03,
+        (_, Scale::Count) => 0.5,
+    }
+}
+
+/// A difference that raises the suspicion at once must be above this.
+pub fn sudden(quantity: Quantity) -> f64 {
+    match quantity.scale() {
+        Scale::Ratio => 1.15_f64.ln(),
+        Scale::Share => 0.06,
+        Scale::Count => 0.5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_measurable_leaves_the_scale() {
+        for scale in [Scale::Ratio, Scale::Share, Scale::Count] {
+            for value in [0.0, 1e-300, 0.5, 1.0, 7.0, 1e300] {
+                assert!(even(value, scale).is_finite(), "{value} on {scale:?}");
+            }
+        }
+    }
+}

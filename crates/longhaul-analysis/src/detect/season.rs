@@ -1,0 +1,170 @@
+//! Does the series follow the hour and the weekend, and by how much?
+//!
+//! What is left beside a running median of one day, by slot of the day and by weekday or weekend: the
+//! median of each slot, drawn to zero where values are few. It is taken out only where that lowers
+//! the scatter.
+//! Source: our own (docs/methods/detection.md); running medians after Tukey 1977.
+//! Units: of the scale of the quantity.
+//! Error: a tenth of the noise and more with few weeks. Wrong when: the busy hours are not those of
+//! UTC days (a slot is still a slot, but the weekend begins a few hours off), or holidays.
+
+use super::sample::{Sample, spacing_us};
+use crate::stats::quantile::median;
+use std::collections::BTreeSet;
+
+/// Days without which there is no season.
+const LEAST_DAYS: f64 = 6.9;
+/// Slots of a day: an hour each; finer where values come faster, but no finer than ten minutes.
+const HOURS: usize = 24;
+const MOST_SLOTS: usize = 144;
+/// A slot of this many values has half of its median taken out.
+const HALF_AT: f64 = 3.0;
+/// It pays where the scatter falls to this share of what it was.
+const PAYS: f64 = 0.93;
+const SATURDAY: i64 = 5;
+/// 1970-01-01 was a Thursday.
+const FIRST_WEEKDAY: i64 = 3;
+
+/// What to subtract from each value; absent: nothing.
+pub(super) fn season(samples: &[Sample], scaled: &[f64], day_us: u64) -> Option<Vec<f64>> {
+    let times: Vec<i64> = samples.iter().map(|it| it.first_us).collect();
+    let spacing = spacing_us(times.iter().copied())?;
+    let span = times[times.len() - 1].abs_diff(times[0]) as f64 + spacing;
+    if span < LEAST_DAYS * day_us as f64 {
+        return None;
+    }
+    let rest = beside_running_median(&times, scaled, day_us / 2);
+    let slots = slots_of_a_day(spacing, day_us as f64);
+    let keys: Vec<usize> = times
+        .iter()
+        .map(|at| key(*at, day_us as i64, slots))
+        .collect();
+    let profile = profile(&rest, &keys, slots);
+    let season: Vec<f64> = keys.iter().map(|key| profile[*key]).collect();
+    let without: Vec<f64> = rest.iter().zip(&season).map(|(r, s)| r - s).collect();
+    // Each slot fits its own values a little, noise or not.
+    let fitted = keys.iter().collect::<BTreeSet<_>>().len().min(2 * HOURS) as f64;
+    let left = (keys.len() as f64 - fitted).max(1.0);
+    let allowance = (keys.len() as f64 / left).sqrt();
+    (allowance * scatter(&without) <= PAYS * scatter(&rest)).then_some(season)
+}
+
+fn scatter(values: &[f64]) -> f64 {
+    let middle = median(values.iter().copied()).unwrap_or(0.0);
+    median(values.iter().map(|v| (v - middle).abs())).unwrap_or(0.0)
+}
+
+fn slots_of_a_day(spacing: f64, day_us: f64) -> usize {
+    let fitting = (day_us / spacing.max(1.0)).round();
+    if fitting > 1.5 * HOURS as f64 {
+        (fitting as usize).min(MOST_SLOTS)
+    } else {
+        HOURS
+    }
+}
+
+/// Weekdays first, then the weekend.
+fn key(at_us: i64, day_us: i64, slots: usize) -> usize {
+    let day = at_us.div_euclid(day_us);
+    let within = at_us.rem_euclid(day_us) as f64 / day_us as f64;
+    let slot = ((within * slots as f64) as usize).min(slots - 1);
+    let weekend = (day + FIRST_WEEKDAY).rem_euclid(7) >= SATURDAY;
+    slot + if weekend { slots } else { 0 }
+}
+
+fn profile(rest: &[f64], keys: &[usize], slots: usize) -> Vec<f64> {
+    let mut of_slot = vec![Vec::new(); 2 * slots];
+    for (value, key) in rest.iter().zip(keys) {
+        of_slot[*key].push(*value);
+    }
+    let reach = if slots > HOURS { slots / HOURS } else { 0 };
+    let (weekday, weekend) = of_slot.split_at(slots);
+    let mut profile = around(weekday, reach);
+    profile.extend(around(weekend, reach));
+    profile
+}
+
+/// Median of the values of each slot and of those next to it, the last one being beside the first.
+fn around(slots: &[Vec<f64>], reach: usize) -> Vec<f64> {
+    let count = slots.len();
+    let near = |i: usize| {
+        let places = (0..=2 * reach).map(move |k| (i + count + k - reach) % count);
+        places.flat_map(|place| slots[place].iter().copied())
+    };
+    (0..count)
+        .map(|i| {
+            let n = near(i).count() as f64;
+            median(near(i)).map_or(0.0, |middle| middle * n / (n + HALF_AT))
+        })
+        .collect()
+}
+
+/// Each value minus the median of those at most `half_us` away.
+fn beside_running_median(times: &[i64], values: &[f64], half_us: u64) -> Vec<f64> {
+    let mut window: Vec<f64> = Vec::new();
+    let (mut first, mut next) = (0, 0);
+    let mut rest = Vec::with_capacity(values.len());
+    for (value, at) in values.iter().zip(times) {
+        while next < times.len() && (times[next] <= *at || times[next].abs_diff(*at) <= half_us) {
+            let place = window.partition_point(|v| *v < values[next]);
+            window.insert(place, values[next]);
+            next += 1;
+        }
+        while at.abs_diff(times[first]) > half_us {
+            window.remove(window.partition_point(|v| *v < values[first]));
+            first += 1;
+        }
+        let middle = f64::midpoint(window[(window.len() - 1) / 2], window[window.len() / 2]);
+        rest.push(value - middle);
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::rng::Rng;
+
+    const HOUR: i64 = 3_600_000_000;
+    const DAY: u64 = 86_400_000_000;
+
+    fn hourly(hours: i64, value: impl Fn(i64) -> f64) -> (Vec<Sample>, Vec<f64>) {
+        let samples = (0..hours).map(|h| Sample {
+            first_us: h * HOUR,
+            last_us: h * HOUR,
+            value: value(h),
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let values = samples.iter().map(|it| it.value).collect();
+        (samples, values)
+    }
+
+    fn busy(h: i64) -> f64 {
+        let weekend = (h / 24 + FIRST_WEEKDAY) % 7 >= SATURDAY;
+        let afternoon = (12..18).contains(&(h % 24));
+        let ripple = (h * 37 % 11) as f64 / 100.0;
+        ripple - if afternoon && !weekend { 0.4 } else { 0.0 }
+    }
+
+    #[test]
+    fn busy_afternoons_of_weekdays_are_taken_out() {
+        let (samples, values) = hourly(24 * 28, busy);
+        let season = season(&samples, &values, DAY).unwrap();
+        // Day 4 is a Monday, day 2 a Saturday.
+        assert!(season[24 * 4 + 14] < -0.3, "{}", season[24 * 4 + 14]);
+        assert!(season[24 * 2 + 14].abs() < 0.1);
+        assert!(season[24 * 4 + 4].abs() < 0.1);
+    }
+
+    #[test]
+    fn few_days_and_noise_alone_have_no_season() {
+        let (samples, values) = hourly(24 * 5, busy);
+        assert_eq!(season(&samples, &values, DAY), None);
+        for days in [7, 28] {
+            let mut rng = Rng::new(3);
+            let noise: Vec<f64> = (0..24 * days).map(|_| rng.normal()).collect();
+            let (samples, values) = hourly(24 * days, |h| noise[h as usize]);
+            assert_eq!(season(&samples, &values, DAY), None, "{days} days");
+        }
+    }
+}

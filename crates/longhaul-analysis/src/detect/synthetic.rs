@@ -1,0 +1,164 @@
+//! Throughput series of known truth, for judging detectors.
+//!
+//! Log-normal noise with memory, afternoons of weekdays lower, values far too low now and then,
+//! missing values, none to three steps. The same series for ever, per seed.
+//!
+//! Source: our own; noise and steps as such series have them.
+//! Units: bit/s, us. Error: none: the truth is made.
+//! Wrong when: real series differ; they have drifts and noise that changes, these have not.
+
+use crate::accuracy::rng::Rng;
+use longhaul_model::report::v1::series::Point;
+
+const DAY_US: i64 = 86_400_000_000;
+const HOUR_US: f64 = 3_600_000_000.0;
+/// A Monday.
+const BEGIN_US: i64 = 19_723 * DAY_US;
+const MISSING: f64 = 0.02;
+const LEVEL_BPS: f64 = 300e6;
+
+/// How often, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cadence {
+    pub title: &'static str,
+    pub spacing_us: i64,
+    pub days: i64,
+    /// A change so many samples off is found.
+    pub tolerance: usize,
+}
+
+pub const CADENCES: [Cadence; 3] = [
+    Cadence {
+        title: "every 6 h, 60 d",
+        spacing_us: 6 * 3_600_000_000,
+        days: 60,
+        tolerance: 3,
+    },
+    Cadence {
+        title: "every 2 h, 60 d",
+        spacing_us: 2 * 3_600_000_000,
+        days: 60,
+        tolerance: 6,
+    },
+    Cadence {
+        title: "every 10 min, 7 d",
+        spacing_us: 600_000_000,
+        days: 7,
+        tolerance: 18,
+    },
+];
+
+/// One series and where its level changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    pub points: Vec<Point>,
+    /// Times of the first planned value after each step.
+    pub changes_us: Vec<i64>,
+}
+
+/// The character of a series.
+#[derive(Debug, Clone, Copy)]
+struct Character {
+    noise: f64,
+    memory: f64,
+    dip: f64,
+    low_share: f64,
+}
+
+impl Character {
+    fn draw(rng: &mut Rng) -> Character {
+        Character {
+            // As many of each doubling: most series are quiet, few are wild.
+            noise: 0.04 * 5f64.powf(rng.between(0.0, 1.0)),
+            memory: rng.between(0.0, 0.4),
+            dip: rng.between(0.0, 0.35),
+            low_share: rng.between(0.0, 0.05),
+        }
+    }
+}
+
+/// So many series of one cadence; a quarter of them has no step.
+pub fn cases(cadence: &Cadence, count: usize, seed: u64) -> Vec<Case> {
+    let mut rng = Rng::new(seed ^ cadence.spacing_us as u64);
+    (0..count).map(|i| case(cadence, i % 4, &mut rng)).collect()
+}
+
+fn case(cadence: &Cadence, steps: usize, rng: &mut Rng) -> Case {
+    let count = (cadence.days * DAY_US / cadence.spacing_us) as usize;
+    let character = Character::draw(rng);
+    let places = places(count, steps, rng);
+    let (mut factor, mut wander) = (1.0, rng.normal());
+    let fresh = (1.0 - character.memory * character.memory).sqrt();
+    let mut points = Vec::with_capacity(count);
+    for i in 0..count {
+        if places.contains(&i) {
+            factor *= step(factor, rng);
+        }
+        wander = character.memory * wander + fresh * rng.normal();
+        let jitter = rng.between(0.0, 0.02 * cadence.spacing_us as f64) as i64;
+        let at_us = BEGIN_US + i as i64 * cadence.spacing_us + jitter;
+        let low = rng.between(0.0, 1.0) < character.low_share;
+        let fault = if low { rng.between(0.1, 0.6) } else { 1.0 };
+        let busy = 1.0 - character.dip * busy(at_us);
+        if rng.between(0.0, 1.0) >= MISSING {
+            let value = LEVEL_BPS * factor * busy * fault * (character.noise * wander).exp();
+            points.push(Point { at_us, value });
+        }
+    }
+    let time = |i: &usize| BEGIN_US + *i as i64 * cadence.spacing_us;
+    Case {
+        points,
+        changes_us: places.iter().map(time).collect(),
+    }
+}
+
+/// Apart from each other and from the ends by an eighth of the series.
+fn places(count: usize, steps: usize, rng: &mut Rng) -> Vec<usize> {
+    let apart = count / 8;
+    let room = count - apart * (steps + 1);
+    let mut offsets: Vec<usize> = (0..steps).map(|_| rng.below(room)).collect();
+    offsets.sort_unstable();
+    let spread = offsets.iter().enumerate();
+    spread.map(|(i, offset)| offset + apart * (i + 1)).collect()
+}
+
+/// Down by 15 to 60 %, or up by the inverse; never far from where the series began.
+fn step(factor: f64, rng: &mut Rng) -> f64 {
+    let ratio = rng.between(0.4, 0.85);
+    let down = if factor < 0.3 {
+        false
+    } else {
+        factor > 3.0 || rng.below(2) == 0
+    };
+    if down { ratio } else { 1.0 / ratio }
+}
+
+/// From 0 at night to 1 at three in the afternoon of a weekday.
+fn busy(at_us: i64) -> f64 {
+    let weekday = (at_us.div_euclid(DAY_US) + 3).rem_euclid(7) < 5;
+    let hour = at_us.rem_euclid(DAY_US) as f64 / HOUR_US;
+    let away = (hour - 15.0).abs() / 6.0;
+    if weekday && away < 1.0 {
+        (std::f64::consts::FRAC_PI_2 * away).cos()
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_series_with_steps_as_told() {
+        for cadence in &CADENCES {
+            let found = cases(cadence, 8, 7);
+            assert_eq!(found, cases(cadence, 8, 7));
+            for (i, case) in found.iter().enumerate() {
+                assert_eq!(case.changes_us.len(), i % 4);
+                assert!(case.points.iter().all(|p| p.value > 0.0));
+                assert!(case.points.is_sorted_by_key(|p| p.at_us));
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Did a token bucket come onto the path, or leave it?
+//!
+//! Both kinds are looked for in the same two places: in looks at available bandwidth, which tell
+//! peak, sustained rate and burst, and in what limited bulk runs, which tell that it is there.
+//!
+//! Source: longhaul's own; the methods are in docs/methods/policer-and-shaper.md. Units: bit/s of
+//! IP, bytes. Error: a bulk run's goodput is some per cent below the sustained rate.
+//! Wrong when: bursts of looks are too short to empty the bucket.
+
+use super::candidate::{Candidate, weight};
+use super::case::{Case, ask_operator};
+use super::evidence::Seen;
+use super::turn::{Reading, Turn};
+use super::words;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::available::{Bucket, BucketKind};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::units::Bytes;
+
+/// The level after (or before, when it went) is held by it when it lies so to the sustained rate.
+const HELD: [f64; 2] = [0.5, 1.3];
+/// Rates that differ by less than this are the same bucket.
+const SAME_RATIO: f64 = 1.15;
+/// Seen by what limits bulk runs alone.
+const BY_LIMITER: f64 = 0.9;
+/// The bucket is there, and yet the level is another.
+const UNHELD: f64 = 0.3;
+
+type Found<'a> = Turn<Option<&'a Bucket>>;
+
+/// The bucket that was not there before, or had another rate.
+pub fn appeared<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
+    changed(case, kind)
+        .filter(|turn| turn.to.is_some() && turn.lasted && case.timing(turn.between_us) > 0.3)
+}
+
+/// A bucket of either kind came, went or has another rate near the event.
+pub fn moved(case: &Case) -> bool {
+    let near = |turn: Found| turn.lasted && case.timing(turn.between_us) > 0.3;
+    [BucketKind::Shaper, BucketKind::Policer]
+        .into_iter()
+        .any(|kind| changed(case, kind).is_some_and(near))
+}
+
+fn changed<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
+    let found = case.turns(case.buckets(kind), |a, b| same(*a, *b));
+    found
+        .into_iter()
+        .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))
+}
+
+fn same(a: Option<&Bucket>, b: Option<&Bucket>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            let ratio = a.sustained_bps as f64 / b.sustained_bps.max(1) as f64;
+            (1.0 / SAME_RATIO..=SAME_RATIO).contains(&ratio)
+        }
+        _ => false,
+    }
+}
+
+/// `peak 135 Mbit/s, sustained 67 Mbit/s, burst 1.2 MiB`.
+pub fn told(bucket: Option<&Bucket>) -> String {
+    bucket.map_or_else(
+        || String::from("none"),
+        |bucket| {
+            format!(
+                "peak {}, sustained {}, burst {}",
+                words::rate(bucket.peak_bps as f64),
+                words::rate(bucket.sustained_bps as f64),
+                Bytes(bucket.burst_bytes)
+            )
+        },
+    )
+}
+
+/// What a kind of bucket is called.
+pub struct Kind {
+    pub bucket: BucketKind,
+    pub limiter: Limiter,
+    pub appeared: &'static str,
+    pub gone: &'static str,
+    pub changed: &'static str,
+    pub noun: &'static str,
+    pub does: &'static str,
+}
+
+pub fn candidate(case: &Case, kind: &Kind) -> Option<Candidate> {
+    if !case.of_link() {
+        return None;
+    }
+    let by_look = by_look(case, kind);
+    let by_runs = by_runs(case, kind);
+    let score = |found: &Candidate| found.score(case.event.between_us, case.tau_us());
+    match (by_look, by_runs) {
+        (Some(look), Some(runs)) if score(&look) >= score(&runs) => {
+            let mut look = look;
+            look.supports.extend(runs.supports);
+            Some(look)
+        }
+        (look, runs) => runs.or(look),
+    }
+}
+
+fn by_look(case: &Case, kind: &Kind) -> Option<Candidate> {
+    let turn = changed(case, kind.bucket)?;
+    let since = words::moment(turn.between_us[1]);
+    let (cause, text) = match (turn.from, turn.to) {
+        (None, Some(_)) => (
+            kind.appeared,
+            format!(
+                "There is a {} on the path since {since}: {}; it was seen {}",
+                kind.noun,
+                told(turn.to),
+                kind.does
+            ),
+        ),
+        (Some(_), None) => (
+            kind.gone,
+            format!(
+                "The {} on the path is no longer found since {since}; it had {}",
+                kind.noun,
+                told(turn.from)
+            ),
+        ),
+        (Some(_), Some(_)) => (
+            kind.changed,
+            format!(
+                "The {} on the path has other rates since {since}: {}; before {}",
+                kind.noun,
+                told(turn.to),
+                told(turn.from)
+            ),
+        ),
+        (None, None) => return None,
+    };
+    let rate = |bucket: Option<&Bucket>| bucket.map_or(u64::MAX, |b| b.sustained_bps);
+    let tighter = rate(turn.to) < rate(turn.from);
+    let mut found = Candidate::new(cause, turn.between_us, text);
+    found.weight = weight::LINK;
+    let fits = held(case, &turn, &mut found);
+    if case.worse() == Some(tighter) && turn.lasted {
+        found.consistency = fits;
+    }
+    advise(case, kind, turn.to, tighter, &mut found);
+    Some(found)
+}
+
+/// Whether the level is what the bucket makes, or made, of it.
+fn held(case: &Case, turn: &Found, found: &mut Candidate) -> f64 {
+    if !case.is(Quantity::Goodput) {
+        return 0.9;
+    }
+    let (when, level) = match turn.to {
+        Some(_) => ("after", case.event.after.median),
+        None => ("before", case.event.before.median),
+    };
+    let sustained = turn
+        .to
+        .or(turn.from)
+        .map_or(0, |bucket| bucket.sustained_bps) as f64;
+    let text = format!(
+        "the throughput {when} ({}) stands against a sustained rate of {}",
+        words::rate(level),
+        words::rate(sustained)
+    );
+    let part = level / sustained.max(1.0);
+    if (HELD[0]..=HELD[1]).contains(&part) {
+        found.supports.push(text);
+        1.0
+    } else {
+        found.contradicts.push(text);
+        UNHELD
+    }
+}
+
+fn by_runs(case: &Case, kind: &Kind) -> Option<Candidate> {
+    let is = |r: Reading<Limiter>| Reading {
+        at_us: r.at_us,
+        value: r.value == kind.limiter,
+    };
+    let readings = case.limiters().into_iter().map(is).collect();
+    let all = case.turns(readings, PartialEq::eq);
+    let turn = all
+        .into_iter()
+        .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))?;
+    let came = turn.to;
+    let text = if came {
+        format!(
+            "Bulk runs are held by a {} on the path since {}: it is seen {}",
+            kind.noun,
+            words::moment(turn.between_us[1]),
+            kind.does
+        )
+    } else {
+        format!(
+            "Bulk runs are no longer held by a {} on the path since {}",
+            kind.noun,
+            words::moment(turn.between_us[1])
+        )
+    };
+    let mut found = Candidate::new(
+        if came { kind.appeared } else { kind.gone },
+        turn.between_us,
+        text,
+    );
+    found.weight = weight::LINK;
+    found.consistency = if case.worse() == Some(came) && turn.lasted {
+        BY_LIMITER
+    } else {
+        0.0
+    };
+    let judged = case.run(came).and_then(Seen::direction);
+    let rate = judged.and_then(|(_, analysis)| {
+        let own = analysis.bounds.iter().find(|b| b.limiter == kind.limiter)?;
+        Some(own.rate_bps)
+    });
+    found.supports.extend(
+        rate.map(|bps| format!("its rate by bulk runs is about {}", words::rate(bps as f64))),
+    );
+    advise(case, kind, None, came, &mut found);
+    Some(found)
+}
+
+fn advise(case: &Case, kind: &Kind, bucket: Option<&Bucket>, came: bool, found: &mut Candidate) {
+    if !came || case.worse() != Some(true) {
+        return;
+    }
+    found.advice.push(ask_operator(format!(
+        "Ask the operator whether this {} is meant for this path, and for which rate and burst",
+        kind.noun
+    )));
+    if let (Some(bucket), BucketKind::Policer) = (bucket, kind.bucket) {
+        // Just under the rate: Flach et al. saw losses go to near none at 95 %.
+        let paced = (bucket.sustained_bps as f64 * 0.95) as u64;
+        found.advice.push(longhaul_model::report::v1::Advice {
+            expected_bps: Some(paced),
+            ..crate::diagnose::advice(
+                "sender",
+                format!(
+                    "Until then pace all streams together to {}",
+                    words::rate(paced as f64)
+                ),
+            )
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! Which of several causes is named?
+//!
+//! Each candidate has the score s = w · timing · consistency: how much its kind counts, how near it
+//! is in time, and whether it fits what was seen (1 it does, 0.5 cannot be told, 0 it contradicts).
+//! The best is named from 0.5 on, and with it all others within 0.2 of it.
+//!
+//! Source: longhaul's own; weights are in docs/methods/causes.md. Units: none, 0 to 1.
+//! Error: a score is no probability; it orders, and it is cut at one half.
+//! Wrong when: the true cause left no trace in the evidence.
+
+use super::turn;
+use longhaul_model::report::v1::{Advice, Finding};
+
+/// How much a kind of cause counts.
+pub mod weight {
+    pub const TEST_PARAMETER: f64 = 1.0;
+    pub const HOST: f64 = 0.9;
+    pub const ROUTE: f64 = 0.8;
+    /// Capacity, shaper, policer, path MTU.
+    pub const LINK: f64 = 0.8;
+    pub const RETUNE: f64 = 0.8;
+    pub const RECOVERY: f64 = 0.8;
+    pub const CROSS_TRAFFIC: f64 = 0.7;
+    pub const NOTE: f64 = 0.7;
+    pub const SHARED: f64 = 0.6;
+    pub const RTT: f64 = 0.5;
+    /// It explains, and does not cause.
+    pub const LIMITER: f64 = 0.4;
+}
+
+/// The best is named from here on.
+pub const LIKELY: f64 = 0.5;
+/// Others are named beside it when they are this near.
+pub const BESIDE: f64 = 0.2;
+/// No cause is ever certain.
+const MOST: f64 = 0.95;
+/// Sums of tenths are not exact.
+const ROUNDING: f64 = 1e-9;
+
+/// What may have caused the event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// A stable word.
+    pub cause: &'static str,
+    /// When it happened, as far as that is known.
+    pub between_us: [i64; 2],
+    pub weight: f64,
+    /// 0 to 1.
+    pub consistency: f64,
+    /// One sentence with the numbers in it.
+    pub summary: String,
+    pub supports: Vec<String>,
+    pub contradicts: Vec<String>,
+    pub advice: Vec<Advice>,
+}
+
+impl Candidate {
+    /// To be filled: it counts nothing yet.
+    pub fn new(cause: &'static str, between_us: [i64; 2], summary: String) -> Candidate {
+        Candidate {
+            cause,
+            between_us,
+            weight: 0.0,
+            consistency: 0.0,
+            summary,
+            supports: Vec::new(),
+            contradicts: Vec::new(),
+            advice: Vec::new(),
+        }
+    }
+
+    pub fn score(&self, event_us: [i64; 2], tau_us: f64) -> f64 {
+        self.weight * turn::timing(self.between_us, event_us, tau_us) * self.consistency
+    }
+
+    fn into_finding(self, score: f64) -> Finding {
+        Finding {
+            cause: self.cause.to_owned(),
+            summary: self.summary,
+            confidence_ratio: score.clamp(0.0, MOST),
+            supports: self.supports,
+            contradicts: self.contradicts,
+            advice: self.advice,
+        }
+    }
+}
+
+/// Those that are named, the likeliest first; equal ones in the order given.
+pub fn named(candidates: Vec<Candidate>, event_us: [i64; 2], tau_us: f64) -> Vec<Finding> {
+    let scored = candidates
+        .into_iter()
+        .map(|candidate| (candidate.score(event_us, tau_us), candidate));
+    let mut scored: Vec<(f64, Candidate)> = scored.collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let best = scored.first().map_or(0.0, |(score, _)| *score);
+    let least = LIKELY.max(best - BESIDE) - ROUNDING;
+    scored
+        .into_iter()
+        .filter(|(score, _)| *score >= least)
+        .map(|(score, candidate)| candidate.into_finding(score))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(cause: &'static str, weight: f64, consistency: f64) -> Candidate {
+        Candidate {
+            weight,
+            consistency,
+            ..Candidate::new(cause, [0, 10], String::new())
+        }
+    }
+
+    fn causes(candidates: Vec<Candidate>) -> Vec<String> {
+        let found = named(candidates, [0, 10], 1e9);
+        found.into_iter().map(|finding| finding.cause).collect()
+    }
+
+    #[test]
+    fn the_best_is_named_and_what_is_near_it() {
+        let all = vec![
+            candidate("far", 0.55, 1.0),
+            candidate("near", 0.6, 1.0),
+            candidate("best", 0.8, 1.0),
+        ];
+        assert_eq!(causes(all), ["best", "near"]);
+    }
+
+    #[test]
+    fn nothing_below_a_half_is_named() {
+        assert!(causes(vec![candidate("weak", 0.9, 0.5)]).is_empty());
+        assert_eq!(causes(vec![candidate("just", 1.0, 0.5)]), ["just"]);
+    }
+
+    #[test]
+    fn what_contradicts_scores_nothing() {
+        let against = candidate("against", 1.0, 0.0);
+        assert!(against.score([0, 10], 1e9).abs() < 1e-12);
+        assert!(causes(vec![against]).is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn scores_stay_between_nothing_and_one(
+            weight in 0.0f64..1.0, consistency in 0.0f64..1.0,
+            at in proptest::num::i64::ANY, long in 0i64..1_000_000_000_000,
+        ) {
+            let one = Candidate { between_us: [at, at.saturating_add(long)], ..candidate("x", weight, consistency) };
+            let score = one.score([0, 60_000_000], 1.8e9);
+            proptest::prop_assert!((0.0..=1.0).contains(&score), "{score}");
+        }
+    }
+}

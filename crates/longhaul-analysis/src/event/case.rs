@@ -1,0 +1,316 @@
+//! What do the reports around an event say of routes, rates, limiters and token buckets?
+//!
+//! Every cause looks at the event through this: states before and after, each with its own times.
+
+use super::evidence::{Evidence, Place, Seen};
+use super::turn::{self, Reading, Step, Turn};
+use super::words;
+use crate::diagnose::advice;
+use crate::path::compare;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::available::{Bucket, BucketKind};
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::path::{ChangeKind, Route, RouteChange};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::{Path, Throughput};
+
+/// A round trip that differs by less than both is the same: 2 ms and 5 %.
+const RTT_STEP_US: f64 = 2_000.0;
+const RTT_STEP_RATIO: f64 = 1.05;
+
+/// An event and what is known around it.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    pub event: &'a Event,
+    pub evidence: &'a Evidence<'a>,
+}
+
+/// A route became another.
+pub struct Reroute<'a> {
+    pub between_us: [i64; 2],
+    pub before: &'a Route,
+    pub after: &'a Route,
+    pub change: RouteChange,
+    pub lasted: bool,
+    /// True: from the receiver to the sender.
+    pub back: bool,
+}
+
+impl<'a> Case<'a> {
+    pub fn tau_us(&self) -> f64 {
+        turn::tau_us(self.evidence.period_us)
+    }
+
+    /// How near in time, 0 to 1.
+    pub fn timing(&self, between_us: [i64; 2]) -> f64 {
+        turn::timing(between_us, self.event.between_us, self.tau_us())
+    }
+
+    /// Turns of a row of readings, with those judged that lie near each.
+    pub fn turns<T: Clone>(
+        &self,
+        readings: Vec<Reading<T>>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> Vec<Turn<T>> {
+        turn::turns(readings, (self.tau_us() * 2.0) as i64, same)
+    }
+
+    /// Level after by level before; of nothing, a great number.
+    pub fn ratio(&self) -> f64 {
+        let (before, after) = (self.event.before.median, self.event.after.median);
+        let ratio = self.event.change_ratio.unwrap_or(after / before);
+        if ratio.is_finite() { ratio } else { f64::MAX }
+    }
+
+    pub fn fell(&self) -> bool {
+        self.event.after.median < self.event.before.median
+    }
+
+    /// Whether the change is to the worse; absent: neither way is.
+    pub fn worse(&self) -> Option<bool> {
+        self.event
+            .quantity
+            .more_is_better()
+            .map(|more| more == self.fell())
+    }
+
+    pub fn is(&self, quantity: Quantity) -> bool {
+        self.event.quantity == quantity
+    }
+
+    /// What bulk runs say: hosts and their settings bear on it.
+    pub fn of_transfer(&self) -> bool {
+        matches!(
+            self.event.quantity,
+            Quantity::Goodput | Quantity::Loss | Quantity::Retransmits
+        )
+    }
+
+    /// Rates and losses: whatever a link does bears on them.
+    pub fn of_link(&self) -> bool {
+        self.of_transfer()
+            || matches!(
+                self.event.quantity,
+                Quantity::Available | Quantity::Capacity
+            )
+    }
+
+    /// The host at that end, by the name it has in the agent's file.
+    pub fn host(&self, place: Place) -> String {
+        words::quoted(match place {
+            Place::Sender => &self.event.pair.from,
+            Place::Receiver => &self.event.pair.to,
+        })
+    }
+
+    /// The change of route that is nearest in time; one that lasted goes before one that did not.
+    pub fn reroute(&self, back: bool) -> Option<Reroute<'a>> {
+        let found = self.turns(self.routes(back), |a, b| same_route(b, a));
+        let best = found
+            .into_iter()
+            .max_by(|a, b| self.rank(a).total_cmp(&self.rank(b)))?;
+        let change = compare(best.to, best.from);
+        Some(Reroute {
+            between_us: best.between_us,
+            before: best.from,
+            after: best.to,
+            change,
+            lasted: best.lasted,
+            back,
+        })
+    }
+
+    /// Another route there near the event, for good: links on it are others.
+    pub fn rerouted(&self) -> bool {
+        let near = |turn: Reroute| turn.lasted && self.timing(turn.between_us) > 0.5;
+        self.reroute(false).is_some_and(near)
+    }
+
+    /// Of several turns of one state: the nearest that lasted.
+    pub fn rank<T>(&self, turn: &Turn<T>) -> f64 {
+        self.timing(turn.between_us) + if turn.lasted { 1e-3 } else { 0.0 }
+    }
+
+    pub fn routes(&self, back: bool) -> Vec<Reading<&'a Route>> {
+        let route = |seen: &Seen<'a, Path>| {
+            let value = if back {
+                seen.route_back()
+            } else {
+                seen.route()
+            }?;
+            Some(Reading {
+                at_us: seen.at_us,
+                value,
+            })
+        };
+        self.evidence.paths.iter().filter_map(route).collect()
+    }
+
+    /// The last route before the event and the first one after it.
+    pub fn routes_beside(
+        &self,
+        back: bool,
+    ) -> (Option<Reading<&'a Route>>, Option<Reading<&'a Route>>) {
+        let routes = self.routes(back);
+        let [begin, end] = self.event.between_us;
+        let before = routes
+            .iter()
+            .filter(|r| r.at_us <= begin)
+            .max_by_key(|r| r.at_us)
+            .copied();
+        let after = routes
+            .iter()
+            .filter(|r| r.at_us >= end)
+            .min_by_key(|r| r.at_us)
+            .copied();
+        (before, after)
+    }
+
+    /// Least round trips of whatever measured them, in us.
+    pub fn rtt(&self) -> Option<Step> {
+        let evidence = self.evidence;
+        let mut all: Vec<Reading<f64>> = Vec::new();
+        let mut add = |at_us, us: Option<f64>| all.extend(us.map(|value| Reading { at_us, value }));
+        // One source at a time: a connection's round trip is not an echo's.
+        for point in &evidence.rtt {
+            add(point.at_us, Some(point.value));
+        }
+        for seen in evidence.paths.iter().filter(|_| evidence.rtt.is_empty()) {
+            add(seen.at_us, seen.rtt_us());
+        }
+        turn::step(all, self.event.between_us).or_else(|| self.rtt_of_runs())
+    }
+
+    fn rtt_of_runs(&self) -> Option<Step> {
+        let idle = |seen: &Seen<'a, Throughput>| {
+            let value = seen.direction()?.0.idle_rtt_us? as f64;
+            Some(Reading {
+                at_us: seen.at_us,
+                value,
+            })
+        };
+        turn::step(
+            self.evidence.throughput.iter().filter_map(idle).collect(),
+            self.event.between_us,
+        )
+    }
+
+    /// The same, where it is more than noise.
+    pub fn rtt_step(&self) -> Option<Step> {
+        self.rtt().filter(|step| {
+            (step.after - step.before).abs() >= RTT_STEP_US && step.beyond(RTT_STEP_RATIO)
+        })
+    }
+
+    pub fn capacity(&self) -> Option<Step> {
+        self.estimates(|estimate| estimate.capacity_bps)
+    }
+
+    pub fn available(&self) -> Option<Step> {
+        self.estimates(|estimate| estimate.available_bps)
+    }
+
+    fn estimates(
+        &self,
+        figure: impl Fn(&longhaul_model::report::v1::available::Estimate) -> Option<u64>,
+    ) -> Option<Step> {
+        let reading = |seen: &Seen<'a, longhaul_model::report::v1::Available>| {
+            let value = figure(seen.estimate()?)? as f64;
+            Some(Reading {
+                at_us: seen.at_us,
+                value,
+            })
+        };
+        turn::step(
+            self.evidence.available.iter().filter_map(reading).collect(),
+            self.event.between_us,
+        )
+    }
+
+    /// Token buckets of this kind as looks at the path found them, or not; looks that cannot tell
+    /// are left out.
+    pub fn buckets(&self, kind: BucketKind) -> Vec<Reading<Option<&'a Bucket>>> {
+        let reading = |seen: &Seen<'a, longhaul_model::report::v1::Available>| {
+            let estimate = seen.estimate()?;
+            let found = estimate
+                .bucket
+                .as_ref()
+                .filter(|bucket| bucket.kind == kind);
+            let looked =
+                seen.report.plan.shaper_time_us.is_some() || estimate.capacity_bps.is_some();
+            (found.is_some() || looked).then_some(Reading {
+                at_us: seen.at_us,
+                value: found,
+            })
+        };
+        self.evidence.available.iter().filter_map(reading).collect()
+    }
+
+    /// What bulk runs were limited by.
+    pub fn limiters(&self) -> Vec<Reading<Limiter>> {
+        let reading = |seen: &Seen<'a, Throughput>| {
+            let value = seen.direction()?.1.limited_by;
+            Some(Reading {
+                at_us: seen.at_us,
+                value,
+            })
+        };
+        let known = |r: &Reading<Limiter>| r.value != Limiter::Unknown;
+        self.evidence
+            .throughput
+            .iter()
+            .filter_map(reading)
+            .filter(known)
+            .collect()
+    }
+
+    /// What limited most of the runs on that side of the event.
+    pub fn limiter(&self, after: bool) -> Option<Limiter> {
+        const RUNS: usize = 5;
+        let mut readings = self.limiters();
+        readings.retain(|r| {
+            if after {
+                r.at_us >= self.event.between_us[1]
+            } else {
+                r.at_us <= self.event.between_us[0]
+            }
+        });
+        readings.sort_by_key(|r| if after { r.at_us } else { -r.at_us });
+        readings.truncate(RUNS);
+        let times = |of: Limiter| readings.iter().filter(|r| r.value == of).count();
+        let nearest_first = readings.iter().rev().map(|r| r.value);
+        nearest_first.max_by_key(|limiter| times(*limiter))
+    }
+
+    /// The first bulk run after the event that speaks of its direction.
+    pub fn run(&self, after: bool) -> Option<&'a Seen<'a, Throughput>> {
+        let [begin, end] = self.event.between_us;
+        let runs = self
+            .evidence
+            .throughput
+            .iter()
+            .filter(|seen| seen.direction().is_some());
+        if after {
+            runs.filter(|seen| seen.at_us >= end)
+                .min_by_key(|seen| seen.at_us)
+        } else {
+            runs.filter(|seen| seen.at_us <= begin)
+                .max_by_key(|seen| seen.at_us)
+        }
+    }
+}
+
+/// Windows of either end.
+pub fn is_window(limiter: Limiter) -> bool {
+    matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
+}
+
+/// One route as far as answers tell.
+pub fn same_route(here: &Route, other: &Route) -> bool {
+    compare(here, other).kind <= ChangeKind::SilentHop
+}
+
+/// What to ask of those who run the path.
+pub fn ask_operator(text: impl Into<String>) -> longhaul_model::report::v1::Advice {
+    advice("path", text.into())
+}

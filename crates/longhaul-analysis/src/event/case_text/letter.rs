@@ -1,0 +1,115 @@
+//! How is a text laid out for mail: headings, paragraphs, items, in 78 columns?
+
+use super::super::words::harmless;
+
+/// Columns that every mail reader shows without folding.
+const COLUMNS: usize = 78;
+
+/// The lines so far.
+#[derive(Debug, Default)]
+pub struct Letter {
+    lines: Vec<String>,
+}
+
+impl Letter {
+    pub fn title(&mut self, text: &str) {
+        self.wrapped(text, "", "");
+        let longest = self
+            .lines
+            .iter()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0);
+        self.lines.push("=".repeat(longest));
+    }
+
+    pub fn section(&mut self, heading: &str) {
+        self.lines.push(String::new());
+        self.wrapped(heading, "", "");
+    }
+
+    pub fn text(&mut self, text: &str) {
+        self.wrapped(text, "  ", "  ");
+    }
+
+    pub fn item(&mut self, text: &str) {
+        self.wrapped(text, "  - ", "    ");
+    }
+
+    /// A line of a table: cut, not folded.
+    pub fn row(&mut self, text: &str) {
+        let line: String = harmless(text).chars().take(COLUMNS).collect();
+        self.lines.push(line.trim_end().to_owned());
+    }
+
+    /// Folds at blanks; words longer than a line are broken.
+    fn wrapped(&mut self, text: &str, first: &str, rest: &str) {
+        let mut line = first.to_owned();
+        let mut empty = true;
+        for word in harmless(text).split_whitespace() {
+            let mut word: Vec<char> = word.chars().collect();
+            let room = COLUMNS - line.chars().count();
+            if !empty && word.len() + 1 > room {
+                self.lines
+                    .push(std::mem::replace(&mut line, rest.to_owned()));
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            while word.len() > COLUMNS - line.chars().count() {
+                let left = word.split_off(COLUMNS - line.chars().count());
+                line.extend(word);
+                self.lines
+                    .push(std::mem::replace(&mut line, rest.to_owned()));
+                word = left;
+            }
+            line.extend(word);
+            empty = false;
+        }
+        self.lines.push(line.trim_end().to_owned());
+    }
+
+    pub fn finish(self) -> String {
+        let mut text = self.lines.join("\n");
+        text.push('\n');
+        text
+    }
+}
+
+/// With a capital at its begin.
+pub fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_leaves_its_columns_or_its_lines(text in "\\PC{0,400}|[a-z\u{1b}\n\r\u{9b} ]{0,200}") {
+            let mut letter = Letter::default();
+            letter.title(&text);
+            letter.item(&text);
+            letter.row(&text);
+            let plain = letter.finish();
+            for line in plain.lines() {
+                proptest::prop_assert!(line.chars().count() <= COLUMNS, "{line}");
+                proptest::prop_assert!(!line.chars().any(char::is_control));
+            }
+        }
+    }
+
+    #[test]
+    fn items_hang_under_their_first_word() {
+        let mut letter = Letter::default();
+        letter.item(&"word ".repeat(30));
+        let text = letter.finish();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("  - word") && lines[1].starts_with("    word"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Did others begin, or cease, to use the same links?
+//!
+//! We would see: available bandwidth that steps the same way as the event while capacity stays.
+//! Refuted by: capacity that steps too, or available bandwidth that goes the other way.
+//! Needs: available bandwidth and capacity before and after. To do: measure at other hours; ask the
+//! operator how full the link is.
+//!
+//! Units: bit/s of IP. Wrong when: our own heavy runs were on the way while it was estimated.
+
+use super::bucket;
+use super::candidate::{Candidate, weight};
+use super::case::{Case, ask_operator};
+use super::words;
+use longhaul_model::report::v1::quantity::Quantity;
+
+/// Smaller steps are within the error of two estimates.
+const LEAST_RATIO: f64 = 1.15;
+/// Capacities this near are the same.
+const SAME_CAPACITY: f64 = 1.15;
+/// What was left over before was more than this many times what is used: it was not short.
+const AMPLE: f64 = 2.0;
+
+pub fn candidate(case: &Case) -> Option<Candidate> {
+    if case.is(Quantity::Capacity) || !case.of_link() {
+        return None;
+    }
+    let step = case.available().filter(|step| step.beyond(LEAST_RATIO))?;
+    let capacity = case.capacity();
+    if capacity.is_some_and(|capacity| capacity.beyond(SAME_CAPACITY)) {
+        return None;
+    }
+    let less = step.after < step.before;
+    let text = format!(
+        "{} of other traffic: available bandwidth {} from {} to {} {} while capacity stayed{}",
+        if less { "More" } else { "Less" },
+        if less { "fell" } else { "rose" },
+        words::rate(step.before),
+        words::rate(step.after),
+        words::span(step.between_us),
+        capacity.map_or_else(String::new, |c| format!(" at {}", words::rate(c.after))),
+    );
+    let mut found = Candidate::new("cross_traffic", step.between_us, text);
+    found.weight = weight::CROSS_TRAFFIC;
+    let sure = if capacity.is_some() { 1.0 } else { 0.8 };
+    found.consistency = if case.worse() == Some(less) {
+        sure * fits(case, step.after, &mut found)
+    } else {
+        0.0
+    };
+    if less && case.worse() == Some(true) {
+        found.advice.push(ask_operator(
+            "Measure at other hours, and ask the operator how full the narrow link is",
+        ));
+    }
+    Some(found)
+}
+
+fn fits(case: &Case, after_bps: f64, found: &mut Candidate) -> f64 {
+    if bucket::moved(case) {
+        found.contradicts.push(String::from(
+            "a token bucket that came or went at the same time changes what is available by itself",
+        ));
+        return 0.5;
+    }
+    if case.rerouted() {
+        found.contradicts.push(String::from(
+            "the route changed at the same time: other links have other traffic",
+        ));
+        return 0.7;
+    }
+    if case.is(Quantity::Goodput) && case.fell() && after_bps > case.event.before.median * AMPLE {
+        found.contradicts.push(format!(
+            "what is left ({}) is ample for the rate before",
+            words::rate(after_bps)
+        ));
+        return 0.3;
+    }
+    if case.is(Quantity::Goodput) && case.fell() {
+        found.supports.push(format!(
+            "the throughput after ({}) stands against {} available",
+            words::rate(case.event.after.median),
+            words::rate(after_bps)
+        ));
+    }
+    1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR};
+    use super::*;
+
+    fn consistency(before: [f64; 2], after: [f64; 2]) -> Option<f64> {
+        let mut sketch = sketch::fell();
+        sketch
+            .estimate(-HOUR, before[0], before[1], None)
+            .estimate(HOUR, after[0], after[1], None);
+        Some(sketch.found(candidate)?.consistency)
+    }
+
+    #[test]
+    fn less_left_over_at_the_same_capacity_explains_a_fall() {
+        assert_eq!(consistency([622e6, 400e6], [622e6, 150e6]), Some(1.0));
+    }
+
+    #[test]
+    fn more_left_over_contradicts_a_fall() {
+        assert_eq!(consistency([622e6, 200e6], [622e6, 280e6]), Some(0.0));
+    }
+
+    #[test]
+    fn a_narrower_link_is_not_traffic() {
+        assert_eq!(consistency([622e6, 400e6], [155e6, 140e6]), None);
+    }
+
+    #[test]
+    fn enough_left_over_hardly_explains() {
+        assert_eq!(consistency([10e9, 9e9], [10e9, 5e9]), Some(0.3));
+    }
+}

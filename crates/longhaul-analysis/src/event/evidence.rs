@@ -1,0 +1,203 @@
+//! What stands before and after a change: archived reports, borrowed, with the time of each.
+//!
+//! The caller hands over what it has of some days around the event; none of it has to be there.
+//! What is absent is told as not measured, never as unchanged.
+
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::path::Route;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_model::report::v1::{Available, Host, Path, Throughput, analysis, available};
+use longhaul_model::report::v1::{observation, path};
+
+/// A report, and how it lies to the event.
+#[derive(Debug)]
+pub struct Seen<'a, R> {
+    /// Start of the run.
+    pub at_us: i64,
+    pub report: &'a R,
+    /// True: the event's sender (`pair.from`) began the run, so that the run's forward is the
+    /// event's.
+    pub forward: bool,
+}
+
+/// One of the two hosts, by what it does in the direction of the event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Sender,
+    Receiver,
+}
+
+impl Place {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Place::Sender => "sender",
+            Place::Receiver => "receiver",
+        }
+    }
+}
+
+/// An audit of one end.
+#[derive(Debug)]
+pub struct Audited<'a> {
+    pub at_us: i64,
+    pub place: Place,
+    pub report: &'a Host,
+}
+
+/// A change of another path.
+#[derive(Debug)]
+pub struct Elsewhere<'a> {
+    pub event: &'a Event,
+    /// Of that path after its change, in its direction.
+    pub route: Option<&'a Route>,
+}
+
+/// Another path that was measured before and after, and did not change.
+#[derive(Debug)]
+pub struct Steady<'a> {
+    pub pair: &'a Pair,
+    pub route: Option<&'a Route>,
+}
+
+/// What a person wrote down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    pub at_us: i64,
+    pub text: String,
+}
+
+/// A parameter of the measurement that the agent's file changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanChange {
+    pub at_us: i64,
+    /// `streams`, `window`, …
+    pub name: String,
+    pub before: String,
+    pub after: String,
+}
+
+/// How often a change of route meant anything on this path in the last 30 days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseRate {
+    /// Changes of route.
+    pub routes: u32,
+    /// Of these, with a change of throughput at the same time.
+    pub felt: u32,
+}
+
+/// Everything that is known of the time around one event.
+#[derive(Debug, Default)]
+pub struct Evidence<'a> {
+    /// Usual distance of two values of the event's series.
+    pub period_us: i64,
+    pub paths: Vec<Seen<'a, Path>>,
+    pub throughput: Vec<Seen<'a, Throughput>>,
+    pub available: Vec<Seen<'a, Available>>,
+    pub hosts: Vec<Audited<'a>>,
+    /// Of the RTT floor's own series, us.
+    pub rtt: Vec<Point>,
+    pub elsewhere: Vec<Elsewhere<'a>>,
+    pub steady: Vec<Steady<'a>>,
+    pub notes: Vec<Note>,
+    pub plan_changes: Vec<PlanChange>,
+    pub base_rate: Option<BaseRate>,
+    /// Earlier events of the same pair and quantity that are not yet recovered.
+    pub earlier: Vec<&'a Event>,
+}
+
+impl<'a> Seen<'a, Path> {
+    /// In the direction of the event.
+    pub fn route(&self) -> Option<&'a Route> {
+        let seen = &self.report.observation;
+        if self.forward {
+            seen.route.as_ref()
+        } else {
+            seen.route_reverse.as_ref()
+        }
+    }
+
+    /// Against the direction of the event.
+    pub fn route_back(&self) -> Option<&'a Route> {
+        let seen = &self.report.observation;
+        if self.forward {
+            seen.route_reverse.as_ref()
+        } else {
+            seen.route.as_ref()
+        }
+    }
+
+    /// Least round trip, us.
+    pub fn rtt_us(&self) -> Option<f64> {
+        let judged: &path::Analysis = &self.report.analysis;
+        let rtt = judged.rtt.filter(|rtt| rtt.answered > 0)?;
+        Some(rtt.min_ns as f64 / 1e3)
+    }
+}
+
+impl<'a> Seen<'a, Throughput> {
+    /// The payload that went in the direction of the event.
+    pub fn direction(&self) -> Option<(&'a observation::Observation, &'a analysis::Analysis)> {
+        let (seen, judged) = (&self.report.observation, &self.report.analysis);
+        if seen.forward == self.forward {
+            return Some((seen, judged));
+        }
+        let back = seen.reverse.as_deref().zip(judged.reverse.as_deref())?;
+        (back.0.forward == self.forward).then_some(back)
+    }
+
+    /// What one end said of itself.
+    pub fn end(&self, place: Place) -> Option<&'a observation::End> {
+        let ends = &self.direction()?.0.ends;
+        Some(match place {
+            Place::Sender => &ends.sender,
+            Place::Receiver => &ends.receiver,
+        })
+    }
+}
+
+impl<'a> Seen<'a, Available> {
+    /// In the direction of the event.
+    pub fn estimate(&self) -> Option<&'a available::Estimate> {
+        let judged = &self.report.analysis;
+        if self.forward {
+            judged.forward.as_ref()
+        } else {
+            judged.reverse.as_ref()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR};
+    use super::*;
+
+    /// The same report, of a run that the other end began.
+    fn turned<'a, R>(seen: &Seen<'a, R>) -> Seen<'a, R> {
+        Seen {
+            at_us: seen.at_us,
+            report: seen.report,
+            forward: !seen.forward,
+        }
+    }
+
+    #[test]
+    fn a_run_that_the_far_end_began_is_read_the_other_way_round() {
+        let mut sketch = sketch::fell();
+        sketch.trace(HOUR, &["10.1.0.1", "10.2.0.1"]);
+        sketch.run(HOUR, |report| {
+            report.observation.ends.sender.host.name = String::from("slac");
+        });
+        sketch.estimate(HOUR, 622e6, 400e6, None);
+        let evidence = sketch.evidence();
+        let path = turned(&evidence.paths[0]);
+        assert!(path.route().is_none());
+        assert_eq!(path.route_back().map(|route| route.hops.len()), Some(2));
+        let run = &evidence.throughput[0];
+        let sender = run.end(Place::Sender).map(|end| end.host.name.as_str());
+        assert_eq!(sender, Some("slac"));
+        // It had payload one way only, and not this one.
+        assert!(turned(run).direction().is_none());
+        assert!(turned(&evidence.available[0]).estimate().is_none());
+    }
+}

@@ -1,0 +1,270 @@
+//! Which measurements would decide between the causes that are left?
+//!
+//! Nothing is asked for when one cause stands alone and needs no proof. Light measurements come
+//! first; the caller makes what its budget allows.
+//!
+//! Source: longhaul's own. Units: none. Error: none. Wrong when: the trouble is gone before the
+//! measurement is made.
+
+use super::Explained;
+use super::case::Case;
+use super::evidence::Evidence;
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::quantity::Quantity;
+
+/// What is to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measurement {
+    /// `longhaul path`, with the way back.
+    PathBothWays,
+    /// `longhaul available`.
+    Available,
+    /// `longhaul available --shaper`: at full rate for some seconds.
+    AvailableShaper,
+    /// `longhaul tune`: several bulk runs.
+    Tune,
+}
+
+impl Measurement {
+    /// The word in JSON, and in the agent's file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Measurement::PathBothWays => "path",
+            Measurement::Available => "available",
+            Measurement::AvailableShaper => "available_shaper",
+            Measurement::Tune => "tune",
+        }
+    }
+
+    pub const fn cost(self) -> Cost {
+        match self {
+            Measurement::PathBothWays => Cost::Light,
+            Measurement::Available => Cost::Moderate,
+            Measurement::AvailableShaper | Measurement::Tune => Cost::Heavy,
+        }
+    }
+}
+
+/// What it costs the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cost {
+    /// Some hundred packets.
+    Light,
+    /// Some megabytes, in short trains.
+    Moderate,
+    /// Fills the path for seconds or minutes.
+    Heavy,
+}
+
+impl Cost {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Cost::Light => "light",
+            Cost::Moderate => "moderate",
+            Cost::Heavy => "heavy",
+        }
+    }
+}
+
+/// A measurement that would decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub measurement: Measurement,
+    pub reason: String,
+}
+
+/// Light ones first; empty where the causes are decided.
+pub fn follow_up(event: &Event, explained: &Explained, evidence: &Evidence) -> Vec<Wanted> {
+    let case = Case { event, evidence };
+    let named = |cause: &str| {
+        explained
+            .causes
+            .iter()
+            .any(|finding| finding.cause == cause)
+    };
+    let mut wanted = Vec::new();
+    let mut want = |measurement, reason: &str| {
+        wanted.push(Wanted {
+            measurement,
+            reason: reason.to_owned(),
+        });
+    };
+    // A recovery is good news, and a changed measurement is no change of the path.
+    if named("recovery") || named("test_parameter") {
+        return wanted;
+    }
+    if needs_path(&case, explained) {
+        want(
+            Measurement::PathBothWays,
+            "no route was traced in both directions since the event: it would tell a change of the way from one of the hosts",
+        );
+    }
+    if needs_available(&case, explained) {
+        want(
+            Measurement::Available,
+            "nothing tells what the path has left since the event: a setting that no longer fits, other traffic and a slower link differ in it",
+        );
+    }
+    if needs_shaper(&case, explained) {
+        want(
+            Measurement::AvailableShaper,
+            "a shaper or policer passes short bursts: only a longer look tells its rate and burst from a slower link or other traffic",
+        );
+    }
+    if named("retune") {
+        want(
+            Measurement::Tune,
+            "available bandwidth is there and runs do not reach it: a scan finds the setting that fits, and proves it",
+        );
+    }
+    wanted
+}
+
+/// One cause stands alone, and says what there is, not only where.
+fn decided(explained: &Explained) -> bool {
+    const PLAIN: [&str; 10] = [
+        "host_setting",
+        "interface",
+        "path_mtu",
+        "shaper_appeared",
+        "shaper_gone",
+        "shaper_changed",
+        "policer_appeared",
+        "policer_gone",
+        "policer_changed",
+        "retune",
+    ];
+    matches!(&explained.causes[..], [only] if PLAIN.contains(&only.cause.as_str()))
+}
+
+fn needs_path(case: &Case, explained: &Explained) -> bool {
+    let end = case.event.between_us[1];
+    let mut since = case.evidence.paths.iter().filter(|seen| seen.at_us >= end);
+    // The way back matters only as long as nothing else was found.
+    let enough = |seen: &super::Seen<_>| {
+        seen.route().is_some() && (seen.route_back().is_some() || !explained.causes.is_empty())
+    };
+    !decided(explained) && !since.any(enough)
+}
+
+fn needs_available(case: &Case, explained: &Explained) -> bool {
+    let end = case.event.between_us[1];
+    let mut since = case
+        .evidence
+        .available
+        .iter()
+        .filter(|seen| seen.at_us >= end);
+    let known = since.any(|seen| seen.estimate().is_some_and(|e| e.available_bps.is_some()));
+    !decided(explained) && !known && case.of_link()
+}
+
+fn needs_shaper(case: &Case, explained: &Explained) -> bool {
+    let end = case.event.between_us[1];
+    let mut since = case
+        .evidence
+        .available
+        .iter()
+        .filter(|seen| seen.at_us >= end);
+    let looked = since.any(|seen| {
+        let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
+        found || seen.report.plan.shaper_time_us.is_some()
+    });
+    let of_rate = matches!(case.event.quantity, Quantity::Goodput | Quantity::Available);
+    if looked || !of_rate || !case.fell() || explained.causes.iter().any(|f| f.cause == "retune") {
+        return false;
+    }
+    let link = [
+        "capacity_change",
+        "cross_traffic",
+        "shaper_appeared",
+        "policer_appeared",
+    ];
+    // A slower link alone may still be a bucket; without any available bandwidth known, that comes
+    // first.
+    explained
+        .causes
+        .iter()
+        .any(|f| link.contains(&f.cause.as_str()))
+        || (explained.causes.len() != 1 && case.available().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::sketch::{self, HOUR, bucket};
+    use super::*;
+    use longhaul_model::report::v1::analysis::Limiter;
+    use longhaul_model::report::v1::available::BucketKind;
+
+    const OLD: [&str; 3] = ["10.1.0.1", "10.2.0.1", "10.9.0.1"];
+    const NEW: [&str; 3] = ["10.1.0.1", "10.7.0.1", "10.9.0.1"];
+
+    fn wanted(sketch: &sketch::Sketch) -> Vec<Measurement> {
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let explained = explain(&event, &evidence);
+        follow_up(&event, &explained, &evidence)
+            .into_iter()
+            .map(|w| w.measurement)
+            .collect()
+    }
+
+    #[test]
+    fn without_evidence_the_cheap_ones_are_wanted_first() {
+        assert_eq!(
+            wanted(&sketch::fell()),
+            [Measurement::PathBothWays, Measurement::Available]
+        );
+    }
+
+    #[test]
+    fn a_changed_route_asks_what_there_is_on_it() {
+        let mut sketch = sketch::fell();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &NEW);
+        assert_eq!(wanted(&sketch), [Measurement::Available]);
+    }
+
+    #[test]
+    fn a_slower_link_may_be_a_bucket() {
+        let mut sketch = sketch::fell();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 155e6, 150e6, None);
+        assert_eq!(wanted(&sketch), [Measurement::AvailableShaper]);
+    }
+
+    #[test]
+    fn a_setting_that_does_not_fit_asks_for_a_scan() {
+        let mut sketch = sketch::fell();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 200e6, None)
+            .estimate(HOUR, 622e6, 280e6, None);
+        sketch
+            .run_limited(-HOUR, Limiter::PathCapacity)
+            .run_limited(HOUR, Limiter::ReceiveWindow);
+        assert_eq!(wanted(&sketch), [Measurement::Tune]);
+    }
+
+    #[test]
+    fn what_is_decided_asks_for_nothing() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 622e6, 150e6, Some(shaper));
+        assert_eq!(wanted(&sketch), []);
+        let mut parameter = sketch::fell();
+        parameter
+            .run(-HOUR, |r| r.plan.streams = 8)
+            .run(HOUR, |r| r.plan.streams = 2);
+        assert_eq!(wanted(&parameter), []);
+    }
+
+    #[test]
+    fn costs_rise_with_what_is_sent() {
+        assert!(Measurement::PathBothWays.cost() < Measurement::Available.cost());
+        assert!(Measurement::Available.cost() < Measurement::Tune.cost());
+    }
+}

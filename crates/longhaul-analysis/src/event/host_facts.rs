@@ -1,0 +1,156 @@
+//! Which facts of the two hosts changed, and when?
+//!
+//! Bulk runs carry some facts of both ends, audits carry all of them. Both give values by the same
+//! names (those of an audit's readings), so they make one row of readings for each.
+//!
+//! Source: none; it sorts what was read. Units: as the kernel gives them. Error: none.
+//! Wrong when: one name means two interfaces, since the route moved to another one.
+
+use super::case::Case;
+use super::evidence::Place;
+use super::turn::{Reading, Turn};
+use longhaul_model::report::v1::observation;
+use std::collections::BTreeMap;
+
+/// A fact of one end that changed.
+pub struct Changed {
+    pub place: Place,
+    pub name: String,
+    pub turn: Turn<String>,
+}
+
+impl Changed {
+    /// The last number of both values: of a triple, the most.
+    pub fn numbers(&self) -> Option<(f64, f64)> {
+        Some((last_number(&self.turn.from)?, last_number(&self.turn.to)?))
+    }
+}
+
+fn last_number(text: &str) -> Option<f64> {
+    text.split_whitespace()
+        .next_back()?
+        .parse::<f64>()
+        .ok()
+        .filter(|n| n.is_finite())
+}
+
+type Rows = BTreeMap<(Place, String), Vec<Reading<String>>>;
+
+/// Facts whose names fit, each with its change nearest to the event.
+pub fn changed(case: &Case, fits: impl Fn(&str) -> bool) -> Vec<Changed> {
+    let rows = rows(case).into_iter();
+    rows.filter(|((_, name), _)| fits(name))
+        .filter_map(|row| nearest(case, row))
+        .collect()
+}
+
+/// Whether such a fact was read both before and after the event, at each end.
+pub fn read_beside(case: &Case, fits: impl Fn(&str) -> bool) -> bool {
+    let [begin, end] = case.event.between_us;
+    let beside = |readings: &[Reading<String>]| {
+        readings.iter().any(|r| r.at_us <= begin) && readings.iter().any(|r| r.at_us >= end)
+    };
+    let rows = rows(case);
+    [Place::Sender, Place::Receiver].into_iter().all(|end| {
+        let own = |((place, name), readings): (&(Place, String), &Vec<Reading<String>>)| {
+            *place == end && fits(name) && beside(readings)
+        };
+        rows.iter().any(own)
+    })
+}
+
+fn rows(case: &Case) -> Rows {
+    let mut rows = Rows::new();
+    for seen in &case.evidence.throughput {
+        for place in [Place::Sender, Place::Receiver] {
+            let Some(end) = seen.end(place) else { continue };
+            for (name, value) in of_end(&end.host) {
+                add(&mut rows, (place, name), seen.at_us, &value);
+            }
+            let initiates = (place == Place::Sender) == seen.forward;
+            let run = &seen.report.run;
+            let party = if initiates {
+                &run.initiator
+            } else {
+                &run.responder
+            };
+            if let Some(version) = party.longhaul.as_ref().filter(|v| !v.is_empty()) {
+                add(
+                    &mut rows,
+                    (place, String::from("longhaul")),
+                    seen.at_us,
+                    version,
+                );
+            }
+        }
+    }
+    for audit in &case.evidence.hosts {
+        let seen = &audit.report.observation;
+        let facts = of_end(&seen.host)
+            .into_iter()
+            .filter(|(name, _)| !seen.readings.contains_key(name));
+        for (name, value) in facts.chain(seen.readings.clone()) {
+            add(&mut rows, (audit.place, name), audit.at_us, &value);
+        }
+    }
+    rows
+}
+
+fn add(rows: &mut Rows, key: (Place, String), at_us: i64, value: &str) {
+    // Triples come with tabs from one source and with blanks from the other.
+    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    rows.entry(key).or_default().push(Reading { at_us, value });
+}
+
+fn nearest(
+    case: &Case,
+    ((place, name), readings): ((Place, String), Vec<Reading<String>>),
+) -> Option<Changed> {
+    let turns = case.turns(readings, PartialEq::eq);
+    let turn = turns
+        .into_iter()
+        .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))?;
+    Some(Changed { place, name, turn })
+}
+
+/// What a bulk run says of a host, by the names that audits use.
+fn of_end(host: &observation::Host) -> Vec<(String, String)> {
+    let triple = |t: [u64; 3]| format!("{} {} {}", t[0], t[1], t[2]);
+    let interface = host.interface.as_ref();
+    let known = [
+        (
+            "kernel",
+            Some(host.kernel.clone()).filter(|kernel| !kernel.is_empty()),
+        ),
+        ("net.ipv4.tcp_rmem", host.tcp_rmem_bytes.map(triple)),
+        ("net.ipv4.tcp_wmem", host.tcp_wmem_bytes.map(triple)),
+        (
+            "net.core.rmem_max",
+            host.rmem_max_bytes.map(|b| b.to_string()),
+        ),
+        (
+            "net.core.wmem_max",
+            host.wmem_max_bytes.map(|b| b.to_string()),
+        ),
+        (
+            "net.ipv4.tcp_congestion_control",
+            host.congestion_control.clone(),
+        ),
+        ("interface.name", interface.map(|i| i.name.clone())),
+        (
+            "interface.mtu",
+            interface.and_then(|i| i.mtu_bytes).map(|b| b.to_string()),
+        ),
+        (
+            "interface.speed_bps",
+            interface.and_then(|i| i.speed_bps).map(|b| b.to_string()),
+        ),
+    ];
+    let mut facts: BTreeMap<String, String> = host.sysctl.clone();
+    facts.extend(
+        known
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?))),
+    );
+    facts.into_iter().collect()
+}

@@ -1,0 +1,193 @@
+//! Was an interface of one of the two hosts changed?
+//!
+//! We would see: another speed, MTU, duplex, offload, ring or interface from the time of the event
+//! on, that way. Refuted by: a rate above the new speed, or a change the other way.
+//! Needs: what bulk runs say of both hosts, or audits. To do: put it back; look at the cable.
+//!
+//! Units: bit/s, bytes. Wrong when: the speed that a virtual interface states means nothing.
+
+use super::candidate::{Candidate, weight};
+use super::case::Case;
+use super::host_facts::{self, Changed};
+use super::host_setting::told;
+use super::words;
+use crate::diagnose::advice;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::quantity::Quantity;
+
+/// An interface this many times as fast as the rate was not its limit.
+const AMPLE: f64 = 3.0;
+/// Headers, and what a driver states too low.
+const ABOVE: f64 = 1.1;
+
+pub fn candidate(case: &Case) -> Option<Candidate> {
+    if !case.of_link() {
+        return None;
+    }
+    let all = host_facts::changed(case, is_interface);
+    let score = |c: &Changed| case.timing(c.turn.between_us) * consistency(case, c);
+    let first = all.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    let host = case.host(first.place);
+    let text = format!(
+        "The interface of the {} {host} changed {}: {}",
+        first.place.word(),
+        words::span(first.turn.between_us),
+        told(first),
+    );
+    let mut found = Candidate::new("interface", first.turn.between_us, text);
+    found.weight = weight::HOST;
+    found.consistency = consistency(case, first);
+    if !first.turn.lasted {
+        found
+            .contradicts
+            .push(String::from("the old value is back, and the level is not"));
+    } else if found.consistency < 0.5 {
+        found.contradicts.push(String::from(
+            "it does not fit the size or the direction of the change",
+        ));
+    }
+    if case.worse() == Some(true) {
+        found.advice.push(advice(
+            first.place.word(),
+            format!("If that was not meant, put it back at {host}; a lower speed may be a bad cable or optic"),
+        ));
+    }
+    Some(found)
+}
+
+fn is_interface(name: &str) -> bool {
+    const STARTS: [&str; 4] = [
+        "interface.feature.",
+        "interface.ring.",
+        "interface.pci.",
+        "interface.channels.",
+    ];
+    let one = matches!(
+        name,
+        "interface.mtu" | "interface.speed_bps" | "interface.duplex" | "interface.name"
+    );
+    (one || STARTS.iter().any(|start| name.starts_with(start))) && !name.ends_with("_max")
+}
+
+fn consistency(case: &Case, changed: &Changed) -> f64 {
+    if !changed.turn.lasted {
+        return 0.0;
+    }
+    let worse = case.worse() == Some(true);
+    let less = changed.numbers().map(|(old, new)| new < old);
+    match changed.name.as_str() {
+        "interface.speed_bps" => speed(case, changed),
+        "interface.mtu" => mtu(case, less.unwrap_or(false) == worse),
+        "interface.duplex" => {
+            if changed.turn.to.contains("half") == worse {
+                1.0
+            } else {
+                0.0
+            }
+        }
+        "interface.name" => 0.7,
+        name if name.starts_with("interface.feature.") => feature(case, changed.turn.to == "off"),
+        _ if less == Some(worse) => 0.7,
+        _ => 0.4,
+    }
+}
+
+fn speed(case: &Case, changed: &Changed) -> f64 {
+    let Some((old, new)) = changed.numbers() else {
+        return 0.5;
+    };
+    if (new < old) != (case.worse() == Some(true)) {
+        return 0.0;
+    }
+    if !matches!(
+        case.event.quantity,
+        Quantity::Goodput | Quantity::Available | Quantity::Capacity
+    ) {
+        return 0.8;
+    }
+    let slow = old.min(new);
+    let (low, high) = if case.fell() {
+        (case.event.after.median, case.event.before.median)
+    } else {
+        (case.event.before.median, case.event.after.median)
+    };
+    match () {
+        () if low > slow * ABOVE => 0.0,
+        () if high * AMPLE < slow => 0.4,
+        () => 1.0,
+    }
+}
+
+/// Smaller packets cost more processor time, and more by the same loss; larger ones may vanish.
+fn mtu(case: &Case, as_expected: bool) -> f64 {
+    let strained = matches!(
+        case.limiter(true),
+        Some(Limiter::Loss | Limiter::CpuSender | Limiter::CpuReceiver)
+    );
+    match (as_expected, strained) {
+        (true, true) => 1.0,
+        (true, false) => 0.9,
+        (false, true) => 0.8,
+        (false, false) => 0.7,
+    }
+}
+
+fn feature(case: &Case, off: bool) -> f64 {
+    if off != (case.worse() == Some(true)) {
+        return 0.4;
+    }
+    let processor = matches!(
+        case.limiter(true),
+        Some(Limiter::CpuSender | Limiter::CpuReceiver)
+    );
+    if processor || !case.fell() { 1.0 } else { 0.7 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR};
+    use super::*;
+    use longhaul_model::report::v1::observation::Interface;
+
+    fn consistency(before: Interface, after: Interface) -> f64 {
+        let mut sketch = sketch::fell();
+        for (at, interface) in [(-HOUR, before), (HOUR, after)] {
+            sketch.run(at, |report| {
+                report.observation.ends.sender.host.interface = Some(interface.clone());
+            });
+        }
+        let found = sketch.found(candidate);
+        found.map_or(0.0, |found| found.consistency)
+    }
+
+    fn fast(speed_bps: u64, mtu_bytes: u32) -> Interface {
+        Interface {
+            name: String::from("eth0"),
+            mtu_bytes: Some(mtu_bytes),
+            speed_bps: Some(speed_bps),
+        }
+    }
+
+    #[test]
+    fn a_slower_interface_explains_a_fall_to_it() {
+        assert!(
+            (consistency(fast(1_000_000_000, 1500), fast(160_000_000, 1500)) - 1.0).abs() < 1e-9
+        );
+    }
+
+    #[test]
+    fn a_faster_one_or_one_below_the_rate_contradicts() {
+        assert!(consistency(fast(100_000_000, 1500), fast(1_000_000_000, 1500)).abs() < 1e-9);
+        assert!(consistency(fast(1_000_000_000, 1500), fast(10_000_000, 1500)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_that_is_still_ample_hardly_counts() {
+        assert!(consistency(fast(100_000_000_000, 1500), fast(10_000_000_000, 1500)) < 0.5);
+    }
+
+    #[test]
+    fn a_smaller_mtu_is_likely() {
+        assert!(consistency(fast(1_000_000_000, 9000), fast(1_000_000_000, 1500)) >= 0.9);
+    }
+}

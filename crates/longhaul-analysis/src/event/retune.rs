@@ -1,0 +1,150 @@
+//! Does the setting of the transfers no longer fit the path?
+//!
+//! We would see: a throughput that fell while available bandwidth rose or stayed, and runs that a
+//! window limits now. Refuted by: a limit of the path, of an application or of a processor; less
+//! that is available; windows that were changed at the event themselves.
+//! Needs: available bandwidth before and after, what limits the runs.
+//! To do: `longhaul tune`, and use what it finds.
+//!
+//! Source: SLAC to CESNET, June 2003: 8 streams of 1 MiB fitted the old route and not the new one.
+//! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than they say.
+
+use super::candidate::{Candidate, weight};
+use super::case::{Case, is_window};
+use super::words;
+use crate::diagnose::advice;
+use crate::throughput::words::name;
+use longhaul_model::report::v1::Advice;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::units::Bytes;
+
+/// Available bandwidth fell by no more than this.
+const KEPT: f64 = 0.9;
+/// The throughput now uses less than this of what is available.
+const UNUSED: f64 = 0.8;
+
+pub fn candidate(case: &Case) -> Option<Candidate> {
+    if !case.is(Quantity::Goodput) || !case.fell() {
+        return None;
+    }
+    let available = case.available()?;
+    let used = case.event.after.median / available.after;
+    if available.ratio() < KEPT || used > UNUSED {
+        return None;
+    }
+    let rose = available.beyond(1.1);
+    let text = format!(
+        "The setting no longer fits the path: the throughput fell from {} to {} while available bandwidth {} from {} to {}{}",
+        words::rate(case.event.before.median),
+        words::rate(case.event.after.median),
+        if rose { "rose" } else { "stayed" },
+        words::rate(available.before),
+        words::rate(available.after),
+        setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
+    );
+    let mut found = Candidate::new("retune", case.event.between_us, text);
+    found.weight = weight::RETUNE;
+    found.consistency = limited(case, &mut found);
+    found.supports.push(format!(
+        "runs use {:.0} % of what is available",
+        used * 100.0
+    ));
+    found.advice.push(Advice {
+        command: Some(String::from("longhaul tune HOST")),
+        expected_bps: Some(available.after as u64),
+        ..advice(
+            "initiator",
+            String::from("Look for windows and streams that fit the path as it is now"),
+        )
+    });
+    Some(found)
+}
+
+/// Whether what limits the runs can be mended by another setting.
+fn limited(case: &Case, found: &mut Candidate) -> f64 {
+    let Some(limiter) = case.limiter(true) else {
+        return 0.8;
+    };
+    let told = format!("runs are limited by {} since", name(limiter));
+    let fit = match limiter {
+        _ if is_window(limiter) => 1.0,
+        Limiter::Loss | Limiter::Ramp => 0.85,
+        Limiter::Unknown => 0.8,
+        _ => 0.0,
+    };
+    if fit > 0.0 {
+        found.supports.push(told);
+    } else {
+        found.contradicts.push(told);
+    }
+    let changed = [
+        super::test_parameter::candidate(case),
+        super::host_setting::candidate(case),
+    ];
+    let score = |c: &Candidate| c.score(case.event.between_us, case.tau_us());
+    if changed
+        .iter()
+        .flatten()
+        .any(|c| score(c) >= super::candidate::LIKELY)
+    {
+        found.contradicts.push(String::from(
+            "the setting itself was changed, not what it has to fit",
+        ));
+        return fit * 0.5;
+    }
+    fit
+}
+
+/// `8 streams of 1 MiB`.
+fn setting(case: &Case) -> Option<String> {
+    let plan = &case.run(true)?.report.plan;
+    let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);
+    let each = window.map_or_else(
+        || String::from("windows left to the kernel"),
+        |b| format!("windows of {}", Bytes(b)),
+    );
+    Some(format!(
+        "{}, {each}",
+        crate::throughput::words::streams(plan.streams)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR};
+    use super::*;
+
+    fn consistency(available: [f64; 2], limiter: Limiter) -> Option<f64> {
+        let mut sketch = sketch::fell();
+        sketch
+            .estimate(-HOUR, 622e6, available[0], None)
+            .estimate(HOUR, 622e6, available[1], None);
+        sketch
+            .run_limited(-HOUR, Limiter::PathCapacity)
+            .run_limited(HOUR, limiter);
+        Some(sketch.found(candidate)?.consistency)
+    }
+
+    #[test]
+    fn more_left_over_and_a_window_as_the_limit() {
+        assert_eq!(
+            consistency([200e6, 280e6], Limiter::ReceiveWindow),
+            Some(1.0)
+        );
+    }
+
+    #[test]
+    fn a_full_path_contradicts() {
+        assert_eq!(
+            consistency([200e6, 280e6], Limiter::PathCapacity),
+            Some(0.0)
+        );
+    }
+
+    #[test]
+    fn less_left_over_is_no_matter_of_the_setting() {
+        assert_eq!(consistency([280e6, 200e6], Limiter::ReceiveWindow), None);
+        assert_eq!(consistency([200e6, 160e6], Limiter::ReceiveWindow), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Did the way become longer or shorter, whatever route it takes?
+//!
+//! We would see: the least round trip step up as a rate falls, by enough to explain it.
+//! Refuted by: a step the other way. Where windows hold a rate it goes with 1 / RTT, so a step of
+//! 6 % does not halve it. Needs: least round trips before and after. To do: windows for the new RTT.
+//!
+//! Units: us. Wrong when: a queue that never empties is taken for the way; hosts became slow.
+
+use super::candidate::{Candidate, weight};
+use super::case::{Case, is_window};
+use super::words;
+use crate::diagnose::advice;
+use longhaul_model::report::v1::quantity::Quantity;
+
+/// It explains at least this part of the change, in logarithms.
+const MOST_OF_IT: f64 = 0.5;
+
+pub fn candidate(case: &Case) -> Option<Candidate> {
+    if case.is(Quantity::RttFloor) {
+        return None;
+    }
+    let step = case.rtt_step()?;
+    let grew = step.after > step.before;
+    let text = format!(
+        "The least round trip {} from {} to {} {}",
+        if grew { "rose" } else { "fell" },
+        words::delay_us(step.before),
+        words::delay_us(step.after),
+        words::span(step.between_us),
+    );
+    let mut found = Candidate::new("rtt_step", step.between_us, text);
+    found.weight = weight::RTT;
+    found.consistency = match case.worse() {
+        None => 0.8,
+        Some(worse) if worse != grew => 0.0,
+        Some(_) if case.is(Quantity::Goodput) => part(case, step.ratio(), &mut found),
+        Some(_) => 0.5,
+    };
+    if case.worse() == Some(true) && case.limiter(true).is_some_and(is_window) {
+        found.advice.push(advice("initiator", String::from("Ask for windows of twice the new bandwidth-delay product, or leave them to the kernel")));
+    }
+    Some(found)
+}
+
+/// How much of the change a window-bound rate would show by the step alone.
+fn part(case: &Case, rtt_ratio: f64, found: &mut Candidate) -> f64 {
+    let by_rtt = 1.0 / rtt_ratio;
+    let share = by_rtt.ln() / case.ratio().ln();
+    let told = format!(
+        "a window-bound rate would change by {} by it, the throughput changed by {}",
+        words::change(by_rtt),
+        words::change(case.ratio())
+    );
+    if share >= MOST_OF_IT {
+        found.supports.push(told);
+        1.0
+    } else {
+        found.contradicts.push(told);
+        0.5
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR};
+    use super::*;
+
+    fn consistency(sketch: &sketch::Sketch) -> Option<f64> {
+        Some(sketch.found(candidate)?.consistency)
+    }
+
+    fn step(before_us: f64, after_us: f64) -> Option<f64> {
+        let mut sketch = sketch::fell();
+        sketch.rtt(-HOUR, before_us).rtt(HOUR, after_us);
+        consistency(&sketch)
+    }
+
+    #[test]
+    fn a_way_twice_as_long_halves_what_a_window_allows() {
+        assert_eq!(step(80_000.0, 160_000.0), Some(1.0));
+    }
+
+    #[test]
+    fn a_small_step_does_not_explain_a_large_fall() {
+        assert_eq!(step(150_000.0, 160_000.0), Some(0.5));
+    }
+
+    #[test]
+    fn a_shorter_way_contradicts_a_fall() {
+        assert_eq!(step(160_000.0, 80_000.0), Some(0.0));
+    }
+
+    #[test]
+    fn noise_is_no_step() {
+        assert_eq!(step(150_000.0, 151_000.0), None);
+        assert_eq!(step(1_000.0, 1_900.0), None);
+    }
+}

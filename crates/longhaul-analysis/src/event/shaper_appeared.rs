@@ -1,0 +1,113 @@
+//! Did a shaper come onto the path, or leave it?
+//!
+//! We would see: a look at available bandwidth that finds peak, sustained rate and burst where none
+//! were before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
+//! Refuted by: a level far from that rate, the same shaper before, or a change the other way.
+//! Needs: `longhaul available --shaper` before and after, or bulk runs longer than the burst.
+//! To do: ask the operator, with the three figures.
+//! Wrong when: the bucket was never emptied before the event, so that it was there unseen.
+
+use super::bucket::{self, Kind};
+use super::candidate::Candidate;
+use super::case::Case;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::available::BucketKind;
+
+const SHAPER: Kind = Kind {
+    bucket: BucketKind::Shaper,
+    limiter: Limiter::Shaper,
+    appeared: "shaper_appeared",
+    gone: "shaper_gone",
+    changed: "shaper_changed",
+    noun: "shaper",
+    does: "to queue what exceeds its rate",
+};
+
+pub fn candidate(case: &Case) -> Option<Candidate> {
+    bucket::candidate(case, &SHAPER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, HOUR, bucket};
+    use super::*;
+
+    fn found(sketch: &sketch::Sketch) -> Option<(f64, Candidate)> {
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = Case {
+            event: &event,
+            evidence: &evidence,
+        };
+        let found = candidate(&case)?;
+        Some((found.score(event.between_us, case.tau_us()), found))
+    }
+
+    #[test]
+    fn a_new_shaper_at_the_level_counts_in_full() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 622e6, 140e6, Some(shaper));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert!((score - 0.8).abs() < 1e-9, "{score}");
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(
+            found.summary.contains("sustained 155 Mbit/s"),
+            "{}",
+            found.summary
+        );
+    }
+
+    #[test]
+    fn one_far_above_the_level_hardly_counts() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 622_000_000, 600_000_000);
+        sketch
+            .estimate(-HOUR, 622e6, 400e6, None)
+            .estimate(HOUR, 622e6, 400e6, Some(shaper));
+        assert!(found(&sketch).expect("a candidate").0 < 0.3);
+    }
+
+    #[test]
+    fn the_same_one_as_before_is_no_cause() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch
+            .estimate(-HOUR, 622e6, 140e6, Some(shaper.clone()))
+            .estimate(HOUR, 622e6, 140e6, Some(shaper));
+        assert!(found(&sketch).is_none());
+    }
+
+    #[test]
+    fn a_lower_rate_of_the_same_one_is_told_as_such() {
+        let mut sketch = sketch::fell();
+        let shaper = |bps| Some(bucket(BucketKind::Shaper, 622_000_000, bps));
+        sketch.estimate(-HOUR, 622e6, 250e6, shaper(260_000_000));
+        sketch.estimate(HOUR, 622e6, 150e6, shaper(160_000_000));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_changed");
+        assert!((score - 0.8).abs() < 1e-9, "{score}");
+    }
+
+    #[test]
+    fn one_that_went_does_not_lower_a_rate() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch
+            .estimate(-HOUR, 622e6, 140e6, Some(shaper))
+            .estimate(HOUR, 622e6, 400e6, None);
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_gone");
+        assert!(score.abs() < 1e-9);
+    }
+
+    #[test]
+    fn bulk_runs_that_a_shaper_holds_say_it_too() {
+        let mut sketch = sketch::fell();
+        sketch
+            .run_limited(-HOUR, Limiter::PathCapacity)
+            .run_limited(HOUR, Limiter::Shaper);
+        assert!(found(&sketch).expect("a candidate").0 > 0.7);
+    }
+}

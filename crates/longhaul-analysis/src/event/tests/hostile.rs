@@ -1,0 +1,108 @@
+//! Nothing that strangers or people wrote acts on a terminal or a mail.
+
+use super::super::evidence::{Note, Place};
+use super::super::sketch::{HOUR, T0, fell};
+use super::super::{case_text, explain};
+use longhaul_model::report::v1::Finding;
+
+const EVIL: &str = "gw\u{1b}]0;owned\u{7}\u{1b}[2J\r\nBcc: everyone\n\u{202e}gpj.exe\u{0}\u{9b}31m<script>alert(1)</script>";
+
+fn harmless(text: &str) {
+    for c in text.chars() {
+        let fine = (c == '\n' || !c.is_control()) && !('\u{200b}'..='\u{2069}').contains(&c);
+        assert!(fine, "{c:?} in {text:?}");
+    }
+}
+
+fn findings(all: &[Finding]) {
+    for finding in all {
+        let lines = finding.supports.iter().chain(&finding.contradicts);
+        for line in lines
+            .chain([&finding.summary])
+            .chain(finding.advice.iter().map(|a| &a.text))
+        {
+            harmless(line);
+            assert!(!line.contains('\n'), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_names_are_made_harmless_everywhere() {
+    let mut sketch = fell();
+    sketch.between(EVIL, &EVIL.repeat(50));
+    sketch
+        .trace(-HOUR, &["10.1.0.1", EVIL, "10.9.0.1"])
+        .trace(HOUR, &["10.1.0.1", "10.7.0.1", &EVIL.repeat(9)]);
+    for (at, value) in [(-HOUR, "1"), (HOUR, EVIL)] {
+        sketch.audit(
+            at,
+            Place::Sender,
+            &[
+                ("net.ipv4.tcp_sack", value),
+                (EVIL, value),
+                ("interface.driver", value),
+            ],
+        );
+        sketch.run(at, |report| {
+            report.observation.ends.sender.host.kernel = value.to_owned();
+            report.plan.congestion_control = Some(value.to_owned());
+        });
+    }
+    sketch.notes.push(Note {
+        at_us: T0,
+        text: EVIL.repeat(200),
+    });
+    let (event, evidence) = (sketch.event(), sketch.evidence());
+    let explained = explain(&event, &evidence);
+    assert!(!explained.causes.is_empty());
+    findings(&explained.causes);
+    explained.unchanged.iter().for_each(|line| harmless(line));
+    let text = case_text(&event, &explained, &evidence);
+    harmless(&text);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 78),
+        "{text}"
+    );
+    assert!(!text.lines().any(|line| line.starts_with("Bcc")), "{text}");
+}
+
+#[test]
+fn numbers_without_sense_do_no_harm() {
+    for (before, after) in [
+        (0.0, 0.0),
+        (0.0, 5e6),
+        (5e6, 0.0),
+        (f64::NAN, 1.0),
+        (1.0, f64::INFINITY),
+        (f64::MAX, f64::MIN),
+    ] {
+        for extreme in [i64::MIN, i64::MAX, 0] {
+            let mut sketch = fell();
+            sketch
+                .trace(-HOUR, &["10.1.0.1"])
+                .trace(HOUR, &["10.2.0.1"])
+                .rtt(-HOUR, before)
+                .rtt(HOUR, after);
+            sketch
+                .estimate(-HOUR, before, after, None)
+                .estimate(HOUR, after, before, None);
+            sketch.notes.push(Note {
+                at_us: extreme,
+                text: String::new(),
+            });
+            let mut event = sketch.event();
+            event.before.median = before;
+            event.after.median = after;
+            event.change_ratio = None;
+            event.between_us[0] = extreme.min(event.between_us[0]);
+            event.between_us[1] = extreme.max(event.between_us[1]);
+            let evidence = sketch.evidence();
+            let explained = explain(&event, &evidence);
+            for cause in &explained.causes {
+                assert!((0.0..=1.0).contains(&cause.confidence_ratio), "{cause:?}");
+            }
+            harmless(&case_text(&event, &explained, &evidence));
+        }
+    }
+}

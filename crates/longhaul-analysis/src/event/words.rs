@@ -1,0 +1,165 @@
+//! How are times, values and strangers' names written in sentences on events?
+//!
+//! Names, readings and notes come from other hosts and from people. They are cut to one line and
+//! to characters that no terminal or mail reader acts on.
+
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::units::{Rate, format_duration};
+use std::time::Duration;
+
+/// Longest name or reading that a sentence quotes.
+const QUOTED: usize = 64;
+/// Longest note.
+const NOTED: usize = 300;
+
+/// Latin letters, digits and signs stay; all else (controls, escapes, line ends, marks that turn
+/// or hide text) becomes `?`.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(harmless_char).collect()
+}
+
+fn harmless_char(c: char) -> char {
+    // U+00AD is a hyphen that does not show.
+    let plain = matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{24f}');
+    if plain { c } else { '?' }
+}
+
+/// A stranger's name or reading as part of a sentence.
+pub fn quoted(text: &str) -> String {
+    cut(text, QUOTED)
+}
+
+/// What a person wrote, on one line.
+pub fn noted(text: &str) -> String {
+    let line: Vec<&str> = text.split_whitespace().collect();
+    cut(&line.join(" "), NOTED)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let mut short: String = text.chars().take(most).map(harmless_char).collect();
+    if text.chars().nth(most).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+/// `250 Mbit/s`, `160 ms`, `1.2 %`, `17`.
+pub fn value(quantity: Quantity, value: f64) -> String {
+    if !value.is_finite() {
+        return String::from("unknown");
+    }
+    match quantity.unit() {
+        "bps" => rate(value),
+        "us" => delay_us(value),
+        "ratio" => format!("{} %", trimmed(value * 100.0, 2)),
+        _ => trimmed(value, 1),
+    }
+}
+
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+pub fn rate(bps: f64) -> String {
+    Rate::bits_per_second(bps.max(0.0).round() as u64).to_string()
+}
+
+pub fn delay_us(us: f64) -> String {
+    format_duration(Duration::from_nanos((us.max(0.0) * 1e3).round() as u64))
+}
+
+/// `-40 %`, `+12 %`; from nothing it is no ratio.
+pub fn change(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return String::from("not to be put as a ratio");
+    }
+    let percent = ((ratio - 1.0) * 100.0).round();
+    if percent.abs() < 1.0 {
+        return String::from("below 1 %");
+    }
+    format!("{percent:+.0} %")
+}
+
+/// `2003-06-11 22:45 UTC`.
+pub fn moment(us: i64) -> String {
+    let minutes = us.div_euclid(60_000_000);
+    let (hour, minute) = (
+        minutes.div_euclid(60).rem_euclid(24),
+        minutes.rem_euclid(60),
+    );
+    format!("{} {hour:02}:{minute:02} UTC", date(us))
+}
+
+/// `2003-06-11`: the Gregorian calendar, by days of eras of 400 years that begin in March.
+pub fn date(us: i64) -> String {
+    const DAY_US: i64 = 86_400_000_000;
+    const ERA_DAYS: i64 = 146_097;
+    // Day 0 is the first of March of the year 0.
+    let days = us.div_euclid(DAY_US) + 719_468;
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day_of_month:02}")
+}
+
+/// When something became another, as far as that is known.
+pub fn span(between_us: [i64; 2]) -> String {
+    let [from, to] = between_us.map(moment);
+    if from == to {
+        return format!("at {from}");
+    }
+    let same_day = date(between_us[0]) == date(between_us[1]);
+    let to = if same_day { to[11..].to_owned() } else { to };
+    format!("between {} and {to}", from.trim_end_matches(" UTC"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!(moment(0), "1970-01-01 00:00 UTC");
+        assert_eq!(moment(1_055_371_500_000_000), "2003-06-11 22:45 UTC");
+        assert_eq!(date(951_782_400_000_000), "2000-02-29");
+        assert_eq!(date(1_709_164_800_000_000), "2024-02-29");
+        assert_eq!(moment(-1), "1969-12-31 23:59 UTC");
+        assert_eq!(date(4_107_542_400_000_000), "2100-03-01");
+    }
+
+    #[test]
+    fn strangers_names_do_nothing() {
+        let name = "gw\u{1b}[2J\u{7}\nBcc: all\u{202e}gpj\u{0}\u{85}";
+        assert_eq!(quoted(name), "gw?[2J??Bcc: all?gpj??");
+        assert_eq!(noted("two\r\nlines  of\ttext"), "two lines of text");
+        assert!(quoted(&"a".repeat(9_000)).len() < 70);
+    }
+
+    #[test]
+    fn spans_name_the_day_once() {
+        assert_eq!(
+            span([0, 3_600_000_000]),
+            "between 1970-01-01 00:00 and 01:00 UTC"
+        );
+        assert_eq!(span([0, 0]), "at 1970-01-01 00:00 UTC");
+    }
+
+    #[test]
+    fn values_carry_their_unit() {
+        assert_eq!(value(Quantity::Goodput, 250e6), "250 Mbit/s");
+        assert_eq!(value(Quantity::RttFloor, 160_000.0), "160 ms");
+        assert_eq!(value(Quantity::Loss, 0.012), "1.2 %");
+        assert_eq!(value(Quantity::Hops, 17.0), "17");
+        assert_eq!(change(0.6), "-40 %");
+        assert_eq!(change(1.004), "below 1 %");
+    }
+}
