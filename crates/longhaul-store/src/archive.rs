@@ -4,15 +4,24 @@
 //! each other up to [`LOCK_WAIT`].
 
 use crate::error::StoreError;
-use crate::filed::{self, Filed};
+use crate::filed::{self, Derived, Filed};
 use crate::schema;
-use longhaul_model::report::v1::{AnyReport, Report};
+use longhaul_model::report::v1::{AnyReport, Kind, Report, Run};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long to wait for another process that writes.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// Memory that a connection may use for pages.
+const CACHE_KIB: i64 = 32 << 10;
+
+/// Pages in the log before they are copied into the file.
+const LOG_PAGES: i64 = 8192;
+
+/// The log's file is cut to this when it is empty.
+const LOG_BYTES: i64 = 64 << 20;
 
 /// An open archive.
 #[derive(Debug)]
@@ -44,6 +53,38 @@ pub struct Entry {
     pub analysis_version: u32,
     /// Probes of this run that are runs of their own.
     pub parts: u32,
+}
+
+/// Files one report with the columns of lists; 0 where the id is taken.
+pub(crate) fn file_run(
+    to: &Connection,
+    run: &Run,
+    kind: Kind,
+    derived: &Derived,
+    text: &str,
+) -> rusqlite::Result<usize> {
+    to.prepare_cached(
+        "INSERT INTO run (id, started_at, kind, initiator_host, responder_host, \
+         responder_address, streams, goodput_bps, limited_by, analysis_version, report, \
+         part_of, part_index) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         ON CONFLICT (id) DO NOTHING",
+    )?
+    .execute(params![
+        run.id,
+        run.started_at,
+        kind.word(),
+        run.initiator.host,
+        run.responder.host,
+        run.responder.address,
+        derived.streams,
+        derived.goodput_bps.and_then(|bps| i64::try_from(bps).ok()),
+        derived.limited_by,
+        derived.analysis_version,
+        text,
+        run.part_of.as_ref().map(|whole| &whole.id),
+        run.part_of.as_ref().map(|whole| whole.index),
+    ])
 }
 
 impl Archive {
@@ -78,6 +119,7 @@ impl Archive {
         if !connection.is_readonly("main").map_err(sql)? {
             schema::level(&connection, path)?;
             write_ahead(&connection).map_err(sql)?;
+            tuned(&connection).map_err(sql)?;
             schema::bring_up_to_date(&mut connection, path)?;
         }
         Ok(Archive {
@@ -112,31 +154,10 @@ impl Archive {
         Report<P, O, A>: Filed,
     {
         let run = &report.run;
-        let derived = report.derived();
-        let columns = params![
-            run.id,
-            run.started_at,
-            report.kind.word(),
-            run.initiator.host,
-            run.responder.host,
-            run.responder.address,
-            derived.streams,
-            derived.goodput_bps.and_then(|bps| i64::try_from(bps).ok()),
-            derived.limited_by,
-            derived.analysis_version,
-            text,
-            run.part_of.as_ref().map(|whole| &whole.id),
-            run.part_of.as_ref().map(|whole| whole.index),
-        ];
         let sql = |e| StoreError::sql("store the run", &self.path, e);
         let transaction = self.connection.transaction().map_err(sql)?;
-        let inserted = transaction
-            .execute(
-                "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-                 ON CONFLICT (id) DO NOTHING",
-                columns,
-            )
-            .map_err(sql)?;
+        let inserted =
+            file_run(&transaction, run, report.kind, &report.derived(), text).map_err(sql)?;
         if inserted > 0 {
             transaction
                 .execute("DELETE FROM begun WHERE id = ?1", [&run.id])
@@ -178,13 +199,14 @@ impl Archive {
     }
 
     fn unique(&self, prefix: &str) -> Result<Option<String>, StoreError> {
-        // Compared as text, not as a pattern, so that `%` in the argument means nothing.
+        // Compared as text, not as a pattern, so that `%` in the argument means nothing; and between
+        // bounds, so that an archive of millions is not read through.
         let (count, exact, first): (u64, Option<String>, Option<String>) = self
             .connection
             .query_row(
                 "SELECT count(*), max(CASE WHEN id = ?1 THEN id END), min(id) FROM run \
-                 WHERE substr(id, 1, length(?1)) = ?1 AND ?1 <> ''",
-                [prefix],
+                 WHERE id >= ?1 AND id <= ?2 AND substr(id, 1, length(?1)) = ?1 AND ?1 <> ''",
+                [prefix, &format!("{prefix}{}", char::MAX)],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
             .map_err(|e| StoreError::sql("look up the run", &self.path, e))?;
@@ -200,7 +222,7 @@ impl Archive {
     }
 
     /// The stored report of exactly this id, as it was written.
-    fn text(&self, id: &str) -> Result<String, StoreError> {
+    pub(crate) fn text(&self, id: &str) -> Result<String, StoreError> {
         self.connection
             .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| {
                 row.get(0)
@@ -247,7 +269,18 @@ fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
+/// A commit is on the disk when it returns. The log is copied back in large pieces, and memory is
+/// bounded: the pages at the ends of some thousand series fit.
+fn tuned(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+pub(crate) fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
     Ok(Entry {
         id: row.get(0)?,
         started_at: row.get(1)?,

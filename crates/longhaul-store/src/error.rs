@@ -58,6 +58,11 @@ pub enum StoreError {
     /// The id is taken by a run that reads differently; what was observed is never overwritten.
     #[error("run {id} is already in the archive, with another content")]
     IdTaken { id: String },
+    /// What came from outside is beyond a limit of the archive; nothing of its batch was stored.
+    #[error("the archive does not take {what}: {why}")]
+    Refused { what: String, why: &'static str },
+    #[error("no run is planned under the id {id}")]
+    NoSuchPlanned { id: String },
     #[error("no run matches `{wanted}`")]
     NoSuchRun { wanted: String },
     #[error("`{wanted}` matches {count} runs, among them {example}")]
@@ -134,7 +139,11 @@ impl StoreError {
                     .to_owned()
             }
             StoreError::UnknownReport { .. } => "a later longhaul can read it".to_owned(),
-            StoreError::Sql { .. } | StoreError::IdTaken { .. } | StoreError::Report { .. } => {
+            StoreError::Sql { .. }
+            | StoreError::IdTaken { .. }
+            | StoreError::Refused { .. }
+            | StoreError::NoSuchPlanned { .. }
+            | StoreError::Report { .. } => {
                 return None;
             }
         })

@@ -11,9 +11,10 @@ use std::path::Path;
 /// `LHAR`, in the header of the file.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
+    include_str!("../schema/0003-watched.sql"),
 ];
 
 /// The number of steps this program knows.

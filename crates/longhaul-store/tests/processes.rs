@@ -68,7 +68,7 @@ fn a_file_that_may_not_grow_is_told_as_no_room() {
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("make the folder");
     // A size limit on files stands in for a full disk; its signal is ignored so that the write
     // itself fails, as it does on a full disk.
-    let script = "trap '' XFSZ; ulimit -f 400; exec \"$0\" append \"$1\" full 100";
+    let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" append \"$1\" full 100";
     let status = Command::new("sh")
         .args(["-c", script])
         .arg(std::env::current_exe().expect("own path"))

@@ -1,0 +1,185 @@
+//! The archive of an agent in one SQLite file: the same that `longhaul report` reads.
+//!
+//! Every write is one transaction, and has reached the disk when it returns (`synchronous = FULL`).
+//! Readers do not wait for it. A batch that comes in pays for its values alone; the hours that it
+//! touches are only marked, and are counted again by later batches, a few by each, or by whoever
+//! reads them before.
+//!
+//! - [`names`]: numbers of pairs and series
+//! - [`landing`]: runs and values come in
+//! - [`hours`]: the hourly series
+//! - [`reading`]: series and the grid go out
+//! - [`planned`]: runs that are due
+//! - [`events`]: what changed
+//! - [`retention`]: what is old goes
+//! - [`outbox`]: what a collector has not acknowledged
+
+mod events;
+mod hours;
+mod landing;
+mod names;
+pub mod outbox;
+mod planned;
+mod reading;
+mod retention;
+#[cfg(test)]
+mod tests;
+
+use crate::archive::{Archive, Entry};
+use crate::error::StoreError;
+use crate::filed;
+use crate::watched::{
+    About, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
+    PlannedRow, Range, Removed, Retention, RunFilter, Watched, WatchedRun, limits,
+};
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Series};
+use rusqlite::{Transaction, TransactionBehavior};
+
+impl Watched for Archive {
+    fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
+        limits::runs(runs)?;
+        self.write("store the runs", |to| landing::land(to, runs, false))
+    }
+
+    fn plan(&mut self, due: &[Planned]) -> Result<u64, StoreError> {
+        limits::planned(due)?;
+        self.write("note planned runs", |to| planned::plan(to, due))
+    }
+
+    fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
+        limits::outcome(outcome)?;
+        let known = self.write("settle the planned run", |to| {
+            planned::settle(to, planned_id, outcome)
+        })?;
+        if known {
+            return Ok(());
+        }
+        // Whoever asks gets the start of it back: it may be anything.
+        Err(StoreError::NoSuchPlanned {
+            id: planned_id.chars().take(limits::ID_BYTES_MAX).collect(),
+        })
+    }
+
+    fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {
+        self.read("list planned runs", |from| planned::rows(from, filter))
+    }
+
+    fn planned_counts(&self, range: Range) -> Result<PlannedCounts, StoreError> {
+        self.read("count planned runs", |from| planned::counts(from, range))
+    }
+
+    fn series(
+        &self,
+        pair: &Pair,
+        quantity: Quantity,
+        range: Range,
+        at_most: u32,
+    ) -> Result<Series, StoreError> {
+        let at_most = at_most.clamp(2, limits::SERIES_MAX);
+        let (points, buckets) = self.read("read the series", |from| {
+            match names::series(from, pair, quantity)? {
+                Some(series) => reading::series(from, series, range, at_most),
+                None => Ok((Vec::new(), Vec::new())),
+            }
+        })?;
+        Ok(Series {
+            pair: pair.clone(),
+            quantity,
+            points,
+            buckets,
+        })
+    }
+
+    fn grid(&self, quantity: Quantity) -> Result<Vec<GridCell>, StoreError> {
+        self.read("read the grid", |from| reading::grid(from, quantity))
+    }
+
+    fn pairs(&self) -> Result<Vec<Pair>, StoreError> {
+        self.read("list the pairs", names::pairs)
+    }
+
+    fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
+        match self.text(run_id) {
+            Ok(text) => filed::parse(run_id, &text).map(Some),
+            Err(StoreError::NoSuchRun { .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<Entry>, StoreError> {
+        self.read("list the runs", |from| reading::runs(from, filter))
+    }
+
+    fn put_event(&mut self, event: &Event) -> Result<(), StoreError> {
+        let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
+            id: event.id.clone(),
+            source,
+        })?;
+        limits::event(event, &text)?;
+        self.write("store the event", |to| events::put(to, event, &text))
+    }
+
+    fn event(&self, id: &str) -> Result<Option<Event>, StoreError> {
+        let text = self.read("read the event", |from| events::text(from, id))?;
+        text.map(|text| events::parse(&text)).transpose()
+    }
+
+    fn events(&self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
+        let texts = self.read("list the events", |from| events::texts(from, filter))?;
+        texts.iter().map(|text| events::parse(text)).collect()
+    }
+
+    fn retain(&mut self, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
+        let mut removed = Removed::default();
+        retention::values(self, now_us, keep.values, &mut removed)?;
+        retention::reports(self, now_us, keep.reports, &mut removed)?;
+        retention::planned(self, now_us, keep.planned, &mut removed)?;
+        Ok(removed)
+    }
+
+    fn about(&self) -> Result<About, StoreError> {
+        let bytes: i64 = self.read("read the header", |from| {
+            from.query_row(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+                [],
+                |row| row.get(0),
+            )
+        })?;
+        Ok(About {
+            kind: "SQLite",
+            bytes: u64::try_from(bytes).ok(),
+        })
+    }
+}
+
+impl Archive {
+    /// One transaction that takes the write lock at once: all of it or nothing.
+    fn write<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let sql = |e| StoreError::sql(doing, &self.path, e);
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sql)?;
+        let done = work(&transaction).map_err(sql)?;
+        transaction.commit().map_err(sql)?;
+        Ok(done)
+    }
+
+    /// All that `work` reads is of one moment.
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let sql = |e| StoreError::sql(doing, &self.path, e);
+        let snapshot = self.connection.unchecked_transaction().map_err(sql)?;
+        work(&snapshot).map_err(sql)
+    }
+}

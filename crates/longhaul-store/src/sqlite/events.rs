@@ -1,0 +1,64 @@
+//! Events: their JSON as it is, and columns to find them by.
+
+use super::names;
+use crate::error::StoreError;
+use crate::watched::{self, EventFilter};
+use longhaul_model::report::v1::event::Event;
+use rusqlite::{OptionalExtension, Transaction, params};
+
+pub fn put(to: &Transaction<'_>, event: &Event, text: &str) -> rusqlite::Result<()> {
+    let pair = names::pair_or_new(to, &event.pair)?;
+    to.prepare_cached("INSERT OR REPLACE INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+        .execute(params![
+            event.id,
+            pair,
+            event.quantity.word(),
+            event.state.word(),
+            watched::is_open(event),
+            event.between_us[0],
+            event.between_us[1],
+            text
+        ])
+        .map(drop)
+}
+
+pub fn text(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<String>> {
+    from.prepare_cached("SELECT event FROM event WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()
+}
+
+pub fn texts(from: &Transaction<'_>, filter: &EventFilter) -> rusqlite::Result<Vec<String>> {
+    let pair = match &filter.pair {
+        Some(pair) => match names::pair(from, pair)? {
+            Some(id) => Some(id),
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    from.prepare_cached(
+        "SELECT event FROM event \
+         WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = ?3) \
+         AND (?4 IS NULL OR state = ?4) ORDER BY end_us DESC, id DESC LIMIT ?5",
+    )?
+    .query_map(
+        params![
+            filter.range.begin_us,
+            filter.range.end_us,
+            pair,
+            filter
+                .state
+                .map(longhaul_model::report::v1::event::State::word),
+            filter.limit
+        ],
+        |row| row.get(0),
+    )?
+    .collect()
+}
+
+pub fn parse(text: &str) -> Result<Event, StoreError> {
+    serde_json::from_str(text).map_err(|source| StoreError::Report {
+        id: "of an event".to_owned(),
+        source,
+    })
+}

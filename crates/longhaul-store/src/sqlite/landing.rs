@@ -1,0 +1,134 @@
+//! Runs and their values come in, in any order, once or more than once.
+
+use super::hours;
+use super::names::{NO_PAIR, Names};
+use super::planned;
+use crate::archive::file_run;
+use crate::watched::{Landed, Outcome, WatchedRun};
+use rusqlite::{Transaction, params};
+use std::collections::{BTreeSet, HashMap};
+
+/// One value with the number of its series.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    pub series: i64,
+    pub at_us: i64,
+    pub value: f64,
+}
+
+enum Fate {
+    New,
+    Already,
+    Differing,
+}
+
+/// Stores a batch; `to_send` also notes the new runs for the collector.
+pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], to_send: bool) -> rusqlite::Result<Landed> {
+    let mut landed = Landed::default();
+    let mut names = Names::default();
+    let mut values = Vec::new();
+    for run in runs {
+        match insert(to, run)? {
+            Fate::New => {
+                landed.new += 1;
+                follow(to, run, &mut names, &mut values)?;
+                if to_send {
+                    send(to, run)?;
+                }
+            }
+            Fate::Already => landed.already += 1,
+            Fate::Differing => {
+                landed.differing.push(run.run.id.clone());
+                continue;
+            }
+        }
+        if let Some(planned) = &run.planned_id {
+            // An agent's plan is not known to its collector; the run counts all the same.
+            let run_id = run.run.id.clone();
+            planned::settle(to, planned, &Outcome::Done { run_id })?;
+        }
+    }
+    // In the order of the table, so that neighbours share a page while it is at hand.
+    values.sort_by_key(|value| (value.series, value.at_us));
+    landed.late_values = store(to, &values)?;
+    hours::count_some(to, &values)?;
+    Ok(landed)
+}
+
+fn insert(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<Fate> {
+    let WatchedRun {
+        run,
+        derived,
+        kind,
+        report,
+        ..
+    } = run;
+    let inserted = file_run(to, run, *kind, derived, report)?;
+    if inserted > 0 {
+        return Ok(Fate::New);
+    }
+    let same: bool = to
+        .prepare_cached("SELECT report = ?2 FROM run WHERE id = ?1")?
+        .query_row([&run.id, report], |row| row.get(0))?;
+    Ok(if same { Fate::Already } else { Fate::Differing })
+}
+
+/// Notes which pairs a new run is of, and sets its values aside.
+fn follow<'a>(
+    to: &Transaction<'_>,
+    run: &'a WatchedRun,
+    names: &mut Names<'a>,
+    values: &mut Vec<Sample>,
+) -> rusqlite::Result<()> {
+    let mut pairs = BTreeSet::new();
+    for reading in &run.readings {
+        pairs.insert(names.pair(to, &reading.pair)?);
+        values.push(Sample {
+            series: names.series(to, &reading.pair, reading.quantity)?,
+            at_us: reading.point.at_us,
+            value: reading.point.value,
+        });
+    }
+    for pair in &run.pairs {
+        pairs.insert(names.pair(to, pair)?);
+    }
+    if pairs.is_empty() {
+        pairs.insert(NO_PAIR);
+    }
+    let mut note = to.prepare_cached("INSERT OR IGNORE INTO watched_run VALUES (?1, ?2, ?3)")?;
+    for pair in pairs {
+        note.execute(params![pair, run.at_us, run.run.id])?;
+    }
+    Ok(())
+}
+
+fn send(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<()> {
+    to.prepare_cached("INSERT OR IGNORE INTO outbox (run, at_us, planned) VALUES (?1, ?2, ?3)")?
+        .execute(params![run.run.id, run.at_us, run.planned_id])
+        .map(drop)
+}
+
+/// Values in the order of their table; says how many came too late.
+fn store(to: &Transaction<'_>, values: &[Sample]) -> rusqlite::Result<u64> {
+    let mut hours = hours::Touched::default();
+    let mut newest: HashMap<i64, Sample> = HashMap::new();
+    let mut late = 0;
+    let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
+    for value in values {
+        if hours.is_closed(to, value)? {
+            late += 1;
+        } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
+            hours.mark(to, value)?;
+            // Ascending, so the last of a series is its newest.
+            newest.insert(value.series, *value);
+        }
+    }
+    let mut note = to.prepare_cached(
+        "UPDATE series SET newest_at_us = ?2, newest = ?3 \
+         WHERE id = ?1 AND coalesce(newest_at_us < ?2, TRUE)",
+    )?;
+    for value in newest.values() {
+        note.execute((value.series, value.at_us, value.value))?;
+    }
+    Ok(late)
+}

@@ -1,0 +1,100 @@
+//! Pairs and series are numbers in the tables that grow.
+
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::Pair;
+use rusqlite::{OptionalExtension, Transaction};
+use std::collections::HashMap;
+
+/// Stands for no pair.
+pub const NO_PAIR: i64 = 0;
+
+/// Numbers that one transaction has looked up or given.
+#[derive(Default)]
+pub struct Names<'a> {
+    pairs: HashMap<&'a Pair, i64>,
+    series: HashMap<(i64, Quantity), i64>,
+}
+
+impl<'a> Names<'a> {
+    pub fn pair(&mut self, to: &Transaction<'_>, pair: &'a Pair) -> rusqlite::Result<i64> {
+        if let Some(&id) = self.pairs.get(pair) {
+            return Ok(id);
+        }
+        let id = pair_or_new(to, pair)?;
+        self.pairs.insert(pair, id);
+        Ok(id)
+    }
+
+    pub fn series(
+        &mut self,
+        to: &Transaction<'_>,
+        pair: &'a Pair,
+        quantity: Quantity,
+    ) -> rusqlite::Result<i64> {
+        let pair = self.pair(to, pair)?;
+        if let Some(&id) = self.series.get(&(pair, quantity)) {
+            return Ok(id);
+        }
+        let id = series_or_new(to, pair, quantity)?;
+        self.series.insert((pair, quantity), id);
+        Ok(id)
+    }
+}
+
+/// The number of a pair, which it is given where it has none.
+pub fn pair_or_new(to: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<i64> {
+    if let Some(id) = self::pair(to, pair)? {
+        return Ok(id);
+    }
+    to.prepare_cached("INSERT INTO pair (sender, receiver) VALUES (?1, ?2) RETURNING id")?
+        .query_row([&pair.from, &pair.to], |row| row.get(0))
+}
+
+/// The number of a pair that is known.
+pub fn pair(from: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<i64>> {
+    from.prepare_cached("SELECT id FROM pair WHERE sender = ?1 AND receiver = ?2")?
+        .query_row([&pair.from, &pair.to], |row| row.get(0))
+        .optional()
+}
+
+/// The number of a series that is known.
+pub fn series(
+    from: &Transaction<'_>,
+    pair: &Pair,
+    quantity: Quantity,
+) -> rusqlite::Result<Option<i64>> {
+    match self::pair(from, pair)? {
+        Some(pair) => series_of(from, pair, quantity),
+        None => Ok(None),
+    }
+}
+
+/// Every pair, by name.
+pub fn pairs(from: &Transaction<'_>) -> rusqlite::Result<Vec<Pair>> {
+    from.prepare_cached("SELECT sender, receiver FROM pair ORDER BY sender, receiver")?
+        .query_map([], |row| {
+            Ok(Pair {
+                from: row.get(0)?,
+                to: row.get(1)?,
+            })
+        })?
+        .collect()
+}
+
+fn series_or_new(to: &Transaction<'_>, pair: i64, quantity: Quantity) -> rusqlite::Result<i64> {
+    if let Some(id) = series_of(to, pair, quantity)? {
+        return Ok(id);
+    }
+    to.prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2) RETURNING id")?
+        .query_row((pair, quantity.word()), |row| row.get(0))
+}
+
+fn series_of(
+    from: &Transaction<'_>,
+    pair: i64,
+    quantity: Quantity,
+) -> rusqlite::Result<Option<i64>> {
+    from.prepare_cached("SELECT id FROM series WHERE quantity = ?2 AND pair = ?1")?
+        .query_row((pair, quantity.word()), |row| row.get(0))
+        .optional()
+}

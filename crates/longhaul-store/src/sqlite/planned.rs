@@ -1,0 +1,120 @@
+//! Runs that are due, and what became of them.
+
+use super::names::{self, Names};
+use crate::watched::{Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range};
+use longhaul_model::report::v1::series::Pair;
+use rusqlite::{Row, Transaction, params};
+
+const WAITING: i64 = 0;
+const DONE: i64 = 1;
+const MISSED: i64 = 2;
+
+/// Notes what is due; says how many were new.
+pub fn plan(to: &Transaction<'_>, planned: &[Planned]) -> rusqlite::Result<u64> {
+    let mut names = Names::default();
+    let mut new = 0;
+    let mut insert = to.prepare_cached(
+        "INSERT INTO planned (id, due_us, measurement, pair) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (id) DO NOTHING",
+    )?;
+    for it in planned {
+        let pair = match &it.pair {
+            Some(pair) => Some(names.pair(to, pair)?),
+            None => None,
+        };
+        new += insert.execute(params![it.id, it.due_us, it.measurement, pair])? as u64;
+    }
+    Ok(new)
+}
+
+/// Says what became of it; whether there is such a planned run.
+pub fn settle(to: &Transaction<'_>, id: &str, outcome: &Outcome) -> rusqlite::Result<bool> {
+    let changed = match outcome {
+        Outcome::Done { run_id } => to
+            .prepare_cached(
+                "UPDATE planned SET state = 1, run = ?2, reason = NULL WHERE id = ?1 AND state <> 1",
+            )?
+            .execute([id, run_id])?,
+        Outcome::Missed { reason } => to
+            .prepare_cached("UPDATE planned SET state = 2, reason = ?2 WHERE id = ?1 AND state = 0")?
+            .execute([id, reason])?,
+    };
+    if changed > 0 {
+        return Ok(true);
+    }
+    to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?
+        .exists([id])
+}
+
+pub fn rows(from: &Transaction<'_>, filter: &PlannedFilter) -> rusqlite::Result<Vec<PlannedRow>> {
+    let pair = match &filter.pair {
+        Some(pair) => match names::pair(from, pair)? {
+            Some(id) => Some(id),
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    from.prepare_cached(
+        "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver \
+         FROM planned LEFT JOIN pair ON pair.id = planned.pair \
+         WHERE due_us >= ?1 AND due_us < ?2 AND (?3 IS NULL OR planned.pair = ?3) \
+         AND (NOT ?4 OR state = 0) ORDER BY due_us, planned.id LIMIT ?5",
+    )?
+    .query_map(
+        params![
+            filter.range.begin_us,
+            filter.range.end_us,
+            pair,
+            filter.waiting,
+            filter.limit
+        ],
+        row,
+    )?
+    .collect()
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<PlannedRow> {
+    let ends: (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
+    let outcome = match row.get(3)? {
+        DONE => Some(Outcome::Done {
+            run_id: row.get(4)?,
+        }),
+        MISSED => Some(Outcome::Missed {
+            reason: row.get(5)?,
+        }),
+        _ => None,
+    };
+    Ok(PlannedRow {
+        planned: Planned {
+            id: row.get(0)?,
+            due_us: row.get(1)?,
+            measurement: row.get(2)?,
+            pair: ends.0.zip(ends.1).map(|(from, to)| Pair { from, to }),
+        },
+        outcome,
+    })
+}
+
+pub fn counts(from: &Transaction<'_>, range: Range) -> rusqlite::Result<PlannedCounts> {
+    let bounds = (range.begin_us, range.end_us);
+    let of_state = |state: i64| -> rusqlite::Result<u64> {
+        from.prepare_cached(
+            "SELECT count(*) FROM planned WHERE due_us >= ?1 AND due_us < ?2 AND state = ?3",
+        )?
+        .query_row((bounds.0, bounds.1, state), |row| row.get(0))
+    };
+    let reasons = from
+        .prepare_cached(
+            "SELECT reason, count(*) AS runs FROM planned \
+             WHERE due_us >= ?1 AND due_us < ?2 AND state = 2 \
+             GROUP BY reason ORDER BY runs DESC, reason",
+        )?
+        .query_map(bounds, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<Vec<(String, u64)>>>()?;
+    Ok(PlannedCounts {
+        done: of_state(DONE)?,
+        missed: of_state(MISSED)?,
+        waiting: of_state(WAITING)?,
+        reasons,
+    })
+}

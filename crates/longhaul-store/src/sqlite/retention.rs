@@ -1,0 +1,175 @@
+//! What is old goes, in steps that each leave the archive whole.
+
+use super::hours;
+use crate::archive::Archive;
+use crate::error::StoreError;
+use crate::watched::Removed;
+use crate::watched::buckets::HOUR_US;
+use rusqlite::Transaction;
+use std::time::Duration;
+
+/// Rows that one step touches: others wait for the write lock no longer than this takes.
+const STEP_ROWS: u64 = 20_000;
+
+/// Reports are larger.
+const STEP_REPORTS: u64 = 200;
+
+/// The time before which things are old.
+fn before(now_us: i64, keep: Duration) -> i64 {
+    let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+    now_us.saturating_sub(keep_us).max(0)
+}
+
+/// Closes the hours that are old: counts them, and removes their values.
+pub fn values(
+    archive: &mut Archive,
+    now_us: i64,
+    keep: Duration,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    let doing = "remove old values";
+    let hour = before(now_us, keep).div_euclid(HOUR_US);
+    while archive.write("count old hours", |to| {
+        hours::count_before(to, hour, STEP_ROWS)
+    })? > 0
+    {}
+    let mut after = 0;
+    loop {
+        let step = archive.write(doing, |to| close_some(to, hour, after))?;
+        removed.values += step.values;
+        removed.closed_hours += step.hours;
+        match step.last_series {
+            Some(series) => after = series,
+            None => return Ok(()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Step {
+    values: u64,
+    hours: u64,
+    /// Series up to this one have been looked at; none: all of them.
+    last_series: Option<i64>,
+}
+
+/// Goes on behind the series `after`. A series with more values than a step takes is looked at
+/// again by the next step.
+fn close_some(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<Step> {
+    let mut step = Step::default();
+    let series: Vec<i64> = to
+        .prepare_cached("SELECT id FROM series WHERE id > ?1 ORDER BY id")?
+        .query_map([after], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut done = after;
+    for id in series {
+        let end_us = hour.saturating_mul(HOUR_US);
+        while let Some(first_us) = oldest_before(to, id, end_us)? {
+            if step.values >= STEP_ROWS {
+                step.last_series = Some(done);
+                return Ok(step);
+            }
+            let first = first_us.div_euclid(HOUR_US);
+            step.values += close(to, id, first)?;
+            step.hours += 1;
+        }
+        done = id;
+    }
+    Ok(step)
+}
+
+fn oldest_before(to: &Transaction<'_>, series: i64, end_us: i64) -> rusqlite::Result<Option<i64>> {
+    to.prepare_cached("SELECT min(at_us) FROM value WHERE series = ?1 AND at_us < ?2")?
+        .query_row((series, end_us), |row| row.get(0))
+}
+
+/// Removes the values of one hour and says how many they were.
+fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
+    // Another process may have added to it since the old hours were counted.
+    hours::count_again(to, series, hour)?;
+    let values = to
+        .prepare_cached("DELETE FROM value WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3")?
+        .execute((series, hour * HOUR_US, (hour + 1) * HOUR_US))?;
+    to.prepare_cached("UPDATE hour SET state = 2 WHERE series = ?1 AND hour = ?2")?
+        .execute((series, hour))?;
+    Ok(values as u64)
+}
+
+struct Reports {
+    runs: u64,
+    notes: usize,
+}
+
+/// Removes watched runs whose report is old and not to be sent any more.
+pub fn reports(
+    archive: &mut Archive,
+    now_us: i64,
+    keep: Duration,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    let before = before(now_us, keep);
+    loop {
+        let step = archive.write("remove old reports", |to| remove_reports(to, before))?;
+        if step.notes == 0 {
+            break;
+        }
+        removed.reports += step.runs;
+    }
+    removed.kept_to_send = archive.read("count reports to be sent", |from| {
+        from.query_row(
+            "SELECT count(*) FROM outbox WHERE at_us < ?1",
+            [before],
+            |row| row.get(0),
+        )
+    })?;
+    Ok(())
+}
+
+/// A run of several pairs goes with the first of them; the notes of the others follow.
+fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports> {
+    let old: Vec<(i64, i64, String)> = to
+        .prepare_cached(
+            "SELECT pair, at_us, run FROM watched_run \
+             WHERE pair IN (SELECT 0 UNION ALL SELECT id FROM pair) AND at_us < ?1 \
+             AND run NOT IN (SELECT run FROM outbox) LIMIT ?2",
+        )?
+        .query_map((before, STEP_REPORTS), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut run = to.prepare_cached("DELETE FROM run WHERE id = ?1")?;
+    let mut note =
+        to.prepare_cached("DELETE FROM watched_run WHERE pair = ?1 AND at_us = ?2 AND run = ?3")?;
+    let mut reports = Reports {
+        notes: old.len(),
+        runs: 0,
+    };
+    for (pair, at_us, id) in old {
+        reports.runs += run.execute([&id])? as u64;
+        note.execute((pair, at_us, id))?;
+    }
+    Ok(reports)
+}
+
+/// Removes planned runs that are old and have an outcome: one without is not forgotten.
+pub fn planned(
+    archive: &mut Archive,
+    now_us: i64,
+    keep: Duration,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    let before = before(now_us, keep);
+    loop {
+        let gone = archive.write("remove old planned runs", |to| {
+            to.prepare_cached(
+                "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \
+                 WHERE due_us < ?1 AND state <> 0 LIMIT ?2)",
+            )?
+            .execute((before, STEP_ROWS))
+        })?;
+        if gone == 0 {
+            return Ok(());
+        }
+        removed.planned += gone as u64;
+    }
+}

@@ -1,0 +1,105 @@
+//! What strangers may send.
+
+use crate::suite::{MIDNIGHT_US, Place, geneva, pair, points, run};
+use crate::written::event;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_store::watched::{Outcome, Planned, Range, WatchedRun};
+use longhaul_store::{StoreError, Watched};
+
+const NAMES: [&str; 7] = [
+    "'; DROP TABLE run; --",
+    "\"quoted\"",
+    "%",
+    "_",
+    "<script>alert(1)</script>",
+    "Zürich-東京",
+    "\\x00\\'",
+];
+
+pub fn names_are_kept_letter_for_letter(place: &dyn Place) {
+    let mut archive = place.open();
+    let mut expected = Vec::new();
+    for (number, name) in NAMES.into_iter().enumerate() {
+        let mut run = run(name, MIDNIGHT_US + number as i64, 1.0);
+        run.pairs = vec![];
+        run.readings[0].pair = pair(name, NAMES[0]);
+        run.planned_id = Some(name.to_owned());
+        archive.append_runs(&[run]).unwrap();
+        expected.push(pair(name, NAMES[0]));
+    }
+    let mut found = archive.pairs().unwrap();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    for pair in &expected {
+        let series = archive.series(pair, Quantity::Goodput, Range::ALL, 10);
+        assert_eq!(series.unwrap().points.len(), 1, "{pair:?}");
+        assert!(archive.report(&pair.from).unwrap().is_some(), "{pair:?}");
+    }
+    assert_eq!(archive.report("run").unwrap(), None);
+}
+
+fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, why: &str) {
+    match answer {
+        Err(error @ StoreError::Refused { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains(why), "{text}");
+            assert!(text.len() < 400, "a long name is not repeated");
+        }
+        other => panic!("{why}: {other:?}"),
+    }
+}
+
+type Spoil<'a> = &'a dyn Fn(&mut WatchedRun);
+
+pub fn what_is_beyond_the_limits_is_refused_with_its_whole_batch(place: &dyn Place) {
+    let mut archive = place.open();
+    let long = "x".repeat(1 << 20);
+    let cases: [(Spoil, &str); 10] = [
+        (&|run| run.run.id.clone_from(&long), "too long"),
+        (&|run| run.run.id = String::new(), "empty"),
+        (&|run| run.pairs[0].to = String::from("a\0b"), "control"),
+        (&|run| run.pairs[0].from.clone_from(&long), "too long"),
+        (
+            &|run| run.readings[0].pair.from = String::from("a\n"),
+            "control",
+        ),
+        (
+            &|run| run.readings[0].point.value = f64::NAN,
+            "not a number",
+        ),
+        (&|run| run.readings[0].point.at_us = i64::MAX, "clock"),
+        (&|run| run.at_us = -1, "clock"),
+        (&|run| run.pairs = vec![geneva(); 10_001], "10,000"),
+        (&|run| run.planned_id = Some(long.clone()), "too long"),
+    ];
+    for (spoil, why) in cases {
+        let mut spoilt = run("spoilt", MIDNIGHT_US, 1.0);
+        spoil(&mut spoilt);
+        let batch = [run("good", MIDNIGHT_US, 1.0), spoilt];
+        is_refused(archive.append_runs(&batch), why);
+    }
+    assert_eq!(points(archive.as_ref()), []);
+    assert_eq!(archive.report("good").unwrap(), None);
+}
+
+pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
+    let mut archive: Box<dyn Watched> = place.open();
+    let mut long = event("long", MIDNIGHT_US);
+    long.unchanged = vec!["x".repeat(1 << 20)];
+    is_refused(archive.put_event(&long), "1 MiB");
+    is_refused(archive.put_event(&event("", MIDNIGHT_US)), "empty");
+    let mut planned = Planned {
+        id: "a".to_owned(),
+        due_us: MIDNIGHT_US,
+        measurement: "x".repeat(256),
+        pair: None,
+    };
+    is_refused(archive.plan(&[planned.clone()]), "too long");
+    planned.measurement = String::from("light");
+    planned.due_us = -1;
+    is_refused(archive.plan(&[planned]), "before 1970");
+    let reason = "x".repeat(300);
+    is_refused(archive.settle("a", &Outcome::Missed { reason }), "too long");
+    assert_eq!(archive.pairs().unwrap(), []);
+}
