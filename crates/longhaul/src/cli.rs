@@ -6,6 +6,7 @@
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
+//! - [`mod@watch`]: the watch file, checked
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does
@@ -29,3 +30,4 @@ pub mod resolve;
 pub mod serve;
 pub mod test;
 pub mod tune;
+pub mod watch;

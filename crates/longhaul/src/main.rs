@@ -4,6 +4,7 @@
 //! - [`cli`]: the command line, one file for each command
 //! - [`render`]: reports as text
 //! - [`plot`]: figures of scans and predictions
+//! - [`watch`]: regular measurement, in the library beside this program
 //! - [`fail`]: exit codes, errors, hints
 
 mod cli;
@@ -13,6 +14,7 @@ mod render;
 
 use clap::Parser;
 use cli::args::{Cli, Color, Command};
+use longhaul_watch::watch;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -49,6 +51,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),
         Command::Data(args) => cli::data::run(args.command),
+        Command::Watch(args) => cli::watch::run(&args),
     }
 }
 

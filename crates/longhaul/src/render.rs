@@ -9,6 +9,7 @@
 //! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
+//! - [`mod@watch`]: what a watch file will cost
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
 pub mod available;
@@ -28,6 +29,7 @@ pub mod streams;
 pub mod style;
 pub mod text;
 pub mod verdict;
+pub mod watch;
 
 use longhaul_model::report::v1::AnyReport;
 

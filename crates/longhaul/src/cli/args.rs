@@ -11,6 +11,7 @@ mod report;
 mod serve;
 mod test;
 mod tune;
+mod watch;
 
 pub use available::AvailableArgs;
 pub use data::{DataArgs, DataCommand};
@@ -23,6 +24,7 @@ pub use report::{ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
 pub use tune::{ScanFilesArgs, TuneArgs};
+pub use watch::WatchArgs;
 
 use crate::cli::parse;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -74,6 +76,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Read the archive of earlier runs
     Report(ReportArgs),
+    /// Check the file of regular measurements, and say what they will cost
+    Watch(WatchArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
 }

@@ -12,7 +12,7 @@ use crate::fail::{Fail, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::available::{Course, Facts, conclude};
 use longhaul_model::report::v1::available::{Mode, Observation, Plan, Probing, Train};
-use longhaul_model::report::v1::{Available, Caveat, Kind, Party, Run, SCHEMA};
+use longhaul_model::report::v1::{Available, Caveat, Kind, Party, SCHEMA};
 use longhaul_probe::error::ProbeError;
 use longhaul_probe::probing::{EchoSeries, Prober};
 use longhaul_probe::throughput::Target;
@@ -62,15 +62,11 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, Fail> {
     let mut report = Available {
         schema: SCHEMA.to_owned(),
         kind: Kind::Available,
-        run: Run {
-            id: filing::run_id(started),
-            started_at: filing::rfc3339(started),
-            duration_us: micros(begun.elapsed()),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: seen.initiator,
-            responder: seen.responder,
-            part_of: None,
-        },
+        run: filing::run(
+            (filing::run_id(started), started),
+            begun.elapsed(),
+            (seen.initiator, seen.responder),
+        ),
         plan: seen.plan,
         observation: seen.observation,
         analysis: conclusion.analysis,

@@ -6,41 +6,63 @@ use crate::render::style::{CAVEAT, HINT, paint};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::conclude;
 use longhaul_model::report::v1::plan::Plan;
-use longhaul_model::report::v1::{Caveat, Kind, PartOf, Report, Run, SCHEMA, Throughput};
+use longhaul_model::report::v1::{Caveat, Kind, PartOf, Party, Report, Run, SCHEMA, Throughput};
 use longhaul_probe::throughput::Outcome;
 use longhaul_store::Archive;
 use longhaul_store::filed::Filed;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::Write;
+use std::time::Duration;
 
 /// What was seen, with what follows from it.
 pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Throughput {
     let conclusion = conclude(&plan, &outcome.observation);
     let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
     let mut caveats = outcome.caveats;
-    for caveat in conclusion.caveats {
-        if !caveats.contains(&caveat) {
-            caveats.push(caveat);
-        }
-    }
+    add_caveats(&mut caveats, conclusion.caveats);
     Throughput {
         schema: SCHEMA.to_owned(),
         kind: Kind::Throughput,
         run: Run {
-            id: run_id(started),
-            started_at: rfc3339(started),
-            duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: outcome.initiator,
-            responder: outcome.responder,
             part_of,
+            ..run(
+                (run_id(started), started),
+                outcome.duration,
+                (outcome.initiator, outcome.responder),
+            )
         },
         plan,
         observation: outcome.observation,
         analysis: conclusion.analysis,
         findings: conclusion.findings,
         caveats,
+    }
+}
+
+/// A run of this program that is a part of no other.
+pub fn run(
+    (id, started): (String, Timestamp),
+    lasted: Duration,
+    (initiator, responder): (Party, Party),
+) -> Run {
+    Run {
+        id,
+        started_at: rfc3339(started),
+        duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+        initiator,
+        responder,
+        part_of: None,
+    }
+}
+
+/// Adds those that are not there yet.
+pub fn add_caveats(caveats: &mut Vec<Caveat>, more: Vec<Caveat>) {
+    for caveat in more {
+        if !caveats.contains(&caveat) {
+            caveats.push(caveat);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use change::Hand;
 use jiff::Timestamp;
 use longhaul_analysis::audit;
 use longhaul_model::report::v1::host::{Change, Plan};
-use longhaul_model::report::v1::{Caveat, Host, Kind, Party, Run, SCHEMA};
+use longhaul_model::report::v1::{Caveat, Host, Kind, Party, SCHEMA};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_for;
 use prove::Proven;
@@ -60,17 +60,16 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, Fail> {
     let mut report = Host {
         schema: SCHEMA.to_owned(),
         kind: Kind::Host,
-        run: Run {
-            id,
-            started_at: filing::rfc3339(started),
-            duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: own_party(&observation.host),
-            responder: proven
-                .responder
-                .unwrap_or_else(|| own_party(&observation.host)),
-            part_of: None,
-        },
+        run: filing::run(
+            (id, started),
+            began.elapsed(),
+            (
+                own_party(&observation.host),
+                proven
+                    .responder
+                    .unwrap_or_else(|| own_party(&observation.host)),
+            ),
+        ),
         plan,
         observation,
         analysis,

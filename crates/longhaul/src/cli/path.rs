@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use live::Live;
 use longhaul_analysis::path::conclude;
 use longhaul_model::report::v1::path::{Observation, Plan};
-use longhaul_model::report::v1::{Caveat, Kind, PartOf, Path, Run, SCHEMA};
+use longhaul_model::report::v1::{Kind, PartOf, Path, SCHEMA};
 use longhaul_probe::path::{self, Outcome};
 use origins::Origins;
 use std::process::ExitCode;
@@ -72,38 +72,26 @@ fn filed(args: &PathArgs, plan: Plan, mut outcome: Outcome, origins: Origins) ->
     let (known, capacity) = history::of(args, plan.load.as_ref(), own.as_ref());
     let conclusion = conclude(&plan, &outcome.observation, &known, capacity);
     caveats.extend(conclusion.caveats);
+    let mut told = Vec::new();
+    filing::add_caveats(&mut told, caveats);
     let mut report = Path {
         schema: SCHEMA.to_owned(),
         kind: Kind::Path,
-        run: Run {
-            id,
-            started_at: filing::rfc3339(started),
-            duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: outcome.initiator,
-            responder: outcome.responder,
-            part_of: None,
-        },
+        run: filing::run(
+            (id, started),
+            outcome.duration,
+            (outcome.initiator, outcome.responder),
+        ),
         plan,
         observation: outcome.observation,
         analysis: conclusion.analysis,
         findings: conclusion.findings,
-        caveats: unique(caveats),
+        caveats: told,
     };
     if !args.output.no_save {
         filing::keep(&args.output.archive, &mut report);
     }
     report
-}
-
-fn unique(caveats: Vec<Caveat>) -> Vec<Caveat> {
-    let mut kept: Vec<Caveat> = Vec::new();
-    for caveat in caveats {
-        if !kept.contains(&caveat) {
-            kept.push(caveat);
-        }
-    }
-    kept
 }
 
 /// Shows the report; the exit code tells whether it came to its end, and whether anything answered.

@@ -9,7 +9,7 @@ use crate::{plot, render};
 use asked::Asked;
 use jiff::Timestamp;
 use longhaul_analysis::predict::predict;
-use longhaul_model::report::v1::{Kind, Predict, Run, SCHEMA};
+use longhaul_model::report::v1::{Kind, Predict, SCHEMA};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -33,15 +33,11 @@ fn concluded(asked: Asked, started: Timestamp, began: Instant) -> Predict {
     Predict {
         schema: SCHEMA.to_owned(),
         kind: Kind::Predict,
-        run: Run {
-            id: filing::run_id(started),
-            started_at: filing::rfc3339(started),
-            duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: asked.initiator,
-            responder: asked.responder,
-            part_of: None,
-        },
+        run: filing::run(
+            (filing::run_id(started), started),
+            began.elapsed(),
+            (asked.initiator, asked.responder),
+        ),
         plan: asked.plan,
         observation: asked.observation,
         analysis,

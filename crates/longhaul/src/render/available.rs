@@ -6,7 +6,7 @@ pub use words::size;
 
 use super::figures::{RateUnit, count_of, duration, percent, rate};
 use super::page::Page;
-use super::style::{FAINT, STRONG, paint};
+use super::style::STRONG;
 use super::{text, verdict};
 use longhaul_model::report::v1::Available;
 use longhaul_model::report::v1::available::{
@@ -39,16 +39,9 @@ pub fn report(report: &Available) -> String {
             direction(&mut page, &report.plan, estimate, probing.as_ref());
         }
     }
-    for finding in &report.findings {
-        page.blank();
-        verdict::explain(&mut page, finding);
-    }
+    verdict::explain_all(&mut page, &report.findings);
     text::caveats(&mut page, &report.caveats);
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

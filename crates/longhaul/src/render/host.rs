@@ -8,6 +8,7 @@ pub use changes::reverted;
 use super::figures::{count_of, duration, rate};
 use super::page::{Page, WIDTH};
 use super::style::{CAVEAT, FAINT, STRONG, paint};
+use super::text;
 use longhaul_model::report::v1::Host;
 use longhaul_model::report::v1::host::{Effective, Observation, Path};
 use longhaul_model::units::Bytes;
@@ -40,11 +41,7 @@ pub fn page(report: &Host, all: bool) -> String {
             page.hanging_in("caveat: ", &caveat.text, CAVEAT);
         }
     }
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

@@ -36,16 +36,9 @@ pub fn report(report: &Load) -> String {
         };
         page.labelled("scavenger", &format!("{verdict}: {}", scavenger.text));
     }
-    for finding in &report.findings {
-        page.blank();
-        verdict::explain(&mut page, finding);
-    }
+    verdict::explain_all(&mut page, &report.findings);
     text::caveats(&mut page, &report.caveats);
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

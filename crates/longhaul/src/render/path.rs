@@ -13,7 +13,7 @@ pub mod marks;
 mod tests;
 
 use super::page::Page;
-use super::style::{CAVEAT, FAINT, paint};
+use super::style::CAVEAT;
 use super::{text, verdict};
 use longhaul_model::report::v1::Path;
 use longhaul_model::report::v1::path::Protocol;
@@ -38,10 +38,7 @@ pub fn report(report: &Path) -> String {
     facts::packets(&mut page, observation, analysis);
     let told = report.findings.iter().any(|f| f.cause == "narrow_link");
     loaded::block(&mut page, observation, analysis, told);
-    for finding in &report.findings {
-        page.blank();
-        verdict::explain(&mut page, finding);
-    }
+    verdict::explain_all(&mut page, &report.findings);
     text::caveats(&mut page, &report.caveats);
     if !observation.missing.is_empty() {
         page.blank();
@@ -50,11 +47,7 @@ pub fn report(report: &Path) -> String {
         let told = format!("{}: {}", missing.what.replace('_', " "), missing.why);
         page.hanging_in("missing: ", &told, CAVEAT);
     }
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

@@ -10,7 +10,6 @@ mod table;
 use super::figures::{duration, percent, rate};
 use super::page::Page;
 use super::scan::words::span;
-use super::style::{FAINT, paint};
 use super::text;
 use longhaul_model::report::v1::Predict;
 use longhaul_model::report::v1::predict::{Cell, Plan};
@@ -36,11 +35,7 @@ pub fn report(report: &Predict) -> String {
     }
     beside::agreement(&mut page, report);
     text::caveats(&mut page, &report.caveats);
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

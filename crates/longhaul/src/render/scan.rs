@@ -14,7 +14,6 @@ pub mod words;
 
 use super::figures::{count_of, grouped};
 use super::page::Page;
-use super::style::{FAINT, paint};
 use super::{text, verdict};
 use longhaul_model::report::v1::Scan;
 use longhaul_model::report::v1::plan::Direction;
@@ -34,16 +33,9 @@ pub fn report(report: &Scan) -> String {
         page.blank();
         sides::asymmetry(&mut page, asymmetry);
     }
-    for finding in &report.findings {
-        page.blank();
-        verdict::explain(&mut page, finding);
-    }
+    verdict::explain_all(&mut page, &report.findings);
     text::caveats(&mut page, &report.caveats);
-    page.blank();
-    page.line(&paint(
-        FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
-    ));
+    text::footer(&mut page, &report.run);
     page.finish()
 }
 

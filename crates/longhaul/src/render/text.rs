@@ -33,12 +33,17 @@ pub fn report(report: &Throughput) -> String {
         direction(&mut page, report, (observation, analysis), &findings);
     }
     caveats(&mut page, &report.caveats);
+    footer(&mut page, &report.run);
+    page.finish()
+}
+
+/// By what name the report is found again.
+pub fn footer(page: &mut Page, run: &Run) {
     page.blank();
     page.line(&paint(
         FAINT,
-        format!("run {}, longhaul {}", report.run.id, report.run.longhaul),
+        format!("run {}, longhaul {}", run.id, run.longhaul),
     ));
-    page.finish()
 }
 
 /// Who measured to whom, and when.

@@ -124,6 +124,14 @@ pub fn findings_of(findings: &[Finding], reverse: bool) -> Vec<&Finding> {
         .collect()
 }
 
+/// Each finding with a line before it.
+pub fn explain_all(page: &mut Page, findings: &[Finding]) {
+    for finding in findings {
+        page.blank();
+        explain(page, finding);
+    }
+}
+
 /// One finding: what, why it is believed, what to do.
 pub fn explain(page: &mut Page, finding: &Finding) {
     let summary = finding.summary.trim_start_matches(OTHER_DIRECTION);

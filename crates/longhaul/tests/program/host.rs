@@ -1,6 +1,6 @@
 //! `longhaul host` as people and programs meet it: golden text of real audits, and this very host.
 
-use crate::support::{Folder, fixture, golden, longhaul};
+use crate::support::{Folder, fixture, golden, longhaul, shown};
 use longhaul_model::report::v1::Host;
 use longhaul_model::report::v1::host::Grade;
 use longhaul_store::Archive;
@@ -14,25 +14,10 @@ fn report(name: &str) -> Host {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 
-/// Standard output of `longhaul report show` on an archive with this fixture.
-fn shown(test: &str, name: &str, options: &[&str]) -> String {
-    let folder = Folder::new(test);
-    let file = folder.file("archive.sqlite3");
-    let mut archive = Archive::open(&file).expect("a new archive");
-    archive.append(&report(name)).expect("append");
-    let assert = longhaul(DEADLINE)
-        .args(["report", "show", "last", "--archive"])
-        .arg(&file)
-        .args(options)
-        .assert()
-        .success();
-    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
-}
-
 #[test]
 fn audits_read_as_they_always_did_and_fit_80_columns() {
     for name in FIXTURES {
-        let text = shown("host_text", name, &[]);
+        let text = shown("host_text", &report(name), &[]);
         for line in text.lines() {
             // A command is left whole, to be pasted.
             let command = line.starts_with("           ");
@@ -46,7 +31,7 @@ fn audits_read_as_they_always_did_and_fit_80_columns() {
 #[test]
 fn json_of_an_audit_is_the_report_itself() {
     for name in FIXTURES {
-        let text = shown("host_json", name, &["--json"]);
+        let text = shown("host_json", &report(name), &["--json"]);
         let back: Host = serde_json::from_str(&text).expect("a report");
         assert!(back == report(name), "{name} reads back differently");
     }
@@ -54,8 +39,12 @@ fn json_of_an_audit_is_the_report_itself() {
 
 #[test]
 fn colour_repeats_what_the_words_say() {
-    let plain = shown("host_plain", FIXTURES[0], &[]);
-    let coloured = shown("host_coloured", FIXTURES[0], &["--color", "always"]);
+    let plain = shown("host_plain", &report(FIXTURES[0]), &[]);
+    let coloured = shown(
+        "host_coloured",
+        &report(FIXTURES[0]),
+        &["--color", "always"],
+    );
     assert!(coloured.contains('\u{1b}') && plain.contains("LIMITS"));
     assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
 }

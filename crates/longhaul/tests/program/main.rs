@@ -15,3 +15,4 @@ mod routes;
 mod support;
 mod tune;
 mod units;
+mod watch;

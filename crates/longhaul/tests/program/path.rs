@@ -1,6 +1,6 @@
 //! `longhaul path` as people and programs meet it: golden text of reports, and this very host.
 
-use crate::support::{Folder, fixture, golden, longhaul};
+use crate::support::{Folder, fixture, golden, longhaul, shown};
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use longhaul_model::report::v1::Path;
@@ -19,25 +19,10 @@ fn report(name: &str) -> Path {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
 
-/// Standard output of `longhaul report show` on an archive with this fixture.
-fn shown(test: &str, name: &str, options: &[&str]) -> String {
-    let folder = Folder::new(test);
-    let file = folder.file("archive.sqlite3");
-    let mut archive = Archive::open(&file).expect("a new archive");
-    archive.append(&report(name)).expect("append");
-    let assert = longhaul(DEADLINE)
-        .args(["report", "show", "last", "--archive"])
-        .arg(&file)
-        .args(options)
-        .assert()
-        .success();
-    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
-}
-
 #[test]
 fn reports_of_paths_read_as_reviewed_and_fit_80_columns() {
     for name in FIXTURES {
-        let text = shown("path_text", name, &[]);
+        let text = shown("path_text", &report(name), &[]);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
             assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
@@ -49,7 +34,7 @@ fn reports_of_paths_read_as_reviewed_and_fit_80_columns() {
 #[test]
 fn json_of_a_path_is_the_report_itself() {
     for name in FIXTURES {
-        let text = shown("path_json", name, &["--json"]);
+        let text = shown("path_json", &report(name), &["--json"]);
         let back: Path = serde_json::from_str(&text).expect("a report");
         assert!(back == report(name), "{name} reads back differently");
     }

@@ -1,9 +1,15 @@
 //! What the tests of the program share: starting it, and golden files.
 
 use assert_cmd::Command;
+use longhaul_model::report::v1::Report;
+use longhaul_store::Archive;
+use longhaul_store::filed::Filed;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// For a report that is only read and printed.
+const SHOWN_WITHIN: Duration = Duration::from_secs(40);
 
 /// The program, with a clean environment of its own and a deadline.
 pub fn longhaul(deadline: Duration) -> Command {
@@ -42,6 +48,24 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Standard output of `longhaul report show` on an archive that holds this report.
+pub fn shown<P, O, A>(test: &str, report: &Report<P, O, A>, options: &[&str]) -> String
+where
+    Report<P, O, A>: Filed,
+{
+    let folder = Folder::new(test);
+    let file = folder.file("archive.sqlite3");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    archive.append(report).expect("append");
+    let assert = longhaul(SHOWN_WITHIN)
+        .args(["report", "show", "last", "--archive"])
+        .arg(&file)
+        .args(options)
+        .assert()
+        .success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
 }
 
 /// Compares with `tests/golden/NAME`, as the user sees it. With `LONGHAUL_GOLDEN=write` in the

@@ -5,7 +5,7 @@ use crate::cli::filing;
 use jiff::Timestamp;
 use longhaul_analysis::load::conclude;
 use longhaul_model::report::v1::load::Plan;
-use longhaul_model::report::v1::{Caveat, Kind, Load, PartOf, Run, SCHEMA};
+use longhaul_model::report::v1::{Caveat, Kind, Load, PartOf, SCHEMA};
 use longhaul_probe::load::Outcome;
 
 /// The report; it and every run behind it are in the archive, unless that is not wanted.
@@ -45,15 +45,11 @@ pub fn report(args: &LoadArgs, plan: Plan, outcome: Outcome) -> Load {
     let mut report = Load {
         schema: SCHEMA.to_owned(),
         kind: Kind::Load,
-        run: Run {
-            id,
-            started_at: filing::rfc3339(started),
-            duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
-            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-            initiator: outcome.initiator,
-            responder: outcome.responder,
-            part_of: None,
-        },
+        run: filing::run(
+            (id, started),
+            outcome.duration,
+            (outcome.initiator, outcome.responder),
+        ),
         plan,
         observation,
         analysis: conclusion.analysis,

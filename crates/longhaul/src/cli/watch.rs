@@ -1,0 +1,126 @@
+//! `longhaul watch --check [FILE]`: what a watch file asks for, or all that is wrong with it.
+
+use super::args::WatchArgs;
+use super::output;
+use crate::fail::{Fail, USAGE};
+use crate::render;
+use crate::watch::file::{self, FILE_BYTES_MAX, Problems, Secrecy, Surroundings, WatchFile};
+use crate::watch::forecast::forecast;
+use etcetera::BaseStrategy;
+use serde_json::json;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The file of the machine, where the user has none.
+const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
+/// A token is one line; more of it is not read.
+const SECRET_BYTES: u64 = 4096;
+
+pub fn run(args: &WatchArgs) -> Result<ExitCode, Fail> {
+    let path = args.file.clone().map_or_else(usual_file, Ok)?;
+    match read(&path, args.agent.as_deref())? {
+        Ok(file) => {
+            let costs = forecast(&file);
+            if args.json {
+                output::json(&render::watch::json(
+                    &path.display().to_string(),
+                    &file,
+                    &costs,
+                ))?;
+            } else {
+                output::text(&render::watch::page(&file, &costs))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) if args.json => {
+            output::json(&in_json(&problems))?;
+            Ok(ExitCode::from(USAGE))
+        }
+        Err(problems) => Err(told(&problems)),
+    }
+}
+
+/// The user's own file, or else the machine's.
+fn usual_file() -> Result<PathBuf, Fail> {
+    let folders = etcetera::base_strategy::Xdg::new();
+    let own = folders.map(|it| it.config_dir().join("longhaul").join("watch.toml"));
+    let own = own.ok().filter(|path| path.is_file());
+    let path = own.unwrap_or_else(|| PathBuf::from(MACHINE_FILE));
+    if path.is_file() {
+        return Ok(path);
+    }
+    let fail = Fail::new(USAGE, "there is no watch file in its usual places");
+    Err(fail.hint(Some(
+        "name one: `longhaul watch --check FILE`; docs/watch-file.md says how to write it",
+    )))
+}
+
+/// The checked file, or what is wrong with it; an error where it cannot be read at all.
+fn read(path: &Path, agent: Option<&str>) -> Result<Result<WatchFile, Problems>, Fail> {
+    let shown = path.display().to_string();
+    let cannot = |why: String| {
+        let mut fail = Fail::new(USAGE, format!("cannot read the watch file {shown}"));
+        fail.causes.push(why);
+        fail.hint(Some("docs/watch-file.md says how to write one"))
+    };
+    let opened = File::open(path).map_err(|e| cannot(e.to_string()))?;
+    let mut bytes = Vec::new();
+    opened
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| cannot(e.to_string()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(cannot("it is larger than the 4 MiB allowed".to_owned()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let look = |secret: &Path| secrecy(&folder.join(secret));
+    let here = Surroundings { agent, look: &look };
+    Ok(file::parse(&shown, &text, &here))
+}
+
+/// Who may read a file with a secret, and whether there is anything in it.
+fn secrecy(path: &Path) -> Secrecy {
+    let open = || -> std::io::Result<(u32, bool)> {
+        let mut file = File::open(path)?;
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(std::io::Error::other("not a file"));
+        }
+        let mut begin = Vec::new();
+        file.by_ref().take(SECRET_BYTES).read_to_end(&mut begin)?;
+        let line = begin.split(|byte| *byte == b'\n').next();
+        let holds = line.is_some_and(|line| !line.trim_ascii().is_empty());
+        Ok((about.permissions().mode() & 0o777, holds))
+    };
+    match open() {
+        Err(error) => Secrecy::Unreadable(error.to_string()),
+        Ok((mode, _)) if mode & 0o007 != 0 => Secrecy::Open(mode),
+        Ok((_, false)) => Secrecy::Empty,
+        Ok((_, true)) => Secrecy::Kept,
+    }
+}
+
+fn told(problems: &Problems) -> Fail {
+    let number = problems.list.len() + problems.left_out;
+    let what = render::figures::count_of(number as u64, "problem");
+    let mut fail = Fail::new(USAGE, format!("{what} in {}\n{problems}", problems.file));
+    fail.hint = Some("docs/watch-file.md explains every key".to_owned());
+    fail
+}
+
+fn in_json(problems: &Problems) -> serde_json::Value {
+    let list: Vec<_> = problems
+        .list
+        .iter()
+        .map(|it| {
+            json!({
+                "line": it.line.max(1), "key": it.key, "problem": it.what, "advice": it.advice,
+            })
+        })
+        .collect();
+    json!({ "file": problems.file, "problems": list, "left_out": problems.left_out })
+}

@@ -1,0 +1,128 @@
+//! `watch.toml`: TOML in, a checked [`WatchFile`] out, or everything that is wrong with it.
+//!
+//! Walked by hand as path files are (docs/decisions/0006): each problem names line, key, what is
+//! wrong and what would be right. Documented in docs/watch-file.md.
+//!
+//! - [`tree`], [`table`], [`problem`]: values with their lines, typed reads, what they found
+//! - [`hosts`], [`measures`], [`sections`], [`notify`]: the tables of the file
+//! - [`checks`]: what only shows when tables are seen together
+
+pub mod checks;
+pub mod hosts;
+pub mod measures;
+pub mod notify;
+pub mod problem;
+pub mod sections;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod tree;
+
+pub use hosts::{Form, Host, HostSet, Link, Place};
+pub use measures::{Directions, Measure, Mode, Work};
+pub use notify::{Email, Notify, Security, Webhook};
+pub use problem::{Problem, Problems};
+pub use sections::{Agent, Api, CatchUp, Collector, Detect, Retain};
+
+use problem::Found;
+use std::path::Path;
+use table::Table;
+
+/// Largest watch file read, bytes.
+pub const FILE_BYTES_MAX: u64 = 4 << 20;
+
+const KEYS: &[&str] = &[
+    "agent",
+    "host",
+    "link",
+    "group",
+    "mesh",
+    "target",
+    "measure",
+    "detect",
+    "notify",
+    "collector",
+    "retain",
+    "api",
+];
+
+/// What a file asks of one agent.
+#[derive(Debug, Clone)]
+pub struct WatchFile {
+    pub agent: Agent,
+    /// All hosts; the agent's own is among them.
+    pub hosts: Vec<Host>,
+    pub links: Vec<Link>,
+    /// Groups, meshes and single targets.
+    pub sets: Vec<HostSet>,
+    pub measures: Vec<Measure>,
+    pub detect: Detect,
+    pub notify: Notify,
+    pub collector: Option<Collector>,
+    pub retain: Retain,
+    pub api: Api,
+}
+
+impl WatchFile {
+    /// The host that this agent runs on.
+    pub fn own(&self) -> &Host {
+        &self.hosts[self.agent.host]
+    }
+}
+
+/// What can be told of a file with a secret without reading it aloud.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Secrecy {
+    Kept,
+    Unreadable(String),
+    Empty,
+    /// Others than the owner and the group may read it; its mode.
+    Open(u32),
+}
+
+/// What a watch file means depends on where it is read.
+pub struct Surroundings<'a> {
+    /// The agent's name, where it goes before that of the file.
+    pub agent: Option<&'a str>,
+    /// Looks at a file with a secret; relative names are the looker's to resolve.
+    pub look: &'a dyn Fn(&Path) -> Secrecy,
+}
+
+/// Reads the text of a watch file. `file` is what problems call it.
+///
+/// # Errors
+/// Everything that is wrong, with line, key, what, and what would be right.
+pub fn parse(file: &str, text: &str, here: &Surroundings<'_>) -> Result<WatchFile, Problems> {
+    let found = Found::default();
+    let read = tree::parse(text, &found).and_then(|root| read(&root, here, &found));
+    found.settle(file, read)
+}
+
+fn read(root: &tree::Node, here: &Surroundings<'_>, found: &Found) -> Option<WatchFile> {
+    let top = Table::new(root, "", KEYS, found)?;
+    let secrets = sections::Secrets { look: here.look };
+    let links = hosts::links(&top);
+    let mut hosts = hosts::hosts(&top, &links, &secrets);
+    let agent = sections::agent(&top, here.agent, (&mut hosts, &links));
+    let sets = hosts::sets(&top, &hosts);
+    let measures = measures::measures(&top, &sets, agent.as_ref());
+    let detect = sections::detect(&top);
+    let notify = notify::notify(&top, &secrets);
+    let collector = sections::collector(&top, &secrets);
+    let retain = sections::retain(&top);
+    let api = sections::api(&top, agent.as_ref(), &secrets);
+    let file = WatchFile {
+        agent: agent?,
+        hosts,
+        links,
+        sets,
+        measures,
+        detect,
+        notify,
+        collector,
+        retain,
+        api,
+    };
+    checks::check(&file, found);
+    Some(file)
+}

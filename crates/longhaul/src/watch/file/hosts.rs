@@ -1,0 +1,319 @@
+//! `[[host]]`, `[[link]]`, and the sets that are measured: `[[group]]`, `[[mesh]]`, `[[target]]`.
+
+use super::problem::advise;
+use super::sections::Secrets;
+use super::table::Table;
+use longhaul_model::units::Rate;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// The port of `longhaul serve`.
+const PORT: u64 = 5201;
+
+const HOST_KEYS: &[&str] = &[
+    "name",
+    "address",
+    "port",
+    "token_file",
+    "groups",
+    "links",
+    "interface",
+    "rate",
+    "city",
+    "latitude",
+    "longitude",
+];
+const LINK_KEYS: &[&str] = &["name", "rate", "title"];
+const SET_KEYS: &[&str] = &["name", "title", "hosts"];
+const TARGET_KEYS: &[&str] = &["host", "title"];
+
+/// A host that can be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    pub name: String,
+    pub address: String,
+    pub port: u16,
+    pub token_file: Option<PathBuf>,
+    /// Sets that it joins by itself.
+    pub groups: Vec<(String, usize)>,
+    /// Declared links behind which it stands.
+    pub links: Vec<usize>,
+    /// Hosts with the same interface share it.
+    pub interface: Option<String>,
+    /// Of its interface.
+    pub rate: Option<Rate>,
+    pub place: Place,
+    pub line: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Place {
+    pub city: Option<String>,
+    /// Degrees north and east.
+    pub position: Option<(f64, f64)>,
+}
+
+/// A link that several paths share, and that carries one heavy run at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    pub name: String,
+    pub rate: Option<Rate>,
+    pub title: Option<String>,
+}
+
+/// Who measures whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Every agent measures each host of it.
+    Group,
+    /// Every host of it runs an agent, and each pair is measured by one of the two.
+    Mesh,
+    /// A group of one.
+    Target,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostSet {
+    pub name: String,
+    pub title: Option<String>,
+    pub form: Form,
+    /// Indices of hosts, each once.
+    pub hosts: Vec<usize>,
+    pub line: usize,
+}
+
+pub(super) fn links(top: &Table<'_>) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    for table in top.tables("link", LINK_KEYS) {
+        if !table.must_have("name", "every link has a name") {
+            continue;
+        }
+        let Some(name) = table.name("name") else {
+            continue;
+        };
+        if links.iter().any(|link| link.name == name) {
+            table.refuse("name", "is there twice", "give each link its own name");
+            continue;
+        }
+        links.push(Link {
+            rate: table.rate("rate"),
+            title: table.text("title"),
+            name,
+        });
+    }
+    links
+}
+
+pub(super) fn hosts(top: &Table<'_>, links: &[Link], secrets: &Secrets<'_>) -> Vec<Host> {
+    let mut hosts: Vec<Host> = Vec::new();
+    let mut lines: HashMap<String, usize> = HashMap::new();
+    for table in top.tables("host", HOST_KEYS) {
+        if !table.must_have("name", "every host has a name") {
+            continue;
+        }
+        let Some(name) = table.name("name") else {
+            continue;
+        };
+        if let Some(line) = lines.insert(name.clone(), table.line("name")) {
+            let why = format!("is the name of the host of line {line} too");
+            table.refuse("name", &why, "give each host its own name");
+            continue;
+        }
+        hosts.push(host(&table, name, links, secrets));
+    }
+    hosts
+}
+
+fn host(table: &Table<'_>, name: String, links: &[Link], secrets: &Secrets<'_>) -> Host {
+    let address = address(table, "address").unwrap_or_else(|| name.clone());
+    Host {
+        address,
+        port: table.integer("port", 1..=65_535).unwrap_or(PORT) as u16,
+        token_file: secrets.file(table, "token_file"),
+        groups: table.texts("groups").unwrap_or_default(),
+        links: named_links(table, links),
+        interface: table.name("interface"),
+        rate: table.rate("rate"),
+        place: place(table),
+        line: table.node.line,
+        name,
+    }
+}
+
+/// A host name or an address, as far as its letters can tell.
+fn address(table: &Table<'_>, key: &str) -> Option<String> {
+    let text = table.text(key)?;
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(&text);
+    let fine = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+    if !bare.is_empty() && bare.len() <= 253 && !bare.starts_with('-') && bare.chars().all(fine) {
+        return Some(bare.to_owned());
+    }
+    let advice = "write a name or an address without port; the port is a key of its own";
+    table.refuse(key, "is not a host name or address", advice);
+    None
+}
+
+/// Indices of the links that `links` names.
+pub(super) fn named_links(table: &Table<'_>, links: &[Link]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (name, line) in table.texts("links").unwrap_or_default() {
+        match links.iter().position(|link| link.name == name) {
+            Some(index) if !found.contains(&index) => found.push(index),
+            Some(_) => {}
+            None => {
+                let known = links.iter().map(|link| link.name.as_str());
+                let advice = format!("{}; declare it as [[link]]", advise(&name, known));
+                let what = format!("there is no link {}", super::problem::shown(&name));
+                let advice = advice.trim_start_matches("; ").to_owned();
+                table.found.add(line, table.key("links"), what, advice);
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn place(table: &Table<'_>) -> Place {
+    let latitude = table.number("latitude", -90.0..=90.0);
+    let longitude = table.number("longitude", -180.0..=180.0);
+    for (here, there) in [("latitude", "longitude"), ("longitude", "latitude")] {
+        if table.get(here).is_some() && table.get(there).is_none() {
+            table.wrong(here, format!("without {there}"), "a position has both");
+        }
+    }
+    Place {
+        city: table.text("city"),
+        position: latitude.zip(longitude),
+    }
+}
+
+pub(super) fn sets(top: &Table<'_>, hosts: &[Host]) -> Vec<HostSet> {
+    let mut sets = Vec::new();
+    for (kind, form) in [("group", Form::Group), ("mesh", Form::Mesh)] {
+        for table in top.tables(kind, SET_KEYS) {
+            if !table.must_have("name", "measurements name it by this") {
+                continue;
+            }
+            let Some(name) = table.name("name") else {
+                continue;
+            };
+            let listed = table.texts("hosts").unwrap_or_default();
+            let members = members(&table, "hosts", &listed, hosts);
+            add(&mut sets, &table, set(&table, (name, form), members));
+        }
+    }
+    for table in top.tables("target", TARGET_KEYS) {
+        if !table.must_have("host", "a target names one host") {
+            continue;
+        }
+        let Some(name) = table.name("host") else {
+            continue;
+        };
+        let members = members(&table, "host", &[(name.clone(), table.line("host"))], hosts);
+        add(
+            &mut sets,
+            &table,
+            set(&table, (name, Form::Target), members),
+        );
+    }
+    join(top, &mut sets, hosts);
+    for set in sets.iter().filter(|set| set.form == Form::Mesh) {
+        if set.hosts.len() < 2 {
+            let key = format!("mesh.{}.hosts", set.name);
+            let what = "a mesh of fewer than two hosts";
+            top.found
+                .add(set.line, key, what, "name two or more, or make it a group");
+        }
+    }
+    sets
+}
+
+fn set(table: &Table<'_>, (name, form): (String, Form), hosts: Vec<usize>) -> HostSet {
+    HostSet {
+        name,
+        title: table.text("title"),
+        form,
+        hosts,
+        line: table.node.line,
+    }
+}
+
+fn add(sets: &mut Vec<HostSet>, table: &Table<'_>, set: HostSet) {
+    if let Some(first) = sets.iter().find(|known| known.name == set.name) {
+        let key = if set.form == Form::Target {
+            "host"
+        } else {
+            "name"
+        };
+        let why = format!("is the name of what line {} declares too", first.line);
+        table.refuse(
+            key,
+            &why,
+            "give groups, meshes and targets names of their own",
+        );
+        return;
+    }
+    sets.push(set);
+}
+
+fn members(table: &Table<'_>, key: &str, listed: &[(String, usize)], hosts: &[Host]) -> Vec<usize> {
+    let mut members = Vec::with_capacity(listed.len());
+    let by_name: HashMap<&str, usize> = hosts
+        .iter()
+        .enumerate()
+        .map(|(index, host)| (host.name.as_str(), index))
+        .collect();
+    let mut seen = vec![false; hosts.len()];
+    for (name, line) in listed {
+        let shown = super::problem::shown(name);
+        match by_name.get(name.as_str()) {
+            Some(index) if seen[*index] => {
+                let what = format!("{shown} is there twice");
+                table.found.add(*line, table.key(key), what, "name it once");
+            }
+            Some(index) => {
+                seen[*index] = true;
+                members.push(*index);
+            }
+            None => {
+                let known = hosts.iter().map(|host| host.name.as_str());
+                let advice = match advise(name, known) {
+                    advice if advice.is_empty() => "declare it as [[host]]".to_owned(),
+                    advice => advice,
+                };
+                let what = format!("there is no host {shown}");
+                table.found.add(*line, table.key(key), what, advice);
+            }
+        }
+    }
+    members
+}
+
+/// Hosts that name their groups themselves.
+fn join(top: &Table<'_>, sets: &mut [HostSet], hosts: &[Host]) {
+    for (index, host) in hosts.iter().enumerate() {
+        for (name, line) in &host.groups {
+            let place = sets
+                .iter_mut()
+                .find(|set| set.name == *name && set.form != Form::Target);
+            match place {
+                Some(set) if set.hosts.contains(&index) => {}
+                Some(set) => set.hosts.push(index),
+                None => {
+                    let known = sets.iter().filter(|set| set.form != Form::Target);
+                    let advice = match advise(name, known.map(|set| set.name.as_str())) {
+                        advice if advice.is_empty() => {
+                            "declare it as [[group]] or [[mesh]]".to_owned()
+                        }
+                        advice => advice,
+                    };
+                    let what = format!("there is no group {}", super::problem::shown(name));
+                    let key = format!("host.{}.groups", host.name);
+                    top.found.add(*line, key, what, advice);
+                }
+            }
+        }
+    }
+}

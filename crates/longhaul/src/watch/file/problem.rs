@@ -1,0 +1,164 @@
+//! What is wrong with a watch file: where, at which key, and what to do about it.
+
+use std::cell::RefCell;
+use std::fmt;
+
+/// A file that is wrong in more places is wrong as a whole.
+const PROBLEMS_MAX: usize = 100;
+/// More of a strange value helps nobody.
+const SHOWN_CHARS: usize = 40;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// From 1; 0 is the file as a whole.
+    pub line: usize,
+    /// Dotted path of the value, named where it has a name: `measure.bulk.every`.
+    pub key: String,
+    pub what: String,
+    /// What would be right.
+    pub advice: String,
+}
+
+/// All that is wrong with one file, in the order of its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    pub file: String,
+    pub list: Vec<Problem>,
+    /// Found beyond those of the list.
+    pub left_out: usize,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.list.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}:{}: ", self.file, problem.line.max(1))?;
+            if !problem.key.is_empty() {
+                write!(f, "{}: ", problem.key)?;
+            }
+            write!(f, "{}", problem.what)?;
+            if !problem.advice.is_empty() {
+                write!(f, "; {}", problem.advice)?;
+            }
+        }
+        match self.left_out {
+            0 => Ok(()),
+            more => write!(f, "\n{}: {more} more", self.file),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Problems as they are found; reading goes on behind each.
+#[derive(Debug, Default)]
+pub struct Found {
+    list: RefCell<Vec<Problem>>,
+}
+
+impl Found {
+    pub fn add(
+        &self,
+        line: usize,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        self.list.borrow_mut().push(Problem {
+            line,
+            key: key.into(),
+            what: what.into(),
+            advice: advice.into(),
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
+    }
+
+    /// # Errors
+    /// All that was found, if anything was.
+    pub fn settle<T>(self, file: &str, value: Option<T>) -> Result<T, Problems> {
+        let mut list = self.list.into_inner();
+        match value {
+            Some(value) if list.is_empty() => Ok(value),
+            _ => {
+                list.sort();
+                list.dedup();
+                let left_out = list.len().saturating_sub(PROBLEMS_MAX);
+                list.truncate(PROBLEMS_MAX);
+                Err(Problems {
+                    file: file.to_owned(),
+                    list,
+                    left_out,
+                })
+            }
+        }
+    }
+}
+
+/// A value in backticks, without control characters, not longer than a line can bear.
+pub fn shown(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(SHOWN_CHARS)
+        .collect();
+    let more = if text.chars().count() > SHOWN_CHARS {
+        "…"
+    } else {
+        ""
+    };
+    format!("`{clean}{more}`")
+}
+
+/// `did you mean …? known: …`, as far as there is something to say.
+pub fn advise<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    const LISTED_MAX: usize = 24;
+    let known: Vec<&str> = known.into_iter().collect();
+    let meant = nearest(word, &known).map(|meant| format!("did you mean `{meant}`? "));
+    let listed: Vec<&str> = known.iter().copied().take(LISTED_MAX).collect();
+    let more = if known.len() > LISTED_MAX {
+        ", …"
+    } else {
+        ""
+    };
+    match (meant, known.is_empty()) {
+        (None, true) => String::new(),
+        (meant, _) => format!(
+            "{}known: {}{more}",
+            meant.unwrap_or_default(),
+            listed.join(", ")
+        ),
+    }
+}
+
+/// The known word nearest to `word`, when it is near enough to be a slip of the hand.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let reach = word.chars().count().min(8).div_ceil(3);
+    known
+        .iter()
+        .map(|candidate| (distance(word, candidate), *candidate))
+        .filter(|(far, _)| *far <= reach)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters to add, drop or replace; of the first 64 of each, as keys are short.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}

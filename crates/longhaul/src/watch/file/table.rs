@@ -1,0 +1,354 @@
+//! Typed reads from a table of the tree. What is wrong is noted with line, key and advice, and
+//! reading goes on: one look at a file finds all of its faults.
+
+use super::problem::{Found, advise, shown};
+use super::tree::{Node, Value};
+use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The fastest interface, link or run that can be named.
+const RATE_MAX_BPS: u64 = 100_000_000_000_000;
+/// Names appear in addresses of pages, labels and files.
+const NAME_BYTES_MAX: usize = 64;
+const TEXT_BYTES_MAX: usize = 4096;
+const LIST_MAX: usize = 10_000;
+
+/// A table whose keys are known.
+#[derive(Clone)]
+pub struct Table<'a> {
+    pub node: &'a Node,
+    at: String,
+    pub found: &'a Found,
+}
+
+impl<'a> Table<'a> {
+    /// `None`, and a problem, when `node` is not a table. Unknown keys are problems.
+    pub fn new(node: &'a Node, at: &str, known: &[&str], found: &'a Found) -> Option<Self> {
+        let Some(entries) = node.entries() else {
+            found.add(
+                node.line,
+                at,
+                format!("{} is not a table", node.shown()),
+                format!("write [{at}] and its keys below it"),
+            );
+            return None;
+        };
+        let table = Table {
+            node,
+            at: at.to_owned(),
+            found,
+        };
+        for (key, value) in entries {
+            if !known.contains(&key.as_str()) {
+                let advice = advise(key, known.iter().copied());
+                found.add(value.line, table.key(key), "unknown key", advice);
+            }
+        }
+        Some(table)
+    }
+
+    pub fn key(&self, key: &str) -> String {
+        let key = shown(key).trim_matches('`').to_owned();
+        if self.at.is_empty() {
+            key
+        } else {
+            format!("{}.{key}", self.at)
+        }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&'a Node> {
+        self.node.get(key)
+    }
+
+    /// Line of a key, or of the table where it has none.
+    pub fn line(&self, key: &str) -> usize {
+        self.get(key).map_or(self.node.line, |node| node.line)
+    }
+
+    pub fn wrong(&self, key: &str, what: impl Into<String>, advice: impl Into<String>) {
+        self.found.add(self.line(key), self.key(key), what, advice);
+    }
+
+    /// A problem with the value as it was written.
+    pub fn refuse(&self, key: &str, why: &str, advice: impl Into<String>) {
+        let value = self.get(key).map_or_else(String::new, Node::shown);
+        self.wrong(key, format!("{value} {why}"), advice);
+    }
+
+    /// Notes that `key` must be there; says whether it is.
+    pub fn must_have(&self, key: &str, advice: &str) -> bool {
+        let has = self.get(key).is_some();
+        if !has {
+            self.wrong(key, "missing", advice);
+        }
+        has
+    }
+
+    pub fn table(&self, key: &str, known: &[&str]) -> Option<Table<'a>> {
+        Table::new(self.get(key)?, &self.key(key), known, self.found)
+    }
+
+    /// The tables of `[[key]]`, each called by its name, or its number where it has none.
+    pub fn tables(&self, key: &str, known: &[&str]) -> Vec<Table<'a>> {
+        let Some(node) = self.get(key) else {
+            return Vec::new();
+        };
+        match &node.value {
+            Value::List(list) if list.len() <= LIST_MAX => {
+                let one = |(number, node)| {
+                    let at = format!("{}.{}", self.key(key), label(node, number));
+                    Table::new(node, &at, known, self.found)
+                };
+                list.iter().enumerate().filter_map(one).collect()
+            }
+            Value::List(_) => {
+                self.wrong(
+                    key,
+                    format!("more than {LIST_MAX} of them"),
+                    "split the file",
+                );
+                Vec::new()
+            }
+            _ => {
+                self.refuse(key, "is not a list of tables", format!("write [[{key}]]"));
+                Vec::new()
+            }
+        }
+    }
+
+    pub fn text(&self, key: &str) -> Option<String> {
+        let node = self.get(key)?;
+        match &node.value {
+            Value::Text(text) if is_one_line(text) => Some(text.trim().to_owned()),
+            Value::Text(_) => {
+                self.refuse(key, "is not one line of text", "write one line in quotes");
+                None
+            }
+            _ => {
+                self.refuse(key, "is not a text", "put it in quotes");
+                None
+            }
+        }
+    }
+
+    /// A name: letters, digits, `-`, `_`, `.`.
+    pub fn name(&self, key: &str) -> Option<String> {
+        let text = self.text(key)?;
+        if is_name(&text) {
+            return Some(text);
+        }
+        let advice = format!("letters, digits, - _ . and at most {NAME_BYTES_MAX} bytes");
+        self.refuse(key, "is not a name", advice);
+        None
+    }
+
+    /// A list of texts; one text alone is a list of one.
+    pub fn texts(&self, key: &str) -> Option<Vec<(String, usize)>> {
+        let node = self.get(key)?;
+        let list = match &node.value {
+            Value::List(list) if list.len() <= LIST_MAX => list.as_slice(),
+            Value::Text(_) => std::slice::from_ref(node),
+            _ => {
+                self.refuse(key, "is not a list", "write [\"one\", \"two\"]");
+                return None;
+            }
+        };
+        let mut texts = Vec::with_capacity(list.len());
+        for node in list {
+            match &node.value {
+                Value::Text(text) if is_one_line(text) => {
+                    texts.push((text.trim().to_owned(), node.line));
+                }
+                _ => {
+                    let what = format!("{} is not one line of text", node.shown());
+                    self.found
+                        .add(node.line, self.key(key), what, "put it in quotes");
+                }
+            }
+        }
+        Some(texts)
+    }
+
+    pub fn boolean(&self, key: &str) -> Option<bool> {
+        if let Value::Boolean(value) = self.get(key)?.value {
+            return Some(value);
+        }
+        self.refuse(key, "is neither true nor false", "write true or false");
+        None
+    }
+
+    pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let node = self.get(key)?;
+        let value = match &node.value {
+            Value::Number(text) => text.replace('_', "").parse().ok(),
+            _ => None,
+        };
+        let value = value.filter(|value| range.contains(value));
+        if value.is_none() {
+            let advice = format!("a whole number from {} to {}", range.start(), range.end());
+            self.refuse(key, "does not fit here", advice);
+        }
+        value
+    }
+
+    pub fn number(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let node = self.get(key)?;
+        let value = match &node.value {
+            Value::Number(text) => text.replace('_', "").parse::<f64>().ok(),
+            _ => None,
+        };
+        let value = value.filter(|value| range.contains(value));
+        if value.is_none() {
+            let advice = format!("a number from {} to {}", range.start(), range.end());
+            self.refuse(key, "does not fit here", advice);
+        }
+        value
+    }
+
+    /// A time with its unit; days and weeks too.
+    pub fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let value = self.quantity(key, parse_long, "30 min")?;
+        self.within(key, value, range, |it| span(*it))
+    }
+
+    pub fn bytes(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let Bytes(value) = self.quantity(key, str::parse, "50 GB")?;
+        self.within(key, value, range, |it| Bytes(*it).to_string())
+    }
+
+    pub fn rate(&self, key: &str) -> Option<Rate> {
+        let value: Rate = self.quantity(key, str::parse, "10 Gbit/s")?;
+        let range = Rate::bits_per_second(1_000)..=Rate::bits_per_second(RATE_MAX_BPS);
+        self.within(key, value, range, Rate::to_string)
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        let known = words.iter().find(|(word, _)| *word == text);
+        if known.is_none() {
+            let advice = advise(&text, words.iter().map(|(word, _)| *word));
+            self.refuse(key, "is none of the words that fit here", advice);
+        }
+        known.map(|(_, value)| *value)
+    }
+
+    /// Checked by one of the parsers of the command line, whose message says what is right.
+    pub fn parsed<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let node = self.get(key)?;
+        let Some(text) = node.scalar() else {
+            self.refuse(key, "does not fit here", "put a text in quotes");
+            return None;
+        };
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(advice) => {
+                self.refuse(key, "does not fit here", advice);
+                None
+            }
+        }
+    }
+
+    /// The same for values that may hold a secret: they are not repeated.
+    pub fn parsed_unseen<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = self.text(key)?;
+        let parsed = parse(&text);
+        if let Err(advice) = &parsed {
+            self.wrong(key, "does not fit here", advice);
+        }
+        parsed.ok()
+    }
+
+    fn quantity<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, ParseUnitError>,
+        example: &str,
+    ) -> Option<T> {
+        let node = self.get(key)?;
+        let Some(text) = node.scalar() else {
+            let advice = format!("a quantity in quotes with its unit, such as \"{example}\"");
+            self.refuse(key, "has no unit", advice);
+            return None;
+        };
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let what = format!("is not {}", error.expected);
+                self.refuse(key, &what, format!("write for example \"{example}\""));
+                None
+            }
+        }
+    }
+
+    fn within<T: PartialOrd>(
+        &self,
+        key: &str,
+        value: T,
+        range: RangeInclusive<T>,
+        show: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        if range.contains(&value) {
+            return Some(value);
+        }
+        let advice = format!("allowed: {} to {}", show(range.start()), show(range.end()));
+        self.refuse(key, "is out of range", advice);
+        None
+    }
+}
+
+/// What people call a table of a list.
+fn label(node: &Node, number: usize) -> String {
+    let name = node.get("name").or_else(|| node.get("host"));
+    let name = name.and_then(Node::scalar).filter(|name| is_name(name));
+    name.map_or_else(|| (number + 1).to_string(), str::to_owned)
+}
+
+fn is_name(text: &str) -> bool {
+    let fine = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.chars().all(fine)
+}
+
+fn is_one_line(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control)
+}
+
+/// Durations as elsewhere, and days and weeks, which only an agent waits for.
+fn parse_long(text: &str) -> Result<Duration, ParseUnitError> {
+    let trimmed = text.trim();
+    let at = trimmed
+        .find(|c: char| c.is_alphabetic())
+        .unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(at);
+    let hours = match unit {
+        "d" | "day" | "days" => 24.0,
+        "w" | "week" | "weeks" => 168.0,
+        _ => return parse_duration(text),
+    };
+    let wrong = || ParseUnitError {
+        text: text.to_owned(),
+        expected: "a time: a number with ms, s, min, h, d, w",
+    };
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let seconds = number * hours * 3600.0;
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// A long time as people say it: `6 h`, `11 h 39 min`, `2 d`.
+pub fn span(duration: Duration) -> String {
+    let minutes = duration.as_secs() / 60;
+    let (days, hours, rest) = (minutes / 1440, minutes / 60 % 24, minutes % 60);
+    match (days, hours, rest) {
+        (0, 0, m) if m < 2 => format_duration(duration),
+        (0, 0, m) => format!("{m} min"),
+        (0, h, 0) => format!("{h} h"),
+        (0, h, m) => format!("{h} h {m} min"),
+        (d, 0, _) => format!("{d} d"),
+        (d, h, _) => format!("{d} d {h} h"),
+    }
+}

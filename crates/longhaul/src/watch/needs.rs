@@ -1,0 +1,86 @@
+//! What a heavy run keeps to itself: both hosts, their interfaces, the declared links between.
+
+use super::file::WatchFile;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A thing that one heavy run has at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    Host(Arc<str>),
+    Interface(Arc<str>),
+    Link(Arc<str>),
+    /// A measurement of a path does not run beside itself.
+    Job(Arc<str>),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Need::Host(name) => write!(f, "host {name}"),
+            Need::Interface(name) => write!(f, "interface {name}"),
+            Need::Link(name) => write!(f, "link {name}"),
+            Need::Job(name) => write!(f, "measurement {name}"),
+        }
+    }
+}
+
+/// The needs of all hosts of a file, numbered.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    names: Vec<Need>,
+    of_host: Vec<Vec<u32>>,
+}
+
+impl Parts {
+    pub fn new(file: &WatchFile) -> Self {
+        let mut parts = Parts {
+            names: Vec::new(),
+            of_host: Vec::with_capacity(file.hosts.len()),
+        };
+        let mut numbers = HashMap::new();
+        for host in &file.hosts {
+            let mut needs = vec![Need::Host(host.name.as_str().into())];
+            needs.extend(
+                host.interface
+                    .iter()
+                    .map(|name| Need::Interface(name.as_str().into())),
+            );
+            let links = host.links.iter().map(|link| &file.links[*link]);
+            needs.extend(links.map(|link| Need::Link(link.name.as_str().into())));
+            let of_host = needs.into_iter().map(|need| {
+                *numbers.entry(need.clone()).or_insert_with(|| {
+                    parts.names.push(need);
+                    parts.names.len() as u32 - 1
+                })
+            });
+            let of_host = of_host.collect();
+            parts.of_host.push(of_host);
+        }
+        parts
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn need(&self, number: u32) -> &Need {
+        &self.names[number as usize]
+    }
+
+    /// Numbers of what a run between two hosts needs, each once.
+    pub fn of_pair(&self, one: usize, other: usize) -> Vec<u32> {
+        let mut needs = self.of_host[one].clone();
+        for number in &self.of_host[other] {
+            if !needs.contains(number) {
+                needs.push(*number);
+            }
+        }
+        needs
+    }
+}

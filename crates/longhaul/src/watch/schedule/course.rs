@@ -1,0 +1,127 @@
+//! Runs under way, and how they end.
+
+use super::notes::Note;
+use super::queue::Waiting;
+use super::{Now, Reason, RunId, Schedule};
+use crate::watch::SECOND_US;
+use crate::watch::budget::Reserved;
+use crate::watch::jobs::{Job, Key};
+use std::sync::Arc;
+
+/// A run of which nothing is heard for twice its time and this is given up.
+const LOST_US: i64 = 60 * SECOND_US;
+
+/// A run that is to begin now.
+#[derive(Debug, Clone)]
+pub struct Start {
+    pub id: RunId,
+    pub job: Arc<Job>,
+    pub due_us: i64,
+    pub asked: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is a result, in the archive already.
+    Done {
+        sent_bytes: u64,
+    },
+    Failed {
+        sent_bytes: u64,
+    },
+    /// The far end is busy with others; nothing was sent.
+    Refused,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Running {
+    run: Waiting,
+    reserved: Reserved,
+    /// Given up then, on the steady clock.
+    pub lost_us: i64,
+}
+
+impl Running {
+    pub fn new(run: Waiting, reserved: Reserved, now: Now) -> Self {
+        let lost_us = now.steady_us + 2 * run.job.lasts_us + LOST_US;
+        Running {
+            run,
+            reserved,
+            lost_us,
+        }
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.run.job.key
+    }
+
+    pub fn slot(&mut self) -> &mut Option<usize> {
+        &mut self.run.slot
+    }
+}
+
+impl Schedule {
+    /// A run has ended; false where no such run is under way.
+    pub fn finished(&mut self, id: &str, outcome: Outcome, now: Now) -> bool {
+        let now = now.bounded();
+        self.budget.at(now.wall_us);
+        let Some(Running { run, reserved, .. }) = self.running.remove(id) else {
+            return false;
+        };
+        self.locks.give_back(&run.job.needs, run.job.heavy);
+        let sent = match outcome {
+            Outcome::Done { sent_bytes } | Outcome::Failed { sent_bytes } => sent_bytes,
+            Outcome::Refused => 0,
+        };
+        self.budget.settle(&run.job.key.measure, reserved, sent);
+        match outcome {
+            Outcome::Done { .. } => {
+                self.tally.done += 1;
+                self.notes.push(Note::Done(run.id));
+                if let Some(far) = &run.job.far {
+                    self.troubles.remove(far);
+                }
+            }
+            Outcome::Failed { .. } => self.fail(&run, now),
+            Outcome::Refused => self.refused(run, now),
+        }
+        true
+    }
+
+    fn fail(&mut self, run: &Waiting, now: Now) {
+        self.tally.failed += 1;
+        self.notes.push(Note::Failed(Arc::clone(&run.id)));
+        if let Some(far) = &run.job.far {
+            self.troubles
+                .entry(Arc::clone(far))
+                .or_default()
+                .failed(now);
+        }
+    }
+
+    fn refused(&mut self, run: Waiting, now: Now) {
+        let replaced = run
+            .slot
+            .is_some_and(|index| self.slots[index].waiting.is_some());
+        if self.stopping {
+            self.miss(&run.id, Reason::Stopping);
+        } else if replaced {
+            self.miss(&run.id, Reason::FarEndBusy);
+        } else {
+            self.notes.push(Note::Refused(Arc::clone(&run.id)));
+            self.requeue(run, now);
+        }
+    }
+
+    /// The runner keeps deadlines; should a run be lost on it, nothing waits for it for ever.
+    pub(super) fn give_up_lost(&mut self, now: Now) {
+        let lost = self.running.iter();
+        let lost = lost.filter(|(_, it)| it.lost_us <= now.steady_us);
+        let mut ids: Vec<RunId> = lost.map(|(id, _)| Arc::clone(id)).collect();
+        ids.sort();
+        for id in ids {
+            self.finished(&id, Outcome::Failed { sent_bytes: 0 }, now);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Single rules, each where it decides.
+
+use super::MINUTE_US;
+use super::play::{Play, read};
+use crate::watch::schedule::{AskError, Asked, Note, Now, Outcome, Reason, Schedule, Start};
+use crate::watch::{DAY_US, SECOND_US};
+use std::collections::{BTreeMap, HashMap};
+
+const BEGIN_US: i64 = 1_790_000_000 * SECOND_US;
+
+fn at(us: i64) -> Now {
+    Now {
+        wall_us: BEGIN_US + us,
+        steady_us: us,
+    }
+}
+
+/// An agent that measures so many hosts.
+fn star(hosts: usize, agent: &str, measure: &str) -> String {
+    let hosts = (1..=hosts)
+        .map(|n| format!("[[host]]\nname = \"h{n}\"\n[[target]]\nhost = \"h{n}\"\n"))
+        .collect::<Vec<_>>()
+        .concat();
+    format!(
+        "[agent]\nname = \"h0\"\njitter = \"0 s\"\n{agent}\n{hosts}[[measure]]\nname = \"m\"\n{measure}\n"
+    )
+}
+
+fn schedule(hosts: usize, agent: &str, measure: &str) -> Schedule {
+    let file = read(&star(hosts, agent, measure), None).expect("the file is right");
+    let mut schedule = Schedule::new(&file, 1);
+    assert!(
+        schedule.due(at(0)).is_empty(),
+        "nothing was due before the first look"
+    );
+    schedule
+}
+
+/// Looks at every decision until `until_us`; each run ends at once as `outcome` says.
+fn run(
+    schedule: &mut Schedule,
+    until_us: i64,
+    mut outcome: impl FnMut(&Start) -> Outcome,
+) -> Vec<Start> {
+    let mut started = Vec::new();
+    while let Some(next) = schedule
+        .next_at()
+        .filter(|next| *next <= BEGIN_US + until_us)
+    {
+        let now = at(next - BEGIN_US);
+        for start in schedule.due(now) {
+            schedule.finished(&start.id, outcome(&start), now);
+            started.push(start);
+        }
+    }
+    started
+}
+
+fn done(_: &Start) -> Outcome {
+    Outcome::Done { sent_bytes: 0 }
+}
+
+fn reasons(notes: &[Note]) -> BTreeMap<Reason, usize> {
+    let mut reasons = BTreeMap::new();
+    for note in notes {
+        if let Note::Missed(_, reason) = note {
+            *reasons.entry(*reason).or_insert(0) += 1;
+        }
+    }
+    reasons
+}
+
+#[test]
+fn each_job_runs_once_in_each_interval() {
+    let mut schedule = schedule(5, "", "kind = \"path\"\nevery = \"10 min\"");
+    let started = run(&mut schedule, 10 * 60 * MINUTE_US, done);
+    assert_eq!(started.len(), 5 * 60);
+    assert_eq!(schedule.tally().missed, 0);
+}
+
+#[test]
+fn after_sleep_the_latest_of_each_is_late_and_the_others_are_missed_asleep() {
+    let measure = "kind = \"path\"\nevery = \"10 min\"";
+    let mut schedule = schedule(3, "", measure);
+    run(&mut schedule, 20 * MINUTE_US, done);
+    schedule.take_notes();
+    let woken = schedule.due(at(20 * MINUTE_US + 8 * 60 * MINUTE_US));
+    let mut each: HashMap<_, usize> = HashMap::new();
+    for start in &woken {
+        *each.entry(start.job.key.clone()).or_default() += 1;
+    }
+    assert!(
+        each.values().all(|runs| *runs == 1) && each.len() == 3,
+        "{each:?}"
+    );
+    assert_eq!(
+        reasons(&schedule.take_notes()),
+        BTreeMap::from([(Reason::Asleep, 3 * 47)])
+    );
+}
+
+#[test]
+fn without_catching_up_all_that_nobody_saw_is_missed() {
+    let measure = "kind = \"path\"\nevery = \"10 min\"";
+    let mut schedule = schedule(3, "catch_up = \"none\"", measure);
+    run(&mut schedule, 20 * MINUTE_US, done);
+    schedule.take_notes();
+    assert_eq!(
+        schedule.due(at(20 * MINUTE_US + 8 * 60 * MINUTE_US)).len(),
+        0
+    );
+    assert_eq!(
+        reasons(&schedule.take_notes()),
+        BTreeMap::from([(Reason::Asleep, 3 * 48)])
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_forward_is_told_from_sleep_and_one_set_back_repeats_nothing() {
+    let measure = "kind = \"path\"\nevery = \"10 min\"";
+    let mut schedule = schedule(1, "", measure);
+    run(&mut schedule, 15 * MINUTE_US, done);
+    schedule.take_notes();
+    let ahead = Now {
+        wall_us: BEGIN_US + 15 * MINUTE_US + 60 * MINUTE_US,
+        steady_us: 15 * MINUTE_US + SECOND_US,
+    };
+    assert_eq!(schedule.due(ahead).len(), 1);
+    let missed = reasons(&schedule.take_notes());
+    assert_eq!(missed, BTreeMap::from([(Reason::ClockStepped, 5)]));
+    let back = Now {
+        wall_us: BEGIN_US,
+        steady_us: 15 * MINUTE_US + 2 * SECOND_US,
+    };
+    assert!(schedule.due(back).is_empty());
+    let next = schedule.next_at().expect("a next run");
+    assert!(
+        next > BEGIN_US && next <= BEGIN_US + 10 * MINUTE_US,
+        "an hour is not skipped"
+    );
+    assert_eq!(reasons(&schedule.take_notes()), BTreeMap::new());
+}
+
+#[test]
+fn budgets_hold_and_begin_anew_at_midnight() {
+    // 10 s at 1 Gbit/s are 1.25 GB; the day has room for three.
+    let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
+                   bytes_per_day = \"4 GB\"";
+    let mut schedule = schedule(1, "", measure);
+    let spend = |_: &Start| Outcome::Done {
+        sent_bytes: 1_250_000_000,
+    };
+    let started = run(&mut schedule, 4 * DAY_US, spend);
+    let mut days: BTreeMap<i64, usize> = BTreeMap::new();
+    for start in &started {
+        *days.entry(start.due_us / DAY_US).or_default() += 1;
+    }
+    assert!(days.values().all(|runs| *runs == 3), "{days:?}");
+    assert!(days.len() >= 4);
+    let missed = reasons(&schedule.take_notes());
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&Reason::Budget]);
+    let tally = schedule.tally();
+    assert_eq!(tally.planned, tally.done + tally.missed);
+}
+
+#[test]
+fn bytes_that_were_not_sent_are_free_again() {
+    let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
+                   bytes_per_day = \"2 GB\"";
+    let mut schedule = schedule(1, "", measure);
+    let little = |_: &Start| Outcome::Done {
+        sent_bytes: 10_000_000,
+    };
+    run(&mut schedule, 10 * 60 * MINUTE_US, little);
+    assert_eq!(schedule.tally().missed, 0);
+    assert_eq!(schedule.tally().done, 10);
+}
+
+#[test]
+fn a_failing_target_is_left_alone_and_tried_again() {
+    let mut schedule = schedule(2, "", "kind = \"path\"\nevery = \"1 min\"");
+    let mut tries = Vec::new();
+    run(&mut schedule, 5 * 60 * MINUTE_US, |start| {
+        if start.job.far.as_deref() == Some("h1") {
+            tries.push(start.due_us);
+            return Outcome::Failed { sent_bytes: 0 };
+        }
+        done(start)
+    });
+    // Three at once, then 1, 2, 4, … 60 minutes apart.
+    assert!((8..=14).contains(&tries.len()), "{}", tries.len());
+    let longest = tries.windows(2).map(|two| two[1] - two[0]).max();
+    assert!(longest <= Some(61 * MINUTE_US), "{longest:?}");
+    let missed = reasons(&schedule.take_notes());
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&Reason::TargetFailing]);
+    assert_eq!(
+        schedule.tally().done,
+        300,
+        "the other target does not suffer"
+    );
+}
+
+#[test]
+fn a_busy_far_end_is_asked_again_until_the_next_run_is_due() {
+    let mut schedule = schedule(1, "", "kind = \"path\"\nevery = \"10 min\"");
+    let mut asked = 0;
+    run(&mut schedule, 20 * MINUTE_US, |_| {
+        asked += 1;
+        Outcome::Refused
+    });
+    assert!(asked > 5, "{asked}");
+    let missed = reasons(&schedule.take_notes());
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&Reason::FarEndBusy]);
+}
+
+#[test]
+fn no_pair_starves_where_there_is_not_time_for_all() {
+    let measure = "kind = \"throughput\"\nevery = \"5 min\"";
+    let file = read(&star(8, "", measure), None).expect("the file is right");
+    let mut play = Play::new(&file, 3);
+    // Runs take up to twice of what was said, so that a third of them cannot be made.
+    play.outcomes(0, 0, 300);
+    for _ in 0..20_000 {
+        play.step().expect("all holds");
+    }
+    let mut each: HashMap<_, usize> = HashMap::new();
+    for (job, _) in &play.starts {
+        *each.entry(job.key.clone()).or_default() += 1;
+    }
+    let (least, most) = (each.values().min(), each.values().max());
+    assert_eq!(each.len(), 16);
+    let even = least
+        .zip(most)
+        .is_some_and(|(least, most)| 10 * least >= 9 * most);
+    assert!(even, "{each:?}");
+    assert!(
+        play.schedule.tally().missed > 100,
+        "there was not time for all"
+    );
+}
+
+#[test]
+fn light_runs_go_side_by_side_up_to_their_number() {
+    let measure = "kind = \"path\"\nevery = \"50 s\"\njitter = \"0 s\"";
+    let file = read(&star(40, "light_at_once = 4", measure), None).expect("right");
+    let mut play = Play::new(&file, 1);
+    play.outcomes(0, 0, 100);
+    for _ in 0..5_000 {
+        play.step().expect("never more than four");
+    }
+    assert!(play.schedule.tally().done > 500);
+}
+
+#[test]
+fn a_run_that_is_asked_for_goes_through_the_queue_once() {
+    let mut schedule = schedule(2, "", "kind = \"throughput\"\nevery = \"1 h\"");
+    let key = schedule.jobs().next().expect("a job").key.clone();
+    let now = at(SECOND_US);
+    let Ok(Asked::Queued(id)) = schedule.ask(&key, now) else {
+        panic!("not queued");
+    };
+    assert_eq!(schedule.ask(&key, now), Ok(Asked::Waits(id.clone())));
+    let started = schedule.due(now);
+    assert_eq!(started.len(), 1);
+    assert_eq!((&started[0].id, started[0].asked), (&id, true));
+    let unknown = crate::watch::jobs::Key {
+        measure: "other".into(),
+        ..key.clone()
+    };
+    assert_eq!(schedule.ask(&unknown, now), Err(AskError::Unknown));
+    schedule.stop(now);
+    assert_eq!(schedule.ask(&key, now), Err(AskError::Stopping));
+    assert!(schedule.finished(&id, Outcome::Done { sent_bytes: 1 }, now));
+    assert!(
+        !schedule.finished(&id, Outcome::Done { sent_bytes: 1 }, now),
+        "only once"
+    );
+}
+
+#[test]
+fn a_reload_loses_no_run_that_waits_or_runs() {
+    let mut schedule = schedule(6, "", "kind = \"throughput\"\nevery = \"1 h\"");
+    let now = at(SECOND_US);
+    let keys: Vec<_> = schedule.jobs().map(|job| job.key.clone()).collect();
+    for key in &keys {
+        assert!(schedule.ask(key, now).is_ok());
+    }
+    let running = schedule.due(now);
+    let before = schedule.tally();
+    assert_eq!((before.running, before.waiting, running.len()), (1, 11, 1));
+    let other = star(1, "", "kind = \"path\"\nevery = \"1 h\"").replace("\"m\"", "\"n\"");
+    schedule.reload(&read(&other, None).expect("right"), now);
+    assert_eq!(schedule.tally(), before);
+    let end = Outcome::Done { sent_bytes: 5 };
+    assert!(schedule.finished(&running[0].id, end, now));
+    assert_eq!(
+        schedule.due(now).len(),
+        1,
+        "what waited is made, though its job is gone"
+    );
+}
+
+#[test]
+fn a_run_of_which_nothing_is_heard_gives_its_locks_back() {
+    let mut schedule = schedule(2, "", "kind = \"throughput\"\nevery = \"1 h\"");
+    let mut started = Vec::new();
+    for _ in 0..60 {
+        let next = schedule.next_at().expect("more is due");
+        started.extend(schedule.due(at(next - BEGIN_US)));
+    }
+    let tally = schedule.tally();
+    assert!(tally.failed > 2, "{tally:?}");
+    assert!(!schedule.finished(&started[0].id, done(&started[0]), at(DAY_US)));
+}
