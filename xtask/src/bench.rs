@@ -8,13 +8,19 @@
 //! - [`tune`]: the guided search beside whole grids, and predictions beside measured ones
 //! - [`path`]: available bandwidth, shapers, narrow links, routes and loads on emulated paths
 //! - [`policing`]: the policer detector on labelled captures
+//! - [`mod@detect`]: changes of level in marked and in made series
+//! - [`archive`]: results that come into an agent's archive, and questions to it
+//! - [`agent`]: a mesh of agents and one with many targets, on virtual time
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
 
 pub mod accuracy;
+pub mod agent;
+pub mod archive;
 pub mod beds;
 pub mod cost;
+pub mod detect;
 pub mod dispersion;
 pub mod kin;
 pub mod lab;
@@ -42,6 +48,9 @@ pub const NAMES: &[&str] = &[
     "tune",
     "path",
     "policing",
+    "agent",
+    "detect",
+    "archive",
 ];
 
 /// What may follow the name of a bench.
@@ -53,7 +62,7 @@ struct Options<'a> {
     only: &'a str,
     /// The reports of verdicts and tune are kept in this folder.
     keep: Option<&'a Path>,
-    /// Where policing finds its captures.
+    /// Where policing finds its captures, and detect its marked series.
     data: Option<&'a Path>,
     /// So many paths of tune are measured at one time.
     jobs: Option<usize>,
@@ -79,8 +88,8 @@ impl<'a> Options<'a> {
         if let [unknown, ..] = words {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path and \
-                 policing take `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`, policing \
-                 `--data FOLDER`"
+                 policing take `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`, policing and \
+                 detect `--data FOLDER`"
             ));
         }
         Ok(options)
@@ -88,11 +97,16 @@ impl<'a> Options<'a> {
 }
 
 /// Runs the bench `name` and prints its tables.
-pub fn run(name: &str, options: &[&str]) -> Outcome {
-    let options = Options::read(options)?;
+pub fn run(name: &str, words: &[&str]) -> Outcome {
+    let options = Options::read(words)?;
     let mut misses = Vec::new();
     let tables = match name {
         "throughput" => throughput::tables(options.only)?,
+        "agent" => {
+            let (tables, missed) = agent::run_all()?;
+            misses = missed;
+            tables
+        }
         "accuracy" => vec![accuracy::table(), accuracy::available()],
         "cost" => vec![cost::table()?],
         "lab" => lab::tables()?,
@@ -116,6 +130,17 @@ pub fn run(name: &str, options: &[&str]) -> Outcome {
             let (table, missed) = policing::verdict(options.data, options.only)?;
             misses = missed;
             vec![table]
+        }
+        "detect" => {
+            let (tables, missed) = detect::run_all(options.data)?;
+            misses = missed;
+            tables
+        }
+        "archive" if !archive::is_release() => return archive::again_in_release(words),
+        "archive" => {
+            let (tables, missed) = archive::run_all()?;
+            misses = missed;
+            tables
         }
         _ => {
             return Err(format!(

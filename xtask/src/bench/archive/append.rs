@@ -1,0 +1,169 @@
+//! Results a second: finished runs with report and values, each batch on the disk before the next.
+
+use super::super::scratch::Scratch;
+use super::super::table::{Table, median, number};
+use super::{BEGIN_US, MINUTE_US, noisy, open, pairs, reading, told};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::Pair;
+use longhaul_store::watched::{Watched, WatchedRun};
+use std::time::Instant;
+
+const PATH_REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
+
+/// Runs in one trial, and trials.
+const RUNS: usize = 40_000;
+const TRIALS: usize = 5;
+
+const GATE_PER_S: f64 = 20_000.0;
+
+/// In which order results come.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// One agent with 31 targets was away and sends what it has kept: minute after minute.
+    Backlog,
+    /// All agents of the mesh send their latest minute.
+    Mesh,
+}
+
+struct Case {
+    name: &'static str,
+    shape: Shape,
+    batch: usize,
+    /// The report of a real run, or a short one.
+    real: bool,
+    gate: bool,
+    runs: usize,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "one agent's backlog, short reports",
+        shape: Shape::Backlog,
+        batch: 1000,
+        real: false,
+        gate: true,
+        runs: RUNS,
+    },
+    Case {
+        name: "one agent's backlog, path reports",
+        shape: Shape::Backlog,
+        batch: 1000,
+        real: true,
+        gate: false,
+        runs: RUNS,
+    },
+    Case {
+        name: "the mesh, minute by minute, short reports",
+        shape: Shape::Mesh,
+        batch: 992,
+        real: false,
+        gate: true,
+        runs: RUNS,
+    },
+    Case {
+        name: "the mesh, minute by minute, path reports",
+        shape: Shape::Mesh,
+        batch: 992,
+        real: true,
+        gate: false,
+        runs: RUNS,
+    },
+    Case {
+        name: "one by one, path reports",
+        shape: Shape::Mesh,
+        batch: 1,
+        real: true,
+        gate: false,
+        runs: 1000,
+    },
+];
+
+pub fn table(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Table, String> {
+    let columns = [
+        "results",
+        "batch",
+        "bytes of a report",
+        "values of a run",
+        "results/s",
+        "of the slowest trial",
+        "gate",
+    ];
+    let mut table = Table::new("Results appended", &columns);
+    for case in &CASES {
+        let runs = runs(case)?;
+        let rates = (0..TRIALS)
+            .map(|trial| rate(scratch, &format!("append-{trial}"), &runs, case.batch))
+            .collect::<Result<Vec<f64>, String>>()?;
+        let middle = median(&rates).unwrap_or_default();
+        if case.gate && middle < GATE_PER_S {
+            missed.push(format!("{}: {middle:.0} results/s", case.name));
+        }
+        let slowest = rates.iter().copied().reduce(f64::min);
+        let gate = if case.gate { "≥ 20,000" } else { "–" };
+        table.row(vec![
+            case.name.to_owned(),
+            case.batch.to_string(),
+            runs[0].report.len().to_string(),
+            runs[0].readings.len().to_string(),
+            number(Some(middle), 0),
+            number(slowest, 0),
+            gate.to_owned(),
+        ]);
+    }
+    Ok(table)
+}
+
+/// Of all batches into a new file, its removal left out.
+fn rate(scratch: &Scratch, name: &str, runs: &[WatchedRun], batch: usize) -> Result<f64, String> {
+    let mut archive = open(scratch, name)?;
+    let begin = Instant::now();
+    for batch in runs.chunks(batch) {
+        archive.append_runs(batch).map_err(|e| told(&e))?;
+    }
+    let rate = runs.len() as f64 / begin.elapsed().as_secs_f64();
+    drop(archive);
+    let removed = std::fs::remove_file(scratch.path(name));
+    removed.map_err(|e| format!("cannot remove {name}: {e}"))?;
+    Ok(rate)
+}
+
+fn runs(case: &Case) -> Result<Vec<WatchedRun>, String> {
+    let pairs = pairs();
+    let at_once = match case.shape {
+        Shape::Backlog => &pairs[..31],
+        Shape::Mesh => &pairs[..],
+    };
+    let text = PATH_REPORT.replace('\n', "");
+    let pattern = WatchedRun::of_text(text, 0).map_err(|e| told(&e))?;
+    let places = 0..case.runs;
+    let run = |place: usize| {
+        let at_us = BEGIN_US + (place / at_once.len()) as i64 * MINUTE_US + (place % 60) as i64;
+        let pair = &at_once[place % at_once.len()];
+        filled(&pattern, case.real, place, (pair, at_us))
+    };
+    Ok(places.map(run).collect())
+}
+
+/// The pattern as the run of a pair at a time, under an id of its own.
+fn filled(pattern: &WatchedRun, real: bool, place: usize, of: (&Pair, i64)) -> WatchedRun {
+    let (pair, at_us) = of;
+    let mut run = pattern.clone();
+    run.run.id = format!("20260101T000000Z-{place:08x}");
+    run.run.initiator.host.clone_from(&pair.from);
+    run.run.responder.host.clone_from(&pair.to);
+    run.report = run.report.replace(&pattern.run.id, &run.run.id);
+    if !real {
+        // The store does not open reports, so the first part stands for a short one.
+        run.report.truncate(1000);
+    }
+    run.at_us = at_us;
+    run.readings = [
+        (Quantity::RttFloor, 80_000.0),
+        (Quantity::Loss, 0.001),
+        (Quantity::Hops, 17.0),
+    ]
+    .into_iter()
+    .map(|(quantity, level)| reading(pair, quantity, at_us, noisy(level, place as u64)))
+    .collect();
+    run
+}

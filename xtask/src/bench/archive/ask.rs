@@ -1,0 +1,213 @@
+//! Questions of the page to an archive of ten million values.
+
+use super::super::scratch::Scratch;
+use super::super::table::{Table, median, number, quantile};
+use super::{BEGIN_US, MINUTE_US, noisy, open, pairs, reading, told};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::Pair;
+use longhaul_store::watched::buckets::HOUR_US;
+use longhaul_store::watched::{Range, Reading, Retention, Watched, WatchedRun};
+use longhaul_store::{Archive, StoreError};
+use std::time::{Duration, Instant};
+
+const REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
+
+/// A year of hours for every pair of the mesh, and of minutes for some of them.
+const HOURS: i64 = 365 * 24;
+const PAIRS_BY_MINUTE: usize = 3;
+
+/// Hours that one batch holds.
+const BATCH_HOURS: i64 = 24;
+
+const ASKED: usize = 301;
+
+const YEAR: Range = Range {
+    begin_us: BEGIN_US,
+    end_us: BEGIN_US + HOURS * HOUR_US,
+};
+
+struct Question {
+    name: &'static str,
+    gate_ms: Option<f64>,
+    ask: fn(&Archive, &Pair) -> Result<usize, StoreError>,
+}
+
+const QUESTIONS: [Question; 7] = [
+    Question {
+        name: "grid of 992 pairs",
+        gate_ms: Some(5.0),
+        ask: |archive, _| archive.grid(Quantity::RttFloor).map(|cells| cells.len()),
+    },
+    Question {
+        name: "a year of one pair, by hours, values",
+        gate_ms: Some(20.0),
+        ask: |archive, pair| year(archive, pair, Quantity::RttFloor, 8760),
+    },
+    Question {
+        name: "a year of one pair, by minutes, as hours",
+        gate_ms: Some(20.0),
+        ask: |archive, _| year(archive, &pairs()[0], Quantity::Hops, 8760),
+    },
+    Question {
+        name: "a year of one pair, by minutes, in 1000 buckets",
+        gate_ms: None,
+        ask: |archive, _| year(archive, &pairs()[0], Quantity::Hops, 1000),
+    },
+    Question {
+        name: "a week of one pair, by minutes, in 1000 buckets",
+        gate_ms: None,
+        ask: |archive, _| {
+            let range = Range {
+                end_us: BEGIN_US + 168 * HOUR_US,
+                ..YEAR
+            };
+            count(archive, &pairs()[0], Quantity::Hops, range, 1000)
+        },
+    },
+    Question {
+        name: "a year of one pair by hours, values removed",
+        gate_ms: Some(20.0),
+        ask: |archive, pair| year(archive, pair, Quantity::RttFloor, 8760),
+    },
+    Question {
+        name: "grid of 992 pairs, values removed",
+        gate_ms: Some(5.0),
+        ask: |archive, _| archive.grid(Quantity::RttFloor).map(|cells| cells.len()),
+    },
+];
+
+/// The first of the questions that are asked after retention.
+const AFTER_RETENTION: usize = 5;
+
+fn year(
+    archive: &Archive,
+    pair: &Pair,
+    quantity: Quantity,
+    at_most: u32,
+) -> Result<usize, StoreError> {
+    count(archive, pair, quantity, YEAR, at_most)
+}
+
+fn count(
+    archive: &Archive,
+    pair: &Pair,
+    quantity: Quantity,
+    range: Range,
+    at_most: u32,
+) -> Result<usize, StoreError> {
+    let series = archive.series(pair, quantity, range, at_most)?;
+    Ok(series.points.len() + series.buckets.len())
+}
+
+pub fn tables(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Vec<Table>, String> {
+    let mut archive = open(scratch, "ask")?;
+    let mut made = Table::new(
+        "How the values came and went",
+        &["step", "values", "s", "MB"],
+    );
+    let begin = Instant::now();
+    let values = fill(&mut archive)?;
+    let step = |name: &str, values: u64, begin: Instant, archive: &Archive| {
+        let bytes = archive
+            .about()
+            .map_err(|e| told(&e))?
+            .bytes
+            .unwrap_or_default();
+        Ok::<_, String>(vec![
+            name.to_owned(),
+            values.to_string(),
+            number(Some(begin.elapsed().as_secs_f64()), 1),
+            number(Some(bytes as f64 / 1e6), 0),
+        ])
+    };
+    made.row(step("appended, a day in a batch", values, begin, &archive)?);
+    let mut answers = Table::new(
+        format!("Questions at {values} values"),
+        &["question", "rows", "median, ms", "p95, ms", "gate, ms"],
+    );
+    for question in &QUESTIONS[..AFTER_RETENTION] {
+        answers.row(asked(&archive, question, missed)?);
+    }
+    let begin = Instant::now();
+    let keep = Retention {
+        values: Duration::from_secs(30 * 86_400),
+        reports: Duration::MAX,
+        planned: Duration::MAX,
+    };
+    let removed = archive.retain(YEAR.end_us, &keep).map_err(|e| told(&e))?;
+    made.row(step(
+        "removed, all but 30 days",
+        removed.values,
+        begin,
+        &archive,
+    )?);
+    for question in &QUESTIONS[AFTER_RETENTION..] {
+        answers.row(asked(&archive, question, missed)?);
+    }
+    Ok(vec![made, answers])
+}
+
+/// Each time of another pair, so that no answer is at hand from the last.
+fn asked(
+    archive: &Archive,
+    question: &Question,
+    missed: &mut Vec<String>,
+) -> Result<Vec<String>, String> {
+    let pairs = pairs();
+    let mut times = Vec::with_capacity(ASKED);
+    let mut rows = 0;
+    for number in 0..ASKED {
+        let begin = Instant::now();
+        rows = (question.ask)(archive, &pairs[number * 37 % pairs.len()]).map_err(|e| told(&e))?;
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    let middle = median(&times).unwrap_or_default();
+    if question.gate_ms.is_some_and(|gate| middle >= gate) {
+        missed.push(format!("{}: {middle:.1} ms", question.name));
+    }
+    Ok(vec![
+        question.name.to_owned(),
+        rows.to_string(),
+        number(Some(middle), 2),
+        number(quantile(&times, 0.95), 2),
+        question
+            .gate_ms
+            .map_or("–".to_owned(), |gate| format!("< {gate:.0}")),
+    ])
+}
+
+/// A year, in the order of time, through the same door as an agent's results; says how many values.
+fn fill(archive: &mut Archive) -> Result<u64, String> {
+    let pairs = pairs();
+    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0).map_err(|e| told(&e))?;
+    let mut values = 0;
+    for first in (0..HOURS).step_by(BATCH_HOURS as usize) {
+        let mut batch = Vec::new();
+        for hour in first..(first + BATCH_HOURS).min(HOURS) {
+            let mut run = pattern.clone();
+            run.run.id = format!("20260101T000000Z-{hour:08x}");
+            run.at_us = BEGIN_US + hour * HOUR_US;
+            run.readings = readings(&pairs, hour);
+            values += run.readings.len() as u64;
+            batch.push(run);
+        }
+        archive.append_runs(&batch).map_err(|e| told(&e))?;
+    }
+    Ok(values)
+}
+
+/// Of one hour: a value of every pair, and one a minute of some.
+fn readings(pairs: &[Pair], hour: i64) -> Vec<Reading> {
+    let at_us = BEGIN_US + hour * HOUR_US;
+    let hourly = pairs.iter().enumerate().map(|(place, pair)| {
+        let value = noisy(80_000.0, (hour * 1000) as u64 + place as u64);
+        reading(pair, Quantity::RttFloor, at_us, value)
+    });
+    let by_minute = pairs[..PAIRS_BY_MINUTE].iter().flat_map(|pair| {
+        (0..60).map(move |minute| {
+            let value = noisy(17.0, (hour * 60 + minute) as u64);
+            reading(pair, Quantity::Hops, at_us + minute * MINUTE_US, value)
+        })
+    });
+    hourly.chain(by_minute).collect()
+}

@@ -1,0 +1,190 @@
+//! Series in which people marked the changes, and how their marks are counted.
+//!
+//! F1 with a margin of 5: precision against the marks of all, recall as the mean over the people;
+//! the begin of the series counts as found. Covering: how well the stretches overlap with those of
+//! each person. Both as in the benchmark (van den Burg, Williams 2020).
+//!
+//! Wrong when: people disagree: then nobody can have all of it.
+
+use super::{DETECTORS, Places};
+use crate::bench::table::Table;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+const MARGIN: usize = 5;
+/// Of `steps`, over the whole set.
+const F1_MIN: f64 = 0.75;
+const COVER_MIN: f64 = 0.66;
+const MOST_SERIES: usize = 100;
+
+struct Marked {
+    values: Vec<f64>,
+    /// By person.
+    marks: Vec<Places>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Score {
+    f1: f64,
+    precision: f64,
+    recall: f64,
+    cover: f64,
+}
+
+/// The table, and every gate that was missed as a sentence.
+pub fn verdict(folder: &Path) -> Result<(Table, Vec<String>), String> {
+    let set = read(folder)?;
+    let title = format!("Marked series ({} of TCPD), default settings", set.len());
+    let columns = ["method", "F1", "precision", "recall", "cover"];
+    let mut table = Table::new(title, &columns);
+    let mut missed = Vec::new();
+    for (name, detector) in DETECTORS {
+        let scores: Vec<Score> = set
+            .iter()
+            .map(|one| score(&one.marks, &detector(&one.values), one.values.len()))
+            .collect();
+        let mean = |of: fn(&Score) -> f64| scores.iter().map(of).sum::<f64>() / set.len() as f64;
+        let (f1, cover) = (mean(|s| s.f1), mean(|s| s.cover));
+        let cells = [f1, mean(|s| s.precision), mean(|s| s.recall), cover];
+        let cells = cells.iter().map(|cell| format!("{cell:.3}"));
+        table.row(std::iter::once(name.to_owned()).chain(cells).collect());
+        if name.contains("steps") && (f1 < F1_MIN || cover < COVER_MIN) {
+            missed.push(format!(
+                "marked series: F1 {f1:.3} and cover {cover:.3}; {F1_MIN} and {COVER_MIN} must be"
+            ));
+        }
+    }
+    Ok((table, missed))
+}
+
+fn read(folder: &Path) -> Result<Vec<Marked>, String> {
+    let all = json(&folder.join("annotations.json"))?;
+    let all = all.as_object().ok_or("annotations.json is no object")?;
+    let series = all.iter().take(MOST_SERIES).map(|(name, people)| {
+        let file = folder.join(format!("{name}.json"));
+        let values = values(&json(&file)?)
+            .ok_or_else(|| format!("{} holds no series of numbers", file.display()))?;
+        let people: BTreeMap<String, Places> =
+            serde_json::from_value(people.clone()).map_err(|e| format!("marks of {name}: {e}"))?;
+        let marks = people.into_values().collect();
+        Ok(Marked { values, marks })
+    });
+    let series: Vec<Marked> = series.collect::<Result<_, String>>()?;
+    if series.is_empty() {
+        return Err(format!("no marked series in {}", folder.display()));
+    }
+    Ok(series)
+}
+
+fn json(file: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| format!("cannot read the series {}: {e}", file.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("{} is no JSON: {e}", file.display()))
+}
+
+/// The one series; a missing value is taken as the one before it, so that places stay.
+fn values(file: &Value) -> Option<Vec<f64>> {
+    let raw = file["series"][0]["raw"].as_array()?;
+    let mut last = raw.iter().find_map(Value::as_f64)?;
+    let filled = raw.iter().map(|value| {
+        last = value.as_f64().unwrap_or(last);
+        last
+    });
+    Some(filled.collect())
+}
+
+fn score(marks: &[Places], found: &[usize], count: usize) -> Score {
+    let with_begin = |places: &[usize]| {
+        let mut all = places.to_vec();
+        all.push(0);
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let people: Vec<Places> = marks.iter().map(|places| with_begin(places)).collect();
+    let (found, union) = (with_begin(found), with_begin(&marks.concat()));
+    let precision = hits(&union, &found) as f64 / found.len() as f64;
+    let of_person = |places: &Places| hits(places, &found) as f64 / places.len() as f64;
+    let mean = |sum: f64| sum / people.len().max(1) as f64;
+    let recall = mean(people.iter().map(of_person).sum());
+    let covers = people.iter().map(|places| cover(places, &found, count));
+    Score {
+        f1: 2.0 * precision * recall / (precision + recall),
+        precision,
+        recall,
+        cover: mean(covers.sum()),
+    }
+}
+
+/// Marks that a change of their own was found for, within the margin; the nearest is taken.
+fn hits(marks: &[usize], found: &[usize]) -> usize {
+    let (mut left, mut hits) = (found.to_vec(), 0);
+    for mark in marks {
+        let nearest = (0..left.len()).min_by_key(|&i| left[i].abs_diff(*mark));
+        if let Some(i) = nearest.filter(|&i| left[i].abs_diff(*mark) <= MARGIN) {
+            left.remove(i);
+            hits += 1;
+        }
+    }
+    hits
+}
+
+/// Mean over the values of how well the best stretch found overlaps with the marked one.
+fn cover(marks: &[usize], found: &[usize], count: usize) -> f64 {
+    let found = stretches(found, count);
+    let marked = stretches(marks, count).into_iter();
+    let covered = marked.map(|stretch| {
+        let best = found
+            .iter()
+            .map(|it| overlap(&stretch, it))
+            .fold(0.0, f64::max);
+        best * stretch.len() as f64
+    });
+    covered.sum::<f64>() / count as f64
+}
+
+/// `begins` holds 0.
+fn stretches(begins: &[usize], count: usize) -> Vec<Range<usize>> {
+    let ends = begins.iter().skip(1).copied().chain(std::iter::once(count));
+    begins
+        .iter()
+        .copied()
+        .zip(ends)
+        .map(|(a, b)| a..b)
+        .collect()
+}
+
+/// What both hold, of what either holds.
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> f64 {
+    let both = a.end.min(b.end).saturating_sub(a.start.max(b.start));
+    both as f64 / (a.len() + b.len() - both).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_agree_with_cases_worked_by_hand() {
+        // Two people, one of whom saw nothing; one change found at 52, one at 80 that nobody marked.
+        let marks = [vec![50], vec![]];
+        let score = score(&marks, &[52, 80], 100);
+        assert!((score.precision - 2.0 / 3.0).abs() < 1e-9, "{score:?}");
+        assert!((score.recall - 1.0).abs() < 1e-9);
+        assert!((score.f1 - 0.8).abs() < 1e-9);
+        let first = (50.0 * (50.0 / 52.0) + 50.0 * (28.0 / 50.0)) / 100.0;
+        let second = 52.0 / 100.0;
+        assert!(
+            (score.cover - f64::midpoint(first, second)).abs() < 1e-9,
+            "{score:?}"
+        );
+    }
+
+    #[test]
+    fn one_change_found_answers_one_mark() {
+        assert_eq!(hits(&[0, 50, 53], &[0, 51]), 2);
+        assert_eq!(hits(&[0, 50], &[0, 56]), 1);
+    }
+}
