@@ -1,0 +1,119 @@
+// The fixture agent: serves dist and answers the API, with the policy headers of the real one.
+
+import { createReadStream, existsSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Quantity } from "../src/api/types.ts";
+import * as answers from "./answers.ts";
+
+const DIST = fileURLToPath(new URL("../dist", import.meta.url));
+const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json" };
+export const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export class Agent {
+  /** How it behaves: tests change these. */
+  mood: "well" | "empty" | "broken" | "token" | "crowd" = "well";
+  asked: string[] = [];
+  #server: Server;
+  #listeners = new Set<ServerResponse>();
+
+  constructor() {
+    this.#server = createServer((request, response) => this.#serve(request, response));
+  }
+
+  async start(): Promise<string> {
+    await new Promise<void>((done) => this.#server.listen(0, "127.0.0.1", done));
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async stop(): Promise<void> {
+    this.drop();
+    this.#server.closeAllConnections();
+    await new Promise((done) => this.#server.close(done));
+  }
+
+  tell(event: string, row: unknown): void {
+    for (const it of this.#listeners) it.write(`event: ${event}\ndata: ${JSON.stringify(row)}\n\n`);
+  }
+
+  /** Cuts the live lines. */
+  drop(): void {
+    for (const it of this.#listeners) it.destroy();
+    this.#listeners.clear();
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? "/", "http://agent");
+    response.setHeader("content-security-policy", POLICY);
+    response.setHeader("x-content-type-options", "nosniff");
+    if (!url.pathname.startsWith("/api/v1/")) return this.#file(url.pathname, response);
+    this.asked.push(`${url.pathname}${url.search}`);
+    if (this.mood === "token" && request.headers.authorization !== "Bearer right") {
+      return fail(response, 401, "no_token", "this agent asks for a token");
+    }
+    const path = url.pathname.slice("/api/v1/".length);
+    if (path === "live") return this.#live(response);
+    if (this.mood === "broken") return fail(response, 503, "archive_busy", "the archive did not answer within 5 s", "See whether another program holds the file longhaul.db.");
+    const body = this.mood === "empty" ? nothing(path) : this.#answer(path, url.searchParams);
+    if (body === undefined) return fail(response, 404, "not_found", "nothing of this name is in the archive");
+    const text = typeof body === "string";
+    response.setHeader("content-type", text ? "text/plain; charset=utf-8" : "application/json");
+    response.end(text ? body : JSON.stringify(body));
+  }
+
+  #live(response: ServerResponse): void {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(": hello\n\n");
+    this.#listeners.add(response);
+    response.on("close", () => this.#listeners.delete(response));
+  }
+
+  #answer(path: string, query: URLSearchParams): unknown {
+    const pair = { from: query.get("from") ?? "", to: query.get("to") ?? "" };
+    const range = [Number(query.get("begin_us") ?? -8e15), Number(query.get("end_us") ?? 8e15)] as const;
+    const quantity = query.get("quantity") as Quantity;
+    const [first, second, third] = path.split("/").map(decodeURIComponent);
+    const mine = (it: { from: string; to: string } | undefined) => !query.has("from") || (it?.from === pair.from && it.to === pair.to);
+    switch (first) {
+      case "about": return answers.about;
+      case "hosts": return answers.hosts;
+      case "pairs": return answers.grid("goodput").map((it) => it.pair);
+      case "grid": return this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
+      case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
+      case "routes": return answers.routes(pair, ...range);
+      case "planned": return answers.planned;
+      case "runs":
+        if (second !== undefined) return answers.reports.get(second);
+        return answers.runs.filter((it) => !query.has("kind") || it.kind === query.get("kind")).slice(0, Number(query.get("limit") ?? 100));
+      case "events": {
+        if (third === "case") return answers.caseText;
+        if (second !== undefined) return answers.events.find((it) => it.id === second);
+        return answers.events.filter((it) => mine(it.pair) && it.between_us[1] >= range[0] && it.between_us[0] < range[1] && (!query.has("state") || it.state === query.get("state")));
+      }
+      default: return undefined;
+    }
+  }
+
+  #file(path: string, response: ServerResponse): void {
+    const file = join(DIST, normalize(path === "/" ? "/index.html" : path));
+    if (!file.startsWith(DIST) || !existsSync(file)) return fail(response, 404, "not_found", "no such file");
+    response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream");
+    createReadStream(file).pipe(response);
+  }
+}
+
+function fail(response: ServerResponse, status: number, code: string, text: string, hint?: string): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify({ error: { code, text, hint } }));
+}
+
+/** An agent that was started a moment ago. */
+function nothing(path: string): unknown {
+  if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { targets: 0, planned_today: 0, missed_today: 0 } };
+  if (path === "planned") return { counts: { planned: 0, done: 0, missed: 0, waiting: 0, reasons: [] }, rows: [] };
+  if (path === "series") return { pair: { from: "", to: "" }, quantity: "goodput", points: [] };
+  return path.includes("/") ? undefined : [];
+}

@@ -1,0 +1,160 @@
+// What an agent would answer, from committed fixtures; values that vary are drawn from a seed.
+
+import { readFileSync } from "node:fs";
+import type { AnyReport, Bucket, Event, GridCell, HostRow, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
+
+const here = (name: string) => readFileSync(new URL(`../fixtures/${name}`, import.meta.url), "utf8");
+const report = (name: string) => readFileSync(new URL(`../../fixtures/reports/${name}`, import.meta.url), "utf8");
+
+/** 2026-09-12T09:00:00Z; the browser's clock stands there too. */
+export const NOW_US = 1_789_203_600_000_000;
+const CHANGE_US = 1_789_136_100_000_000;
+const HOUR_US = 3_600_000_000;
+
+export const about: unknown = JSON.parse(here("about.json"));
+export const hosts: HostRow[] = JSON.parse(here("hosts.json"));
+export const events: Event[] = JSON.parse(here("events.json"));
+export const planned: Planned = JSON.parse(here("planned.json"));
+export const caseText = here("case.txt");
+const routeFile: {
+  routes: Record<string, RouteRow["hops"]>;
+  seen: [number, number][];
+  runs: Record<string, string>;
+  change: RouteRow["change"];
+} = JSON.parse(here("routes.json"));
+
+export const reports = new Map<string, AnyReport>();
+for (const text of [
+  ...["la-geneva-9-streams", "path-sanjose-lulea", "path-slac-cesnet-change", "scan-grid", "scan-guided", "host-judged", "host-daresbury-proof", "slac-daresbury-window", "udp-reverse"].map((it) => report(`${it}.json`)),
+  here("run-available.json"),
+  loadRun(),
+]) {
+  const one = JSON.parse(text) as AnyReport;
+  reports.set(one.run.id, one);
+}
+reports.set("20260910T141458Z-55f0aa", oldRoute());
+
+/** The load fixture with its probes: round trips that a queue lengthens. */
+function loadRun(): string {
+  const run = JSON.parse(here("run-load.json"));
+  for (let at = 0; at < 24e6; at += 40_000) {
+    const under = at > 4e6 && at < 10e6 ? Math.min(1, (at - 4e6) / 8e5) : 0;
+    run.observation.probes.push({ at_us: at, rtt_ns: Math.round(29e6 + under * 55e6 + noise(at) * (1e6 + under * 9e6)) });
+  }
+  return JSON.stringify(run);
+}
+
+/** The path report of the day before: the same with the old route. */
+function oldRoute(): AnyReport {
+  const one = structuredClone(reports.get("20260911T141500Z-0b77d2"));
+  if (one?.kind !== "path" || !one.observation.route) throw new Error("the fixture has no route");
+  one.run = { ...one.run, id: "20260910T141458Z-55f0aa", started_at: "2026-09-10T14:14:58Z" };
+  one.analysis = { ...one.analysis, route_number: 1, route_change: undefined, hops: [] };
+  const hops = one.observation.route.hops;
+  const extra = Array.from({ length: 4 }, (_, at) => ({ ttl: 0, sent: 3, answers: [{ address: `203.0.113.${at * 4 + 1}`, kind: "time_exceeded", rtts_ns: [1_000_000] }] }));
+  one.observation.route.hops = [...hops.slice(0, 5), ...extra, ...hops.slice(6)].map((hop, at) => ({ ...hop, ttl: at + 1 }));
+  return one;
+}
+
+/** Even noise from -1 to 1, always the same for the same seed. */
+function noise(seed: number): number {
+  let it = (Math.imul(seed | 0, 2654435761) ^ Math.imul((seed / 4294967296) | 0, 40503)) >>> 0;
+  it = Math.imul(it ^ (it >>> 15), 2246822519) >>> 0;
+  it = Math.imul(it ^ (it >>> 13), 3266489917) >>> 0;
+  return ((it ^ (it >>> 16)) >>> 0) / 2147483648 - 1;
+}
+
+function seedOf(text: string): number {
+  let seed = 7;
+  for (const letter of text) seed = (Math.imul(seed, 31) + (letter.codePointAt(0) ?? 0)) >>> 0;
+  return seed;
+}
+
+const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, loss: 0.0002, retransmits: 0.00002, hops: 17 };
+
+function value(pair: Pair, quantity: Quantity, atUs: number): number {
+  const path = `${pair.from}>${pair.to}`;
+  const seed = seedOf(path + quantity);
+  const changed = path === "slac>cesnet" && atUs >= CHANGE_US;
+  const scale = path === "slac>cesnet" ? 1 : 0.4 + (seed % 100) / 40;
+  const steps: Partial<Record<Quantity, number>> = { goodput: 0.555, available: 1.63, capacity: 2, hops: 13 / 17 };
+  const base = BASES[quantity] * (quantity === "hops" ? 1 : scale) * (changed ? (steps[quantity] ?? 1) : 1);
+  const wave = noise(Math.round(atUs / 1e6) + seed);
+  if (quantity === "hops") return Math.round(base);
+  if (quantity === "loss" || quantity === "retransmits") return wave > 0.6 ? base * wave * 4 : 0;
+  const day = Math.sin((atUs / HOUR_US / 24) * 2 * Math.PI) * (quantity === "rtt_floor" ? 0.0005 : 0.03);
+  return base * (1 + day + wave * (quantity === "rtt_floor" ? 0.002 : quantity === "capacity" ? 0.01 : 0.05));
+}
+
+const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US };
+const FIRST_US = NOW_US - 400 * 24 * HOUR_US;
+
+export function series(pair: Pair, quantity: Quantity, beginUs: number, endUs: number, points: number): Series {
+  const every = EVERY_US[quantity];
+  const from = Math.ceil(Math.max(beginUs, FIRST_US) / every) * every;
+  const to = Math.min(endUs, NOW_US);
+  const count = Math.max(0, Math.floor((to - from) / every));
+  // A night without values: a gap has to be seen as one.
+  const dark = (at: number) => at > NOW_US - 80 * HOUR_US && at < NOW_US - 70 * HOUR_US && pair.to === "cesnet";
+  const one = (at: number): Point => ({ at_us: at, value: value(pair, quantity, at) });
+  const times = (begin: number, end: number, most = Infinity) => {
+    const out: number[] = [];
+    const step = Math.max(every, Math.ceil((end - begin) / most / every) * every);
+    for (let at = begin; at < end; at += step) if (!dark(at)) out.push(at);
+    return out;
+  };
+  if (count <= points) return { pair, quantity, points: times(from, to).map(one) };
+  const span = Math.ceil((to - from) / points);
+  const buckets: Bucket[] = [];
+  for (let at = from; at < to; at += span) {
+    const values = times(at, Math.min(to, at + span), 40).map((it) => one(it).value).sort((a, b) => a - b);
+    if (values.length === 0) continue;
+    buckets.push({ at_us: at, duration_us: span, samples: values.length, min: values[0] ?? 0, median: values[values.length >> 1] ?? 0, max: values.at(-1) ?? 0 });
+  }
+  return { pair, quantity, points: [], buckets };
+}
+
+export function grid(quantity: Quantity): GridCell[] {
+  const names = hosts.map((it) => it.host);
+  return names.flatMap((from) =>
+    names.filter((to) => to !== from && noise(seedOf(`${from}|${to}`)) > -0.9).map((to) => {
+      const pair = { from, to };
+      const open = events.filter((it) => it.quantity === quantity && it.pair.from === from && it.pair.to === to && (it.state === "confirmed" || it.state === "suspected"));
+      const usual = open[0]?.before.median ?? value(pair, quantity, CHANGE_US - HOUR_US);
+      const luck = noise(seedOf(`${to}~${from}`));
+      const factor = luck > 0.93 ? 0.72 : luck < -0.95 ? 1.4 : luck > 0.88 ? 0.9 : 1 + luck * 0.02;
+      if (noise(seedOf(`${from}!${to}`)) > 0.95) return { pair, open_events: 0 };
+      return { pair, value: open[0]?.after.median ?? usual * factor, at_us: NOW_US - Math.round(900e6 * (1 + luck)), median_7d: usual, open_events: open.length };
+    }),
+  );
+}
+
+/** A mesh of many, for scale. */
+export function crowd(size: number): GridCell[] {
+  const out: GridCell[] = [];
+  for (let a = 0; a < size; a++) {
+    for (let b = 0; b < size; b++) {
+      const luck = noise(a * size + b);
+      if (a !== b) out.push({ pair: { from: `node${a}`, to: `node${b}` }, value: 1e9 * (luck > 0.995 ? 0.4 : 1 + luck * 0.03), median_7d: 1e9, at_us: NOW_US, open_events: luck > 0.998 ? 1 : 0 });
+    }
+  }
+  return out;
+}
+
+export function routes(pair: Pair, beginUs: number, endUs: number): RouteRow[] {
+  if (pair.from !== "slac" || pair.to !== "cesnet") return [];
+  return routeFile.seen.filter(([at]) => at >= beginUs && at < endUs).map(([at_us, number]) => ({
+    at_us, number, run_id: routeFile.runs[number] ?? "", hops: routeFile.routes[number] ?? [],
+    change: at_us === 1_789_135_200_000_000 || number === 1 ? undefined : routeFile.change,
+  }));
+}
+
+export const runs: RunRow[] = [...reports.values()].map((it) => ({
+  id: it.run.id,
+  started_at: it.run.started_at,
+  kind: it.kind,
+  initiator_host: it.run.initiator.host,
+  responder_host: it.run.responder.host,
+  ...(it.kind === "throughput" && { goodput_bps: it.analysis.goodput_bps, limited_by: it.analysis.limited_by, streams: it.plan.streams }),
+})).sort((a, b) => b.started_at.localeCompare(a.started_at));
+runs.push({ id: "20260901T000000Z-bad000", started_at: "2026-09-01T00:00:00Z", kind: "throughput", initiator_host: "<img src=x onerror=alert(1)>", responder_host: "\u202eشبكة-الجامعة.example" });

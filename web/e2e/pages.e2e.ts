@@ -1,0 +1,313 @@
+// Every page, in a real browser, at two sizes and in both themes.
+
+import { mkdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { link } from "../src/router.ts";
+import { events, NOW_US } from "./answers.ts";
+import { Agent } from "./agent.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Where screenshots go, if they are wanted. */
+const SHOTS = process.env.LONGHAUL_SHOTS;
+const HOSTILE = "<img src=x onerror=alert(1)>";
+const RTL = "\u202eشبكة-الجامعة.example";
+
+const PAGES: Record<string, string> = {
+  mesh: "#/mesh",
+  "mesh-value": "#/mesh?quantity=rtt_floor&shade=value&order=name",
+  path: link("path", ["slac", "cesnet"]),
+  "path-year": link("path", ["slac", "cesnet"], { last: 365 * 86_400 }),
+  "path-hostile": link("path", [HOSTILE, RTL]),
+  routes: link("routes", ["slac", "cesnet"], { a: "20260910T141458Z-55f0aa", b: "20260911T141500Z-0b77d2" }),
+  events: "#/events",
+  event: link("events", [events[0]?.id ?? ""]),
+  "event-hostile": link("events", [events[3]?.id ?? ""]),
+  runs: "#/runs",
+  "run-throughput": "#/runs/20261121T215612Z-4f3a9c",
+  "run-scan": "#/runs/20261121T223107Z-5c01aa",
+  "run-path": "#/runs/20260911T141500Z-0b77d2",
+  "run-available": "#/runs/20260911T150000Z-a0a0a0",
+  "run-load": "#/runs/20260911T160000Z-b0b0b0",
+  "run-host": "#/runs/20261122T023434Z-e0dc17",
+  map: "#/map",
+  hosts: "#/hosts",
+  planned: "#/planned?only=all",
+};
+const SIZES = [[360, 740], [1440, 900]] as const;
+
+const agent = new Agent();
+let base: string;
+let browser: Browser;
+
+beforeAll(async () => {
+  base = await agent.start();
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  if (SHOTS) mkdirSync(SHOTS, { recursive: true });
+});
+afterAll(async () => {
+  await browser?.close();
+  await agent.stop();
+});
+beforeEach(() => {
+  agent.mood = "well";
+  agent.asked = [];
+});
+
+interface Visit { page: Page; complaints: string[]; close: () => Promise<void> }
+
+async function visit(hash: string, size: readonly [number, number] = [1440, 900], colorScheme: "light" | "dark" = "light"): Promise<Visit> {
+  const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("dialog", (dialog) => {
+    complaints.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(base) && !url.startsWith("blob:")) complaints.push(`an external request: ${url}`);
+  });
+  await page.clock.setFixedTime(NOW_US / 1000);
+  await page.goto(`${base}/${hash}`);
+  await settled(page);
+  return { page, complaints, close: () => context.close() };
+}
+
+/** Until nothing is being read any more. */
+async function settled(page: Page): Promise<void> {
+  await page.waitForSelector("main h1", { timeout: 15_000 });
+  await page.waitForFunction(() => !/[Rr]eading…/.test(document.querySelector("main")?.textContent ?? "reading…"), undefined, { timeout: 15_000 });
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+async function axe(page: Page): Promise<string[]> {
+  // As a script of the browser's own world: the page's policy forbids injected ones.
+  return page.evaluate(`(async () => { ${AXE}; const result = await axe.run(document, { resultTypes: ["violations"] });
+    return result.violations.filter((it) => it.impact === "serious" || it.impact === "critical")
+      .map((it) => it.id + ": " + it.nodes.slice(0, 4).map((node) => node.html.slice(0, 120) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
+}
+
+describe.each(Object.entries(PAGES))("%s", (name, hash) => {
+  describe.each(SIZES)("at %d x %d", (...size) => {
+    it.each(["light", "dark"] as const)("%s: no complaint, fits, accessible", async (scheme) => {
+      const { page, complaints, close } = await visit(hash, size, scheme);
+      try {
+        expect(await page.locator("[role=alert]").allTextContents()).toEqual([]);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(wide, "the page must not scroll sideways").toBeLessThanOrEqual(0);
+        if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}-${size[0]}-${scheme}.png`, fullPage: true });
+        expect(await page.locator("img, main script, [onerror], [onmouseover]").count(), "names must be inert").toBe(0);
+        expect(await axe(page)).toEqual([]);
+        expect(complaints).toEqual([]);
+      } finally {
+        await close();
+      }
+    });
+  });
+});
+
+describe("states", () => {
+  const PLAIN = ["mesh", "path", "events", "runs", "map", "hosts", "planned"];
+
+  it.each(PLAIN)("%s says when there is nothing yet", async (name) => {
+    agent.mood = "empty";
+    const { page, complaints, close } = await visit(PAGES[name] ?? "");
+    expect(await page.locator("main").textContent()).toMatch(/No |no |Nothing|none/);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it.each(PLAIN)("%s says what failed and what to do", async (name) => {
+    agent.mood = "broken";
+    const { page, close } = await visit(PAGES[name] ?? "");
+    const alert = page.locator("[role=alert]").first();
+    expect(await alert.textContent()).toContain("the archive did not answer within 5 s");
+    expect(await alert.textContent()).toContain("longhaul.db");
+    agent.mood = "well";
+    // Each part of a page that failed can be tried again by itself.
+    const again = page.getByRole("button", { name: "Try again" });
+    await expect.poll(async () => {
+      if ((await again.count()) > 0) await again.first().click({ timeout: 1000 }).catch(() => undefined);
+      return page.locator("[role=alert]").count();
+    }, { timeout: 15_000 }).toBe(0);
+    await close();
+  });
+
+  it("asks for a token, and goes on with it", async () => {
+    agent.mood = "token";
+    const { page, close } = await visit(PAGES.hosts ?? "");
+    expect(await page.locator("header").textContent()).toContain("token needed");
+    await page.getByLabel("Token").fill("right");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("main table");
+    await page.waitForFunction(() => document.querySelector("header")?.textContent?.includes("live"));
+    await close();
+  });
+
+  it("says of an unknown run that it is not there", async () => {
+    const { page, close } = await visit("#/hosts");
+    await page.goto(`${base}/#/runs/nosuch`);
+    expect(await page.locator("[role=alert]").textContent()).toContain("nothing of this name");
+    await close();
+  });
+});
+
+describe("live", () => {
+  it("shows a lost line, comes back, and reads again", async () => {
+    const { page, close } = await visit(PAGES.mesh ?? "");
+    const state = page.locator("header [role=status]");
+    await expect.poll(() => state.textContent()).toContain("live");
+    const before = agent.asked.length;
+    agent.drop();
+    await expect.poll(() => state.textContent()).toContain("reconnecting");
+    await expect.poll(() => state.textContent(), { timeout: 10_000 }).toContain("live");
+    await expect.poll(() => agent.asked.slice(before).some((it) => it.includes("/grid"))).toBe(true);
+    await close();
+  });
+
+  it("reads the grid again when a run has ended", async () => {
+    const { page, close } = await visit(PAGES.mesh ?? "");
+    await expect.poll(() => page.locator("header [role=status]").textContent()).toContain("live");
+    const grids = () => agent.asked.filter((it) => it.includes("/grid")).length;
+    const before = grids();
+    agent.tell("run", { id: "x", kind: "throughput", started_at: "2026-09-12T09:00:00Z", initiator_host: "slac", responder_host: "cern" });
+    await expect.poll(grids, { timeout: 10_000 }).toBeGreaterThan(before);
+    await close();
+  });
+});
+
+describe("hands", () => {
+  it("walks the mesh by keyboard and opens a path", async () => {
+    const { page, close } = await visit(PAGES.mesh ?? "");
+    const grid = page.getByRole("application");
+    await grid.focus();
+    await page.keyboard.press("ArrowRight");
+    const first = await page.getByLabel("Chosen path").textContent();
+    await page.keyboard.press("ArrowDown");
+    expect(await page.getByLabel("Chosen path").textContent()).not.toBe(first);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash.startsWith("#/path/"));
+    await close();
+  });
+
+  it("reaches every page and control by Tab, with a focus that is seen", async () => {
+    const { page, close } = await visit(PAGES.events ?? "");
+    const seen: string[] = [];
+    for (let step = 0; step < 40; step++) {
+      await page.keyboard.press("Tab");
+      const now = await page.evaluate(() => {
+        const it = document.activeElement as HTMLElement;
+        return { text: it.textContent?.trim() ?? "", ring: getComputedStyle(it).outlineStyle, body: it === document.body };
+      });
+      if (now.body) break;
+      expect(now.ring, now.text).not.toBe("none");
+      seen.push(now.text);
+    }
+    for (const text of ["Mesh", "Events", "Map", "Runs", "Hosts", "Planned", "dark", "confirmed", "CSV"]) expect(seen).toContain(text);
+    await close();
+  });
+
+  it("zooms and moves on the path page, and asks the API for that span", async () => {
+    const { page, complaints, close } = await visit(PAGES.path ?? "");
+    const spans = () => agent.asked.filter((it) => it.includes("/series") && it.includes("quantity=goodput")).map((it) => {
+      const query = new URLSearchParams(it.slice(it.indexOf("?")));
+      return [Number(query.get("begin_us")), Number(query.get("end_us")), Number(query.get("points"))] as const;
+    });
+    const [begin, end, points] = spans().at(-1) ?? [0, 0, 0];
+    expect(points).toBeGreaterThan(500);
+    await page.getByRole("button", { name: "Zoom in" }).click();
+    await expect.poll(() => { const it = spans().at(-1); return (it?.[1] ?? 0) - (it?.[0] ?? 0); }).toBeCloseTo((end - begin) / 2, -7);
+    const chart = page.locator(".u-over").first();
+    const box = await chart.boundingBox();
+    if (!box) throw new Error("no chart");
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 40, { steps: 5 });
+    await page.mouse.up();
+    await expect.poll(() => { const it = spans().at(-1); return Math.round(((it?.[1] ?? 0) - (it?.[0] ?? 0)) / ((end - begin) / 100)); }).toBe(13);
+    await page.getByRole("group", { name: /one time axis/ }).focus();
+    await page.keyboard.press("0");
+    await expect.poll(() => spans().at(-1)?.[0]).toBe(begin);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("shows one cursor in all charts", async () => {
+    const { page, close } = await visit(PAGES.path ?? "");
+    const box = await page.locator(".u-over").first().boundingBox();
+    if (!box) throw new Error("no chart");
+    await page.mouse.move(box.x + box.width / 2, box.y + 30);
+    const at = await page.locator(".u-cursor-x").evaluateAll((all) => all.map((it) => it.getBoundingClientRect().x));
+    expect(at.length).toBeGreaterThanOrEqual(6);
+    expect(Math.max(...at) - Math.min(...at)).toBeLessThan(2);
+    await close();
+  });
+
+  it("keeps the theme that was chosen", async () => {
+    const { page, close } = await visit(PAGES.hosts ?? "");
+    await page.getByRole("button", { name: "dark" }).click();
+    const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    expect(await ground()).toBe("rgb(14, 17, 20)");
+    await page.reload();
+    expect(await ground()).toBe("rgb(14, 17, 20)");
+    await close();
+  });
+
+  it("gives files: PNG, CSV, JSON", async () => {
+    const { page, complaints, close } = await visit(PAGES.path ?? "");
+    for (const kind of ["PNG", "CSV", "JSON"]) {
+      const [file] = await Promise.all([
+        page.waitForEvent("download"),
+        page.locator("main > .bar").getByRole("button", { name: kind, exact: true }).click(),
+      ]);
+      expect(file.suggestedFilename()).toBe(`slac_to_cesnet.${kind.toLowerCase()}`);
+      const size = readFileSync(await file.path()).length;
+      expect(size).toBeGreaterThan(2000);
+    }
+    expect(complaints).toEqual([]);
+    await close();
+  });
+});
+
+describe("scale", () => {
+  it("draws a mesh of 300 hosts, and answers the hand at once", async () => {
+    agent.mood = "crowd";
+    const { page, close } = await visit(PAGES.mesh ?? "");
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/mesh-300.png` });
+    await page.getByRole("application").focus();
+    const step = () => page.evaluate(async () => {
+      const begin = performance.now();
+      document.querySelector("canvas")?.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      return performance.now() - begin;
+    });
+    // The best of some: other programs may take the processor meanwhile.
+    const took = [await step(), await step(), await step(), await step(), await step()];
+    expect(Math.min(...took)).toBeLessThan(100);
+    await close();
+  });
+
+  it("paints first within a second", async () => {
+    // With the browser's own clock: the fixed one of the other tests gives no paint times.
+    // The best of some, as above; each with an empty cache.
+    const paints: number[] = [];
+    for (let round = 0; round < 4; round++) {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+      const page = await context.newPage();
+      await page.goto(`${base}/#/mesh`);
+      await page.waitForSelector("main canvas");
+      const paint = () => page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+      await expect.poll(paint).toBeGreaterThan(0);
+      paints.push(await paint());
+      await context.close();
+    }
+    expect(Math.min(...paints)).toBeLessThan(1000);
+  });
+});

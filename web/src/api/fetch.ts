@@ -1,0 +1,97 @@
+// Every request of the page.
+
+import { refused, unanswered } from "./fault.ts";
+import type {
+  About, AnyReport, Event, GridCell, HostRow, Pair, Planned, Quantity, RouteRow, RunRow, Series,
+} from "./types.ts";
+
+const BASE = "/api/v1";
+const DEADLINE_MS = 20_000;
+const TOKEN_KEY = "longhaul.token";
+
+/** Kept for this tab only. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN_KEY) ?? undefined,
+  set: (text: string) => sessionStorage.setItem(TOKEN_KEY, text),
+};
+
+export function headers(): Record<string, string> {
+  const text = token.get();
+  return text === undefined ? {} : { authorization: `Bearer ${text}` };
+}
+
+type Query = Record<string, string | number | undefined>;
+
+export function address(path: string, query: Query = {}): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== undefined) search.set(key, String(value));
+  }
+  return `${BASE}/${path}${search.size > 0 ? `?${search}` : ""}`;
+}
+
+async function body(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch {
+    return undefined;
+  }
+}
+
+async function answer(what: string, url: string, signal?: AbortSignal): Promise<Response> {
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  const stop = signal ? AbortSignal.any([signal, deadline]) : deadline;
+  try {
+    const response = await fetch(url, { headers: headers(), signal: stop });
+    if (!response.ok) throw refused(what, response.status, await body(response));
+    return response;
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw unanswered(what, cause);
+  }
+}
+
+async function json<T>(what: string, url: string, signal?: AbortSignal): Promise<T> {
+  const response = await answer(what, url, signal);
+  try {
+    return (await response.json()) as T;
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw unanswered(what, cause);
+  }
+}
+
+export interface Range { beginUs: number; endUs: number }
+const spanOf = (range: Range) => ({ begin_us: Math.round(range.beginUs), end_us: Math.round(range.endUs) });
+const id = (text: string) => encodeURIComponent(text);
+
+export interface EventQuery { range?: Range; pair?: Pair; state?: string }
+export interface RunQuery { pair?: Pair; kind?: string; limit?: number }
+
+export const api = {
+  about: (signal?: AbortSignal) => json<About>("Reading what the agent is", address("about"), signal),
+  pairs: (signal?: AbortSignal) => json<Pair[]>("Reading the paths", address("pairs"), signal),
+  grid: (quantity: Quantity, signal?: AbortSignal) =>
+    json<GridCell[]>("Reading the mesh", address("grid", { quantity }), signal),
+  series: (pair: Pair, quantity: Quantity, range: Range, points: number, signal?: AbortSignal) =>
+    json<Series>("Reading the series", address("series", { ...pair, quantity, ...spanOf(range), points }), signal),
+  routes: (pair: Pair, range: Range, signal?: AbortSignal) =>
+    json<RouteRow[]>("Reading the routes", address("routes", { ...pair, ...spanOf(range) }), signal),
+  events: (query: EventQuery, signal?: AbortSignal) =>
+    json<Event[]>(
+      "Reading the events",
+      address("events", { ...query.pair, ...(query.range && spanOf(query.range)), state: query.state }),
+      signal,
+    ),
+  event: (event: string, signal?: AbortSignal) =>
+    json<Event>("Reading the event", address(`events/${id(event)}`), signal),
+  caseText: async (event: string, signal?: AbortSignal) =>
+    (await answer("Reading the case text", address(`events/${id(event)}/case`), signal)).text(),
+  runs: (query: RunQuery, signal?: AbortSignal) =>
+    json<RunRow[]>("Reading the runs", address("runs", { ...query.pair, kind: query.kind, limit: query.limit }), signal),
+  run: (run: string, signal?: AbortSignal) =>
+    json<AnyReport>("Reading the report", address(`runs/${id(run)}`), signal),
+  planned: (range: Range, pair?: Pair, signal?: AbortSignal) =>
+    json<Planned>("Reading the planned runs", address("planned", { ...pair, ...spanOf(range) }), signal),
+  hosts: (signal?: AbortSignal) => json<HostRow[]>("Reading the hosts", address("hosts"), signal),
+};
