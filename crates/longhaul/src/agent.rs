@@ -1,0 +1,5 @@
+//! The running agent: `longhaul watch`.
+//!
+//! - [`desk`]: what it shares with its page
+
+pub mod desk;
