@@ -12,6 +12,7 @@ use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_store::watched::Watched;
 use longhaul_store::{StoreError, watched::PlannedRow};
+use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -56,6 +57,8 @@ pub struct Figures {
 pub struct Desk {
     pub open: Open,
     pub started_us: i64,
+    /// From which relative names in the file count.
+    pub folder: PathBuf,
     /// The file that holds now; replaced whole by a reload.
     pub file: RwLock<Arc<WatchFile>>,
     pub figures: RwLock<Figures>,
@@ -65,12 +68,17 @@ pub struct Desk {
 
 impl Desk {
     /// With the end where the agent takes orders from.
-    pub fn new(open: Open, file: Arc<WatchFile>, started_us: i64) -> (Arc<Desk>, mpsc::Receiver<Order>) {
+    pub fn new(
+        open: Open,
+        (file, folder): (Arc<WatchFile>, PathBuf),
+        started_us: i64,
+    ) -> (Arc<Desk>, mpsc::Receiver<Order>) {
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let (news, _) = broadcast::channel(NEWS_MAX);
         let desk = Desk {
             open,
             started_us,
+            folder,
             file: RwLock::new(file),
             figures: RwLock::new(Figures::default()),
             news,
