@@ -28,6 +28,8 @@ const LOG_BYTES: i64 = 64 << 20;
 pub struct Archive {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
+    /// Whether what is written also goes to the outbox.
+    pub(crate) sends_on: bool,
 }
 
 /// What became of an append.
@@ -62,12 +64,13 @@ pub(crate) fn file_run(
     kind: Kind,
     derived: &Derived,
     text: &str,
+    watched: bool,
 ) -> rusqlite::Result<usize> {
     to.prepare_cached(
         "INSERT INTO run (id, started_at, kind, initiator_host, responder_host, \
          responder_address, streams, goodput_bps, limited_by, analysis_version, report, \
-         part_of, part_index) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         part_of, part_index, watched) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
          ON CONFLICT (id) DO NOTHING",
     )?
     .execute(params![
@@ -84,6 +87,7 @@ pub(crate) fn file_run(
         text,
         run.part_of.as_ref().map(|whole| &whole.id),
         run.part_of.as_ref().map(|whole| whole.index),
+        watched,
     ])
 }
 
@@ -125,6 +129,7 @@ impl Archive {
         Ok(Archive {
             connection,
             path: path.to_owned(),
+            sends_on: false,
         })
     }
 
@@ -156,8 +161,9 @@ impl Archive {
         let run = &report.run;
         let sql = |e| StoreError::sql("store the run", &self.path, e);
         let transaction = self.connection.transaction().map_err(sql)?;
+        let derived = report.derived();
         let inserted =
-            file_run(&transaction, run, report.kind, &report.derived(), text).map_err(sql)?;
+            file_run(&transaction, run, report.kind, &derived, text, false).map_err(sql)?;
         if inserted > 0 {
             transaction
                 .execute("DELETE FROM begun WHERE id = ?1", [&run.id])

@@ -11,10 +11,11 @@ use std::path::Path;
 /// `LHAR`, in the header of the file.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
+    include_str!("../schema/0004-forwarded.sql"),
 ];
 
 /// The number of steps this program knows.

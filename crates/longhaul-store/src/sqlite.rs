@@ -41,18 +41,21 @@ use rusqlite::{Transaction, TransactionBehavior};
 impl Watched for Archive {
     fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
         limits::runs(runs)?;
-        self.write("store the runs", |to| landing::land(to, runs, false))
+        let outbox = self.outbox();
+        self.write("store the runs", |to| landing::land(to, runs, outbox))
     }
 
     fn plan(&mut self, due: &[Planned]) -> Result<u64, StoreError> {
         limits::planned(due)?;
-        self.write("note planned runs", |to| planned::plan(to, due))
+        let outbox = self.outbox();
+        self.write("note planned runs", |to| planned::plan(to, due, outbox))
     }
 
     fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
         limits::outcome(outcome)?;
+        let outbox = self.outbox();
         let known = self.write("settle the planned run", |to| {
-            planned::settle(to, planned_id, outcome)
+            planned::settle(to, planned_id, outcome, outbox)
         })?;
         if known {
             return Ok(());
@@ -119,7 +122,10 @@ impl Watched for Archive {
             source,
         })?;
         limits::event(event, &text)?;
-        self.write("store the event", |to| events::put(to, event, &text))
+        let outbox = self.outbox();
+        self.write("store the event", |to| {
+            events::put(to, event, &text, outbox)
+        })
     }
 
     fn event(&self, id: &str) -> Result<Option<Event>, StoreError> {

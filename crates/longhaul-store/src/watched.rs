@@ -26,8 +26,10 @@ use std::time::Duration;
 ///
 /// One value is one connection: the agent has one that writes, each reader opens its own.
 pub trait Watched: Send {
-    /// Stores finished runs with what they gave to the series, all or none. A run whose id is
-    /// there already is left as it is, with its values.
+    /// Stores finished runs with what they gave to the series, all or none. A run that is watched
+    /// already is left as it is, with its values. One that was filed by whoever made it, and that
+    /// nobody watches yet, is watched from here on: its stored report stays, and it gains pairs,
+    /// values and the planned run that it settles.
     fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError>;
 
     /// Notes runs that are due. An id that is there already is left as it is. Says how many were
@@ -138,6 +140,8 @@ pub struct WatchedRun {
     pub readings: Vec<Reading>,
     /// The planned run that it settles as done, if it was planned here.
     pub planned_id: Option<String>,
+    /// Name of the host that began it; absent: the agent whose archive this is.
+    pub near: Option<String>,
 }
 
 impl WatchedRun {
@@ -157,6 +161,7 @@ impl WatchedRun {
             pairs: Vec::new(),
             readings: Vec::new(),
             planned_id: None,
+            near: None,
         })
     }
 
@@ -172,6 +177,7 @@ impl WatchedRun {
             pairs: Vec::new(),
             readings: Vec::new(),
             planned_id: None,
+            near: None,
         })
     }
 }
@@ -206,12 +212,15 @@ fn kind_of(report: &AnyReport) -> Kind {
 pub struct Landed {
     /// Runs that were not there before.
     pub new: u64,
-    /// Runs that were there, reading the same.
+    /// Runs that were there, reading the same, and that nobody watched: now they are, and what
+    /// they give to the series is new.
+    pub joined: u64,
+    /// Runs that were there and watched, reading the same.
     pub already: u64,
     /// Ids that are taken by another report. What was there first stays; the rest of the batch is
     /// stored.
     pub differing: Vec<String>,
-    /// Values of new runs that came after their hour was closed: the report is kept, the series
+    /// Values of new and joined runs that came after their hour was closed: the report is kept, the series
     /// is not changed.
     pub late_values: u64,
 }

@@ -70,6 +70,7 @@ fn batch(number: u64) -> Vec<WatchedRun> {
 
 fn write_for_ever(file: &Path, first: u64) -> ! {
     let mut archive = Archive::open(file).expect("open");
+    archive.send_on(true);
     let mut out = std::io::stdout();
     for number in first.. {
         let runs = batch(number);
@@ -83,7 +84,7 @@ fn write_for_ever(file: &Path, first: u64) -> ! {
             })
             .collect();
         archive.plan(&planned).expect("plan");
-        archive.append_to_send(&runs).expect("append");
+        archive.append_runs(&runs).expect("append");
         writeln!(out, "{number}")
             .and_then(|()| out.flush())
             .expect("say so");
@@ -142,9 +143,13 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     };
     let runs = archive.runs(&filter).expect("runs").len() as u64;
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
-    let to_send = archive.to_send(u32::MAX).expect("outbox").len() as u64;
-    assert_eq!(to_send, runs, "what is stored is in the outbox");
     let counts = archive.planned_counts(Range::ALL).expect("counts");
+    let to_send = archive.backlog(0).expect("outbox").items;
+    assert_eq!(
+        to_send,
+        runs + counts.planned(),
+        "what is stored is in the outbox"
+    );
     assert_eq!(counts.done, runs, "what is stored is settled");
     let series = archive
         .series(&pair(), Quantity::RttFloor, Range::ALL, 100_000)

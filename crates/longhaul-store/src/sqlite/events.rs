@@ -1,12 +1,22 @@
 //! Events: their JSON as it is, and columns to find them by.
 
 use super::names;
+use super::outbox::Outbox;
 use crate::error::StoreError;
 use crate::watched::{self, EventFilter};
 use longhaul_model::report::v1::event::Event;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-pub fn put(to: &Transaction<'_>, event: &Event, text: &str) -> rusqlite::Result<()> {
+pub fn put(
+    to: &Transaction<'_>,
+    event: &Event,
+    text: &str,
+    outbox: Outbox,
+) -> rusqlite::Result<()> {
+    if self::text(to, &event.id)?.as_deref() == Some(text) {
+        return Ok(());
+    }
+    outbox.event(to, event, text.len())?;
     let pair = names::pair_or_new(to, &event.pair)?;
     to.prepare_cached("INSERT OR REPLACE INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
         .execute(params![

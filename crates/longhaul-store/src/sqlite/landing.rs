@@ -2,8 +2,10 @@
 
 use super::hours;
 use super::names::{NO_PAIR, Names};
+use super::outbox::Outbox;
 use super::planned;
 use crate::archive::file_run;
+use crate::filed::{self, Filed};
 use crate::watched::{Landed, Outcome, WatchedRun};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeSet, HashMap};
@@ -18,23 +20,26 @@ pub struct Sample {
 
 enum Fate {
     New,
+    /// There, and from now on watched.
+    Joined,
     Already,
     Differing,
 }
 
-/// Stores a batch; `to_send` also notes the new runs for the collector.
-pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], to_send: bool) -> rusqlite::Result<Landed> {
+/// Stores a batch; what is new in it also goes to the outbox, where there is one.
+pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], outbox: Outbox) -> rusqlite::Result<Landed> {
     let mut landed = Landed::default();
     let mut names = Names::default();
     let mut values = Vec::new();
     for run in runs {
         match insert(to, run)? {
-            Fate::New => {
-                landed.new += 1;
-                follow(to, run, &mut names, &mut values)?;
-                if to_send {
-                    send(to, run)?;
+            fate @ (Fate::New | Fate::Joined) => {
+                match fate {
+                    Fate::Joined => landed.joined += 1,
+                    _ => landed.new += 1,
                 }
+                follow(to, run, &mut names, &mut values)?;
+                outbox.run(to, run)?;
             }
             Fate::Already => landed.already += 1,
             Fate::Differing => {
@@ -45,7 +50,7 @@ pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], to_send: bool) -> rusqlit
         if let Some(planned) = &run.planned_id {
             // An agent's plan is not known to its collector; the run counts all the same.
             let run_id = run.run.id.clone();
-            planned::settle(to, planned, &Outcome::Done { run_id })?;
+            planned::settle(to, planned, &Outcome::Done { run_id }, outbox)?;
         }
     }
     // In the order of the table, so that neighbours share a page while it is at hand.
@@ -63,14 +68,28 @@ fn insert(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<Fate> {
         report,
         ..
     } = run;
-    let inserted = file_run(to, run, *kind, derived, report)?;
+    let inserted = file_run(to, run, *kind, derived, report, true)?;
     if inserted > 0 {
         return Ok(Fate::New);
     }
-    let same: bool = to
-        .prepare_cached("SELECT report = ?2 FROM run WHERE id = ?1")?
-        .query_row([&run.id, report], |row| row.get(0))?;
-    Ok(if same { Fate::Already } else { Fate::Differing })
+    let (stored, watched): (String, bool) = to
+        .prepare_cached("SELECT report, watched FROM run WHERE id = ?1")?
+        .query_row([&run.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if stored != *report && written_again(&stored).as_ref() != Some(report) {
+        return Ok(Fate::Differing);
+    }
+    if watched {
+        return Ok(Fate::Already);
+    }
+    to.prepare_cached("UPDATE run SET watched = 1 WHERE id = ?1")?
+        .execute([&run.id])?;
+    Ok(Fate::Joined)
+}
+
+/// The stored text as somebody writes it who has read it: another version of the program may have
+/// stored fields that this one does not know, and a number may lose its last digit on the way.
+fn written_again(stored: &str) -> Option<String> {
+    filed::parse("of the archive", stored).ok()?.text().ok()
 }
 
 /// Notes which pairs a new run is of, and sets its values aside.
@@ -100,12 +119,6 @@ fn follow<'a>(
         note.execute(params![pair, run.at_us, run.run.id])?;
     }
     Ok(())
-}
-
-fn send(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<()> {
-    to.prepare_cached("INSERT OR IGNORE INTO outbox (run, at_us, planned) VALUES (?1, ?2, ?3)")?
-        .execute(params![run.run.id, run.at_us, run.planned_id])
-        .map(drop)
 }
 
 /// Values in the order of their table; says how many came too late.

@@ -1,16 +1,20 @@
 //! Runs that are due, and what became of them.
 
 use super::names::{self, Names};
+use super::outbox::Outbox;
 use crate::watched::{Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range};
 use longhaul_model::report::v1::series::Pair;
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 const WAITING: i64 = 0;
 const DONE: i64 = 1;
 const MISSED: i64 = 2;
 
+const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver \
+                      FROM planned LEFT JOIN pair ON pair.id = planned.pair";
+
 /// Notes what is due; says how many were new.
-pub fn plan(to: &Transaction<'_>, planned: &[Planned]) -> rusqlite::Result<u64> {
+pub fn plan(to: &Transaction<'_>, planned: &[Planned], outbox: Outbox) -> rusqlite::Result<u64> {
     let mut names = Names::default();
     let mut new = 0;
     let mut insert = to.prepare_cached(
@@ -22,13 +26,21 @@ pub fn plan(to: &Transaction<'_>, planned: &[Planned]) -> rusqlite::Result<u64> 
             Some(pair) => Some(names.pair(to, pair)?),
             None => None,
         };
-        new += insert.execute(params![it.id, it.due_us, it.measurement, pair])? as u64;
+        if insert.execute(params![it.id, it.due_us, it.measurement, pair])? > 0 {
+            new += 1;
+            outbox.planned(to, &it.id)?;
+        }
     }
     Ok(new)
 }
 
 /// Says what became of it; whether there is such a planned run.
-pub fn settle(to: &Transaction<'_>, id: &str, outcome: &Outcome) -> rusqlite::Result<bool> {
+pub fn settle(
+    to: &Transaction<'_>,
+    id: &str,
+    outcome: &Outcome,
+    outbox: Outbox,
+) -> rusqlite::Result<bool> {
     let changed = match outcome {
         Outcome::Done { run_id } => to
             .prepare_cached(
@@ -40,6 +52,7 @@ pub fn settle(to: &Transaction<'_>, id: &str, outcome: &Outcome) -> rusqlite::Re
             .execute([id, reason])?,
     };
     if changed > 0 {
+        outbox.planned(to, id)?;
         return Ok(true);
     }
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?
@@ -54,12 +67,10 @@ pub fn rows(from: &Transaction<'_>, filter: &PlannedFilter) -> rusqlite::Result<
         },
         None => None,
     };
-    from.prepare_cached(
-        "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver \
-         FROM planned LEFT JOIN pair ON pair.id = planned.pair \
-         WHERE due_us >= ?1 AND due_us < ?2 AND (?3 IS NULL OR planned.pair = ?3) \
-         AND (NOT ?4 OR state = 0) ORDER BY due_us, planned.id LIMIT ?5",
-    )?
+    from.prepare_cached(&format!(
+        "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 AND (?3 IS NULL OR planned.pair = ?3) \
+         AND (NOT ?4 OR state = 0) ORDER BY due_us, planned.id LIMIT ?5"
+    ))?
     .query_map(
         params![
             filter.range.begin_us,
@@ -71,6 +82,13 @@ pub fn rows(from: &Transaction<'_>, filter: &PlannedFilter) -> rusqlite::Result<
         row,
     )?
     .collect()
+}
+
+/// The planned run of exactly this id.
+pub fn one(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<PlannedRow>> {
+    from.prepare_cached(&format!("{SELECT} WHERE planned.id = ?1"))?
+        .query_row([id], row)
+        .optional()
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<PlannedRow> {

@@ -117,7 +117,7 @@ pub fn reports(
     }
     removed.kept_to_send = archive.read("count reports to be sent", |from| {
         from.query_row(
-            "SELECT count(*) FROM outbox WHERE at_us < ?1",
+            "SELECT count(*) FROM outbox WHERE kind = 0 AND at_us < ?1",
             [before],
             |row| row.get(0),
         )
@@ -125,19 +125,21 @@ pub fn reports(
     Ok(())
 }
 
-/// A run of several pairs goes with the first of them; the notes of the others follow.
+/// A run of several pairs goes with the first of them, and its parts with it; the notes of the others
+/// follow.
 fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports> {
     let old: Vec<(i64, i64, String)> = to
         .prepare_cached(
             "SELECT pair, at_us, run FROM watched_run \
              WHERE pair IN (SELECT 0 UNION ALL SELECT id FROM pair) AND at_us < ?1 \
-             AND run NOT IN (SELECT run FROM outbox) LIMIT ?2",
+             AND NOT EXISTS (SELECT 1 FROM outbox WHERE kind = 0 AND id = run) LIMIT ?2",
         )?
         .query_map((before, STEP_REPORTS), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?
         .collect::<rusqlite::Result<_>>()?;
-    let mut run = to.prepare_cached("DELETE FROM run WHERE id = ?1")?;
+    let mut run = to.prepare_cached("DELETE FROM run WHERE id = ?1 OR part_of = ?1")?;
+    let mut refused = to.prepare_cached("DELETE FROM set_aside WHERE kind = 0 AND id = ?1")?;
     let mut note =
         to.prepare_cached("DELETE FROM watched_run WHERE pair = ?1 AND at_us = ?2 AND run = ?3")?;
     let mut reports = Reports {
@@ -146,6 +148,7 @@ fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports
     };
     for (pair, at_us, id) in old {
         reports.runs += run.execute([&id])? as u64;
+        refused.execute([&id])?;
         note.execute((pair, at_us, id))?;
     }
     Ok(reports)
@@ -163,7 +166,8 @@ pub fn planned(
         let gone = archive.write("remove old planned runs", |to| {
             to.prepare_cached(
                 "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \
-                 WHERE due_us < ?1 AND state <> 0 LIMIT ?2)",
+                 WHERE due_us < ?1 AND state <> 0 AND NOT EXISTS \
+                 (SELECT 1 FROM outbox WHERE kind = 1 AND id = planned.id) LIMIT ?2)",
             )?
             .execute((before, STEP_ROWS))
         })?;

@@ -65,9 +65,8 @@ pub fn a_run_under_a_taken_id_is_named_and_the_rest_lands(place: &dyn Place) {
     let landed = archive.append_runs(&[other, run("b", MIDNIGHT_US + 2, 3.0)]);
     let expected = Landed {
         new: 1,
-        already: 0,
         differing: vec!["a".to_owned()],
-        late_values: 0,
+        ..Landed::default()
     };
     assert_eq!(landed.unwrap(), expected);
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 2, 3.0)];
