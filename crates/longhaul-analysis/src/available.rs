@@ -64,13 +64,17 @@ pub fn conclude(plan: &Plan, observation: &Observation, history: &[Available]) -
     let [forward, reverse] = sides.map(|(probing, pick, word)| {
         Some(one_way(
             plan,
-            probing.as_ref()?,
+            (probing.as_ref()?, observation.loopback),
             history,
             pick,
             word,
             &mut conclusion,
         ))
     });
+    if observation.loopback {
+        let text = "both ends are one host, with no link between them: rates are those of the host";
+        conclusion.caveats.push(Caveat::new("loopback", text));
+    }
     conclusion.analysis.forward = forward;
     conclusion.analysis.reverse = reverse;
     conclusion
@@ -81,7 +85,7 @@ type Pick = fn(&Analysis) -> Option<&Estimate>;
 
 fn one_way(
     plan: &Plan,
-    probing: &Probing,
+    (probing, loopback): (&Probing, bool),
     history: &[Available],
     pick: Pick,
     word: &str,
@@ -103,7 +107,7 @@ fn one_way(
         }
         return fallback::by_tcp(probing, fallback);
     }
-    let mut direction = estimate::estimate(plan, probing, known_bps(history, pick));
+    let mut direction = estimate::estimate(plan, probing, known_bps(history, pick), loopback);
     follow(&mut direction, history, pick);
     conclusion
         .findings

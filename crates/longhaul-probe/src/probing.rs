@@ -113,6 +113,7 @@ pub struct Prober {
     responder: Party,
     forward: DirectionFacts,
     reverse: DirectionFacts,
+    loopback: bool,
     series: u32,
     epoch: Instant,
 }
@@ -154,9 +155,10 @@ impl Prober {
             .map(|(socket, session)| Flow::new(socket, session, clock::Clock::new(epoch)))
             .transpose()
             .map_err(local("open the flow of probes"))?;
+        let peer = opened.line.address().ip();
         let interface_bps = opened
             .local
-            .and_then(|local| survey::interface_bps(local, opened.line.address().ip()));
+            .and_then(|local| survey::interface_bps(local, peer));
         Ok(Prober {
             line: opened.line,
             flow,
@@ -167,6 +169,8 @@ impl Prober {
                 ..DirectionFacts::default()
             },
             reverse: DirectionFacts::default(),
+            // A host reaches every address of its own over loopback.
+            loopback: peer.is_loopback() || opened.local == Some(peer),
             series: 0,
             epoch,
         })
@@ -185,6 +189,11 @@ impl Prober {
     /// Both ends run under one kernel and nothing lies between them.
     pub fn same_host(&self) -> bool {
         self.line.same_host()
+    }
+
+    /// No link lies between the ends: what is sent to the far one never leaves this host.
+    pub fn loopback(&self) -> bool {
+        self.loopback
     }
 
     /// What the session may cost.

@@ -237,7 +237,7 @@ pub(crate) fn measure(path: &mut Path, plan: &Plan) -> Estimate {
     let observation = Observation {
         idle_rtt_us: Some(10_000),
         forward: Some(probing),
-        reverse: None,
+        ..Observation::default()
     };
     available::conclude(plan, &observation, &[])
         .analysis

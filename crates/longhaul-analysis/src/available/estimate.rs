@@ -36,7 +36,13 @@ pub struct Direction {
     pub fusion: Option<Fusion>,
 }
 
-pub fn estimate(plan: &Plan, probing: &Probing, known_bps: Option<f64>) -> Direction {
+/// `loopback`: no link lies between the ends.
+pub fn estimate(
+    plan: &Plan,
+    probing: &Probing,
+    known_bps: Option<f64>,
+    loopback: bool,
+) -> Direction {
     let evidence = Evidence::of(&probing.trains);
     let mut estimate = Estimate {
         probe_bytes: probing.probe_bytes,
@@ -44,11 +50,20 @@ pub fn estimate(plan: &Plan, probing: &Probing, known_bps: Option<f64>) -> Direc
         loss_ratio: evidence.loss_ratio(),
         ..Estimate::default()
     };
-    let found = bucket::small(&evidence)
-        .or_else(|| bucket::long(&probing.trains))
-        .or_else(|| bucket::policed(&evidence));
+    // Nothing queues on loopback: what looks like other traffic there is the host at other work.
+    let found = if loopback {
+        None
+    } else {
+        bucket::small(&evidence)
+            .or_else(|| bucket::long(&probing.trains))
+            .or_else(|| bucket::policed(&evidence))
+    };
     let fusion = fuse(&evidence, known_bps);
     estimate.verdict = verdict(plan, probing, &evidence, fusion.as_ref(), found.as_ref());
+    let told = matches!(estimate.verdict, Verdict::Estimated | Verdict::CapacityOnly);
+    if loopback && told {
+        estimate.verdict = Verdict::SenderLimited;
+    }
     if let Some(dispersion) = evidence.dispersion {
         describe(&mut estimate, plan, dispersion);
     }

@@ -112,6 +112,7 @@ fn measure(
     progress.budget(&plan);
     let mut observation = Observation {
         idle_rtt_us: prober.idle_rtt().map(micros),
+        loopback: prober.loopback(),
         ..Observation::default()
     };
     if plan.forward {

@@ -28,6 +28,21 @@ fn nothing_sent_and_nothing_received_are_no_answer() {
 }
 
 #[test]
+fn on_loopback_nothing_is_said_to_be_free() {
+    let (plan, probing) = run();
+    let observation = Observation {
+        loopback: true,
+        forward: Some(probing.clone()),
+        ..Observation::default()
+    };
+    let conclusion = conclude(plan, &observation, &[]);
+    let found = conclusion.analysis.forward.unwrap();
+    assert_eq!(found.verdict, Verdict::SenderLimited, "{found:?}");
+    assert_eq!((found.available_bps, found.bucket), (None, None));
+    assert!(conclusion.caveats.iter().any(|it| it.code == "loopback"));
+}
+
+#[test]
 fn clocks_that_step_in_every_train_are_not_believed() {
     is_refused(
         &spoilt(|t| t.clock_step_ns = Some(-3_000_000)),

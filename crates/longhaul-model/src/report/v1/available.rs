@@ -63,6 +63,9 @@ pub enum Fallback {
 pub struct Observation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
+    /// Both ends are one host, and no link lies between them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Probing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

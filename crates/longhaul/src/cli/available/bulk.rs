@@ -69,7 +69,7 @@ fn seen(
                 tcp_samples: outcome.samples,
                 ..Probing::default()
             }),
-            reverse: None,
+            ..Observation::default()
         },
         plan,
         initiator: outcome.initiator,
