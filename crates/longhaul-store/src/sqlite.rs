@@ -29,7 +29,7 @@ use crate::archive::{Archive, Entry};
 use crate::error::StoreError;
 use crate::filed;
 use crate::watched::{
-    About, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
+    About, Delivery, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
     PlannedRow, Range, Removed, Retention, RunFilter, Watched, WatchedRun, limits,
 };
 use longhaul_model::report::v1::AnyReport;
@@ -63,6 +63,29 @@ impl Watched for Archive {
         // Whoever asks gets the start of it back: it may be anything.
         Err(StoreError::NoSuchPlanned {
             id: planned_id.chars().take(limits::ID_BYTES_MAX).collect(),
+        })
+    }
+
+    fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
+        let texts = delivery.checked()?;
+        let outbox = self.outbox();
+        self.write("store what an agent sent", |to| {
+            let planned: Vec<Planned> = delivery
+                .planned
+                .iter()
+                .map(|row| row.planned.clone())
+                .collect();
+            planned::plan(to, &planned, outbox)?;
+            let landed = landing::land(to, &delivery.runs, outbox)?;
+            for row in &delivery.planned {
+                if let Some(outcome) = &row.outcome {
+                    planned::settle(to, &row.planned.id, outcome, outbox)?;
+                }
+            }
+            for (event, text) in delivery.events.iter().zip(&texts) {
+                events::put(to, event, text, outbox)?;
+            }
+            Ok(landed)
         })
     }
 
@@ -117,11 +140,7 @@ impl Watched for Archive {
     }
 
     fn put_event(&mut self, event: &Event) -> Result<(), StoreError> {
-        let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
-            id: event.id.clone(),
-            source,
-        })?;
-        limits::event(event, &text)?;
+        let text = event_text(event)?;
         let outbox = self.outbox();
         self.write("store the event", |to| {
             events::put(to, event, &text, outbox)
@@ -159,6 +178,28 @@ impl Watched for Archive {
             bytes: u64::try_from(bytes).ok(),
         })
     }
+}
+
+impl Delivery {
+    /// Holds all of it to the limits; gives the texts of its events.
+    fn checked(&self) -> Result<Vec<String>, StoreError> {
+        limits::runs(&self.runs)?;
+        for row in &self.planned {
+            limits::planned(std::slice::from_ref(&row.planned))?;
+            row.outcome.as_ref().map_or(Ok(()), limits::outcome)?;
+        }
+        self.events.iter().map(event_text).collect()
+    }
+}
+
+/// An event as JSON, within the limits.
+fn event_text(event: &Event) -> Result<String, StoreError> {
+    let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
+        id: event.id.clone(),
+        source,
+    })?;
+    limits::event(event, &text)?;
+    Ok(text)
 }
 
 impl Archive {

@@ -42,6 +42,25 @@ pub trait Watched: Send {
     /// [`StoreError::NoSuchPlanned`] where no run is planned under this id.
     fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError>;
 
+    /// Stores what came from another agent at once. All of it may have come before.
+    ///
+    /// An archive that cannot do it in one transaction does one thing after the other; what an
+    /// error cuts off is done when the sender says it again.
+    fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
+        let planned = delivery.planned.iter().map(|row| row.planned.clone());
+        self.plan(&planned.collect::<Vec<_>>())?;
+        let landed = self.append_runs(&delivery.runs)?;
+        for row in &delivery.planned {
+            if let Some(outcome) = &row.outcome {
+                self.settle(&row.planned.id, outcome)?;
+            }
+        }
+        for event in &delivery.events {
+            self.put_event(event)?;
+        }
+        Ok(landed)
+    }
+
     /// Planned runs by the time when they were due, the earliest first.
     fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError>;
 
@@ -165,10 +184,15 @@ impl WatchedRun {
         })
     }
 
-    /// Files the text of a report that another agent sent; the text is kept as it came.
+    /// Files the text of a report; the text is kept as it came.
     pub fn of_text(text: String, at_us: i64) -> Result<WatchedRun, StoreError> {
+        WatchedRun::with_report(text, at_us).map(|(run, _)| run)
+    }
+
+    /// The same, with the report that the text is.
+    pub fn with_report(text: String, at_us: i64) -> Result<(WatchedRun, AnyReport), StoreError> {
         let report = filed::parse("of the batch", &text)?;
-        Ok(WatchedRun {
+        let run = WatchedRun {
             run: run_of(&report).clone(),
             kind: kind_of(&report),
             derived: report.derived(),
@@ -178,7 +202,8 @@ impl WatchedRun {
             readings: Vec::new(),
             planned_id: None,
             near: None,
-        })
+        };
+        Ok((run, report))
     }
 }
 
@@ -223,6 +248,15 @@ pub struct Landed {
     /// Values of new and joined runs that came after their hour was closed: the report is kept, the series
     /// is not changed.
     pub late_values: u64,
+}
+
+/// What one agent sends to another archive.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Delivery {
+    pub runs: Vec<WatchedRun>,
+    pub planned: Vec<PlannedRow>,
+    /// In their newest state.
+    pub events: Vec<Event>,
 }
 
 /// A run that is due.

@@ -75,7 +75,7 @@ fn insert(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<Fate> {
     let (stored, watched): (String, bool) = to
         .prepare_cached("SELECT report, watched FROM run WHERE id = ?1")?
         .query_row([&run.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if stored != *report && written_again(&stored).as_ref() != Some(report) {
+    if stored != *report && !says_the_same(&stored, report) {
         return Ok(Fate::Differing);
     }
     if watched {
@@ -86,10 +86,20 @@ fn insert(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<Fate> {
     Ok(Fate::Joined)
 }
 
-/// The stored text as somebody writes it who has read it: another version of the program may have
-/// stored fields that this one does not know, and a number may lose its last digit on the way.
-fn written_again(stored: &str) -> Option<String> {
-    filed::parse("of the archive", stored).ok()?.text().ok()
+/// Whether another text is the stored report: laid out otherwise, or written by somebody who has
+/// read it. That one may not know every field that was stored, and loses the last digit of a number
+/// here and there.
+fn says_the_same(stored: &str, other: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let Some(other_value) = value(other) else {
+        return false;
+    };
+    if value(stored).as_ref() == Some(&other_value) {
+        return true;
+    }
+    let again = filed::parse("of the archive", stored).ok();
+    let again = again.and_then(|report| report.text().ok());
+    again.is_some_and(|again| again == other || value(&again) == Some(other_value))
 }
 
 /// Notes which pairs a new run is of, and sets its values aside.

@@ -103,6 +103,13 @@ pub struct Outgoing {
     pub items: Vec<ToSend>,
 }
 
+/// An item that the other side will not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub place: i64,
+    pub why: String,
+}
+
 /// How much waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
@@ -141,25 +148,20 @@ impl Archive {
         self.read("read what is to be sent", |from| next(from, limit, bytes))
     }
 
-    /// The other side has everything up to this place.
-    pub fn acknowledged(&mut self, up_to: i64) -> Result<(), StoreError> {
+    /// The other side has everything up to this place, but for what it refused: that is set aside
+    /// with the reason, and stays in this archive.
+    pub fn acknowledged(&mut self, up_to: i64, refused: &[Refusal]) -> Result<(), StoreError> {
         self.write("note what has arrived", |to| {
+            let mut aside = to.prepare_cached(
+                "INSERT OR REPLACE INTO set_aside (kind, id, at_us, bytes, near, why) \
+                 SELECT kind, id, at_us, bytes, near, ?2 FROM outbox \
+                 WHERE place = ?1 AND place <= ?3",
+            )?;
+            for refusal in refused {
+                aside.execute((refusal.place, &refusal.why, up_to))?;
+            }
             to.prepare_cached("DELETE FROM outbox WHERE place <= ?1")?
                 .execute([up_to])
-                .map(drop)
-        })
-    }
-
-    /// The other side will not have the item at this place. It stays in this archive.
-    pub fn set_aside(&mut self, place: i64, why: &str) -> Result<(), StoreError> {
-        self.write("set aside what was refused", |to| {
-            to.prepare_cached(
-                "INSERT OR REPLACE INTO set_aside (kind, id, at_us, bytes, near, why) \
-                 SELECT kind, id, at_us, bytes, near, ?2 FROM outbox WHERE place = ?1",
-            )?
-            .execute((place, why))?;
-            to.prepare_cached("DELETE FROM outbox WHERE place = ?1")?
-                .execute([place])
                 .map(drop)
         })
     }

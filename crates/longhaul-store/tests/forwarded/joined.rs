@@ -80,8 +80,12 @@ fn the_same_report_in_other_letters_joins() {
         )
         .unwrap();
     assert_eq!(changed, 1);
-    let landed = archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
+    let mut indented = watched("a", MIDNIGHT_US);
+    indented.report = format!("  {}\n", indented.report);
+    let landed = archive.append_runs(&[indented]).unwrap();
     assert_eq!(landed, joined());
+    let landed = archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
+    assert_eq!(landed.already, 1);
     // What was stored first stays.
     let stored: String = database
         .query_row("SELECT report FROM run", [], |row| row.get(0))

@@ -3,7 +3,7 @@
 use crate::{MIDNIGHT_US, Place, pair, planned, watched};
 use longhaul_model::report::v1::event::{Event, Level, State};
 use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::sqlite::outbox::Item;
+use longhaul_store::sqlite::outbox::{Item, Refusal};
 use longhaul_store::watched::{Outcome, Retention};
 use longhaul_store::{Archive, Watched};
 use std::time::Duration;
@@ -91,10 +91,10 @@ fn what_changes_while_it_is_on_its_way_is_sent_again() {
         run_id: "a".to_owned(),
     };
     archive.settle("planned-a", &done).unwrap();
-    archive.acknowledged(on_its_way.up_to).unwrap();
+    archive.acknowledged(on_its_way.up_to, &[]).unwrap();
     assert_eq!(waiting(&archive), ["planned-a: a"]);
     let last = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    archive.acknowledged(last.up_to).unwrap();
+    archive.acknowledged(last.up_to, &[]).unwrap();
     assert_eq!(archive.to_send(10, u64::MAX).unwrap(), None);
 }
 
@@ -140,9 +140,11 @@ fn what_is_refused_stands_aside_and_can_be_sent_again() {
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
     let first = archive.to_send(1, 0).unwrap().unwrap();
-    archive
-        .set_aside(first.up_to, "the clock was wrong")
-        .unwrap();
+    let refusal = Refusal {
+        place: first.up_to,
+        why: "the clock was wrong".to_owned(),
+    };
+    archive.acknowledged(first.up_to, &[refusal]).unwrap();
     assert_eq!(waiting(&archive), ["b"]);
     let refused = archive.refused(10).unwrap();
     assert_eq!((refused[0].kind, refused[0].id.as_str()), ("run", "a"));
@@ -168,7 +170,7 @@ fn retention_takes_nothing_that_waits() {
     assert_eq!((removed.reports, removed.planned), (0, 0));
     assert_eq!(removed.kept_to_send, 1);
     let outgoing = archive.to_send(10, u64::MAX).unwrap().unwrap();
-    archive.acknowledged(outgoing.up_to).unwrap();
+    archive.acknowledged(outgoing.up_to, &[]).unwrap();
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (1, 1));
 }

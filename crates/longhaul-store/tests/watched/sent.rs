@@ -3,7 +3,7 @@
 use crate::suite::{MIDNIGHT_US, Place, geneva, pair, points, run};
 use crate::written::event;
 use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_store::watched::{Outcome, Planned, Range, WatchedRun};
+use longhaul_store::watched::{Delivery, Outcome, Planned, PlannedRow, Range, WatchedRun};
 use longhaul_store::{StoreError, Watched};
 
 const NAMES: [&str; 7] = [
@@ -102,4 +102,38 @@ pub fn an_event_or_plan_beyond_the_limits_is_refused(place: &dyn Place) {
     let reason = "x".repeat(300);
     is_refused(archive.settle("a", &Outcome::Missed { reason }), "too long");
     assert_eq!(archive.pairs().unwrap(), []);
+}
+
+pub fn what_another_agent_sends_may_come_twice_and_out_of_order(place: &dyn Place) {
+    let mut archive = place.open();
+    let planned = Planned {
+        id: "planned-a".to_owned(),
+        due_us: MIDNIGHT_US,
+        measurement: "light".to_owned(),
+        pair: Some(geneva()),
+    };
+    let row = |outcome| PlannedRow {
+        planned: planned.clone(),
+        outcome,
+    };
+    let done = Outcome::Done {
+        run_id: "a".to_owned(),
+    };
+    let newer = Delivery {
+        runs: vec![run("a", MIDNIGHT_US, 1.0)],
+        planned: vec![row(Some(done.clone()))],
+        events: vec![event("e", MIDNIGHT_US)],
+    };
+    let older = Delivery {
+        planned: vec![row(None)],
+        ..Delivery::default()
+    };
+    assert_eq!(archive.receive(&newer).unwrap().new, 1);
+    for delivery in [&older, &newer, &older] {
+        assert_eq!(archive.receive(delivery).unwrap().new, 0);
+    }
+    assert_eq!(points(archive.as_ref()).len(), 1);
+    let counts = archive.planned_counts(Range::ALL).unwrap();
+    assert_eq!((counts.planned(), counts.done), (1, 1));
+    assert!(archive.event("e").unwrap().is_some());
 }

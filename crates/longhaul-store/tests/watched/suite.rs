@@ -40,6 +40,7 @@ macro_rules! suite {
             names_are_kept_letter_for_letter,
             what_is_beyond_the_limits_is_refused_with_its_whole_batch,
             an_event_or_plan_beyond_the_limits_is_refused,
+            what_another_agent_sends_may_come_twice_and_out_of_order,
         );
     };
     ($fresh:path; $module:ident: $($case:ident,)+) => {
