@@ -55,6 +55,15 @@ impl Matrix {
         }
         Ok(Matrix { cells })
     }
+
+    /// One cell of each case, at every round-trip time in turn.
+    pub fn in_turn(self) -> Vec<Cell> {
+        let cases = self.cells.chunk_by(|a, b| a.case == b.case);
+        let chosen = cases
+            .enumerate()
+            .map(|(turn, of_case)| &of_case[turn % of_case.len()]);
+        chosen.cloned().collect()
+    }
 }
 
 fn tables<'a>(root: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
@@ -168,6 +177,18 @@ mod tests {
         let matrix = Matrix::read().expect("the matrix of the checkout");
         assert_eq!(matrix.cells.len(), 33);
         assert!(matrix.cells.iter().all(|cell| !cell.limited_by.is_empty()));
+    }
+
+    #[test]
+    fn in_turn_every_case_comes_once_and_every_round_trip_time_comes() {
+        let matrix = Matrix::read().expect("the matrix of the checkout");
+        let chosen = matrix.in_turn();
+        let mut cases: Vec<&str> = chosen.iter().map(|cell| cell.case.as_str()).collect();
+        cases.dedup();
+        assert_eq!((chosen.len(), cases.len()), (11, 11));
+        for rtt_ms in [2, 40, 172] {
+            assert!(chosen.iter().filter(|cell| cell.rtt_ms == rtt_ms).count() >= 3);
+        }
     }
 
     #[test]
