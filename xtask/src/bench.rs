@@ -11,6 +11,7 @@
 //! - [`mod@detect`]: changes of level in marked and in made series
 //! - [`archive`]: results that come into an agent's archive, and questions to it
 //! - [`agent`]: a mesh of agents and one with many targets, on virtual time
+//! - [`days`]: what an agent finds on paths where something is made to happen
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
@@ -20,6 +21,7 @@ pub mod agent;
 pub mod archive;
 pub mod beds;
 pub mod cost;
+pub mod days;
 pub mod detect;
 pub mod dispersion;
 pub mod kin;
@@ -51,6 +53,7 @@ pub const NAMES: &[&str] = &[
     "agent",
     "detect",
     "archive",
+    "days",
 ];
 
 /// What may follow the name of a bench.
@@ -58,13 +61,13 @@ pub const NAMES: &[&str] = &[
 struct Options<'a> {
     /// Also written there.
     out: Option<&'a Path>,
-    /// Of throughput, verdicts and tune, only the tables or cases whose name holds this.
+    /// Of throughput, verdicts, tune and days, only the tables or cases whose name holds this.
     only: &'a str,
-    /// The reports of verdicts and tune are kept in this folder.
+    /// The reports of verdicts and tune, and the archives of days, are kept in this folder.
     keep: Option<&'a Path>,
     /// Where policing finds its captures, and detect its marked series.
     data: Option<&'a Path>,
-    /// So many paths of tune are measured at one time.
+    /// So many paths of tune or days are measured at one time.
     jobs: Option<usize>,
 }
 
@@ -87,9 +90,9 @@ impl<'a> Options<'a> {
         }
         if let [unknown, ..] = words {
             return Err(format!(
-                "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path and \
-                 policing take `--only TEXT`, verdicts and tune `--keep FOLDER`, tune `--jobs N`, policing and \
-                 detect `--data FOLDER`"
+                "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
+                 policing and days take `--only TEXT`, verdicts, tune and days `--keep FOLDER`, tune \
+                 and days `--jobs N`, policing and detect `--data FOLDER`"
             ));
         }
         Ok(options)
@@ -135,6 +138,11 @@ pub fn run(name: &str, words: &[&str]) -> Outcome {
             let (tables, missed) = detect::run_all(options.data)?;
             misses = missed;
             tables
+        }
+        "days" => {
+            let (table, missed) = days::run_all(options.only, options.keep, options.jobs)?;
+            misses = missed;
+            vec![table]
         }
         "archive" if !archive::is_release() => return archive::again_in_release(words),
         "archive" => {

@@ -1,0 +1,111 @@
+//! Days in minutes: what an agent finds, and what it says caused it, on paths where something is
+//! made to happen.
+//!
+//! Each day is a path between namespaces, made from a seed, that lasts ten minutes. In the middle
+//! one thing happens to it. An agent watches, with intervals that are short as the day is; its
+//! events are then held to what was done. Time is the machine's own: nothing is simulated.
+//!
+//! Found: an event of a quantity that the story must move, with a change between a minute before
+//! the deed and three minutes after. Right: the first cause of one of these is that of the story.
+//!
+//! Wrong when: the machine is too busy to keep the lab's timing.
+
+mod day;
+mod story;
+
+use super::scratch::Scratch;
+use super::table::Table;
+use crate::process;
+use day::{Day, Lived};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Seeds of a whole bench.
+const DAYS: u64 = 20;
+/// At one time; each needs a tenth of a core.
+const JOBS: usize = 3;
+/// Of the days, so many must be found, and so many explained.
+const FOUND_RATIO: f64 = 0.95;
+const RIGHT_RATIO: f64 = 0.9;
+
+/// The table, and every gate that was missed as a sentence. `only`: stories whose name holds it.
+pub fn run_all(
+    only: &str,
+    keep: Option<&Path>,
+    jobs: Option<usize>,
+) -> Result<(Table, Vec<String>), String> {
+    crate::needs::namespaces()?;
+    let longhaul = process::longhaul()?;
+    let scratch = Scratch::new("days")?;
+    let days = (1..=DAYS)
+        .map(Day::of)
+        .filter(|day| day.story.name.contains(only));
+    let waiting: Mutex<VecDeque<Day>> = Mutex::new(days.collect());
+    let lived = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or(JOBS) {
+            scope.spawn(|| {
+                while let Some(day) = locked(&waiting).pop_front() {
+                    let outcome = day.live(&longhaul, &scratch, keep);
+                    let said = outcome.as_ref().map_or_else(Clone::clone, Lived::line);
+                    eprintln!("day {:>2}, {}: {said}", day.seed, day.story.name);
+                    locked(&lived).push((day, outcome));
+                }
+            });
+        }
+    });
+    let mut lived = lived.into_inner().unwrap_or_else(PoisonError::into_inner);
+    lived.sort_by_key(|(day, _)| day.seed);
+    Ok((table(&lived), missed(&lived)))
+}
+
+fn locked<T>(held: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type Outcome = (Day, Result<Lived, String>);
+
+fn table(lived: &[Outcome]) -> Table {
+    let columns = [
+        "day",
+        "what was done",
+        "found in",
+        "after, s",
+        "first cause",
+        "",
+        "other events",
+    ];
+    let mut table = Table::new("Days in ten minutes", &columns);
+    for (day, outcome) in lived {
+        let mut row = vec![day.seed.to_string(), day.story.name.to_owned()];
+        match outcome {
+            Ok(lived) => row.extend(lived.cells(&day.story)),
+            Err(why) => row.extend([why.clone(), String::new(), String::new(), "no".to_owned()]),
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn missed(lived: &[Outcome]) -> Vec<String> {
+    let share = |holds: fn(&Day, &Lived) -> bool| {
+        let good = lived
+            .iter()
+            .filter(|(day, outcome)| outcome.as_ref().is_ok_and(|lived| holds(day, lived)));
+        good.count() as f64 / lived.len().max(1) as f64
+    };
+    let found = share(|_, lived| lived.is_found());
+    let right = share(|day, lived| lived.is_right(&day.story));
+    let gates = [
+        ("events were found on", found, FOUND_RATIO),
+        ("the right cause came first on", right, RIGHT_RATIO),
+    ];
+    let missed = gates.into_iter().filter(|(_, share, least)| share < least);
+    missed
+        .map(|(what, share, least)| {
+            let (share, least) = (100.0 * share, 100.0 * least);
+            format!("{what} {share:.0} % of the days, not {least:.0} %")
+        })
+        .collect()
+}

@@ -1,0 +1,50 @@
+//! What is made to happen to a path, and what an agent must say of it.
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Story {
+    pub name: &'static str,
+    /// Quantities that it moves for certain; one of them must have an event.
+    pub moves: &'static [&'static str],
+    /// Any of these as the first cause is right.
+    pub causes: &'static [&'static str],
+    /// Lines of a path file: the event. `AT`, `LOW` and `HIGH` stand for a time and two rates.
+    pub event: &'static str,
+}
+
+const BANDWIDTH: &[&str] = &["goodput", "available", "capacity"];
+
+pub const STORIES: &[Story] = &[
+    Story {
+        name: "a route with more delay",
+        moves: &["rtt_floor"],
+        causes: &["route_change"],
+        event: "at = \"AT s\"\nroute = \"longer\"",
+    },
+    Story {
+        name: "a route with a slower link",
+        moves: BANDWIDTH,
+        causes: &["route_change"],
+        event: "at = \"AT s\"\nroute = \"slower\"",
+    },
+    Story {
+        name: "a slower link on the same route",
+        moves: BANDWIDTH,
+        causes: &["capacity_change"],
+        event: "at = \"AT s\"\nhop = 4\nset = { rate = \"LOW Mbit/s\", queue = \"40 ms\" }",
+    },
+    Story {
+        name: "more traffic of others",
+        moves: &["available", "goodput"],
+        causes: &["cross_traffic"],
+        event: "at = \"AT s\"\nhop = 4\n\
+                set = { cross = { rate = \"HIGH Mbit/s\", pattern = \"poisson\" } }",
+    },
+    Story {
+        name: "a shaper",
+        moves: BANDWIDTH,
+        causes: &["shaper_appeared"],
+        event: "at = \"AT s\"\nhop = 3\ndirection = \"forward\"\n\
+                set = { shaper = { peak = \"90 Mbit/s\", sustained = \"LOW Mbit/s\", burst = \"60 kB\" }, queue = \"400 kB\" }",
+    },
+];
