@@ -72,7 +72,7 @@ fn relative(root: &Path, path: &Path) -> String {
 fn is_foreign(folder: &str) -> bool {
     matches!(
         folder,
-        ".git" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage"
+        ".git" | "web/dist/page" | "fuzz/corpus" | "fuzz/artifacts" | "fuzz/coverage"
     ) || folder
         .split('/')
         .any(|part| part == "target" || part == "node_modules")

@@ -5,8 +5,11 @@
 //! - [`render`]: reports as text
 //! - [`plot`]: figures of scans and predictions
 //! - [`watch`]: regular measurement, in the library beside this program
+//! - [`agent`]: the running agent of `longhaul watch`; [`api`]: its page
 //! - [`fail`]: exit codes, errors, hints
 
+mod agent;
+mod api;
 mod cli;
 mod fail;
 mod plot;

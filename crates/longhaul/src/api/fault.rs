@@ -1,0 +1,106 @@
+//! Why a request has no answer: status, a stable word, a sentence, what to do next.
+
+use super::shape::{ErrorBody, ErrorText};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use longhaul_store::StoreError;
+use std::error::Error;
+
+/// Whoever asks is told all of it, so nothing secret is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub text: String,
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    pub fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> Fault {
+        Fault {
+            status,
+            code,
+            text: text.into(),
+            hint: None,
+        }
+    }
+
+    pub fn hint(self, hint: impl Into<String>) -> Fault {
+        Fault {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// 400: a parameter is not what it may be.
+    pub fn asked(text: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::BAD_REQUEST, "bad_request", text)
+    }
+
+    /// 404: nothing of this name.
+    pub fn nothing(text: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::NOT_FOUND, "not_found", text)
+    }
+
+    /// 503: not now.
+    pub fn busy(code: &'static str, text: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::SERVICE_UNAVAILABLE, code, text)
+    }
+
+    /// 500: a defect of longhaul.
+    pub fn defect(what: &str) -> Fault {
+        let text = format!("{what} failed by a defect of longhaul");
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text)
+            .hint("the agent's log says where; please report it")
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        let (status, code) = match &error {
+            StoreError::NoSuchRun { .. } | StoreError::NoSuchPlanned { .. } => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            StoreError::Refused { .. } | StoreError::Ambiguous { .. } => {
+                (StatusCode::BAD_REQUEST, "bad_request")
+            }
+            StoreError::Locked { .. } => (StatusCode::SERVICE_UNAVAILABLE, "archive_busy"),
+            StoreError::UnknownReport { .. } | StoreError::Report { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "report_unreadable")
+            }
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "archive_failed"),
+        };
+        Fault {
+            status,
+            code,
+            text: chain(&error),
+            hint: error.hint(),
+        }
+    }
+}
+
+/// The error and its causes, as one sentence.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            error: ErrorText {
+                code: self.code.to_owned(),
+                text: self.text,
+                hint: self.hint,
+            },
+        };
+        (self.status, Json(body)).into_response()
+    }
+}

@@ -1,0 +1,150 @@
+//! News as they come, as server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+//!
+//! One herald turns each piece of news into text, for all listeners. A listener that lags is told
+//! to read again; one that takes nothing is cut off. The number of listeners is bounded.
+
+use super::Shared;
+use super::fault::Fault;
+use super::listen::stopped;
+use super::shape::event::Event;
+use super::shape::mesh::Pair;
+use super::shape::run::{PlannedRow, RunRow};
+use crate::agent::desk::News;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+
+/// Listeners at once.
+pub const LISTENERS: usize = 64;
+/// Texts that a listener may lag behind by.
+pub const TEXTS: usize = 256;
+/// Texts on their way to one listener.
+const ON_THE_WAY: usize = 16;
+/// Silence is broken after so long, so that a broken line shows.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A listener that takes nothing for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HELLO: &str = "retry: 2000\n: hello\n\n";
+const STILL_HERE: &str = ": still here\n\n";
+const RESYNC: &str = "event: resync\ndata: {}\n\n";
+
+/// Turns the agent's news into texts until the end.
+pub async fn herald(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let mut news = shared.desk.news.subscribe();
+    loop {
+        let next = tokio::select! {
+            next = news.recv() => next,
+            () = stopped(&mut stop) => return,
+        };
+        let text = match next {
+            Err(RecvError::Closed) => return,
+            Err(RecvError::Lagged(_)) => Some(Bytes::from_static(RESYNC.as_bytes())),
+            // Nobody listens, so nothing is read for them.
+            Ok(_) if shared.texts.receiver_count() == 0 => None,
+            Ok(news) => text_of(&shared, news).await,
+        };
+        if let Some(text) = text {
+            // An error says that nobody listens.
+            let _ = shared.texts.send(text);
+        }
+    }
+}
+
+/// What cannot be read is not told; the page reads again by itself.
+async fn text_of(shared: &Shared, news: News) -> Option<Bytes> {
+    let (kind, row) = match news {
+        News::Run { id, pairs } => {
+            let read = shared.readers.ask(move |archive| archive.report(&id)).await;
+            let report = read.ok().flatten()?;
+            let pair = pairs.into_iter().next().map(Pair::from);
+            ("run", serde_json::to_string(&RunRow::of_report(&report, pair)))
+        }
+        News::Event(event) => {
+            let event = Event::from(event.as_ref().clone());
+            ("event", serde_json::to_string(&event))
+        }
+        News::Planned(row) => {
+            let row = PlannedRow::from(row.as_ref().clone());
+            ("planned", serde_json::to_string(&row))
+        }
+    };
+    // JSON on one line has no line end in it, whatever names hold.
+    Some(Bytes::from(format!("event: {kind}\ndata: {}\n\n", row.ok()?)))
+}
+
+/// News as they happen: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each
+/// as JSON; `resync`: some were lost, read again. A comment every 15 s.
+#[utoipa::path(get, path = "/api/v1/live", tag = "news",
+    responses((status = 200, description = "Server-sent events, until either end closes", content_type = "text/event-stream", body = String)))]
+pub async fn live(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
+    let place = Arc::clone(&shared.listeners).try_acquire_owned();
+    let place = place.map_err(|_| {
+        Fault::busy("too_many_listeners", format!("{LISTENERS} listen already"))
+            .hint("close pages that nobody looks at")
+    })?;
+    let (to, from) = mpsc::channel(ON_THE_WAY);
+    tokio::spawn(speak(shared.texts.subscribe(), to, shared.stop.clone()));
+    let body = Speech {
+        from,
+        _place: place,
+    };
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::new(body)).into_response())
+}
+
+/// Sends texts to one listener until it has gone, or the agent ends.
+async fn speak(
+    mut texts: broadcast::Receiver<Bytes>,
+    to: mpsc::Sender<Bytes>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut next = Bytes::from_static(HELLO.as_bytes());
+    loop {
+        let sent = tokio::time::timeout(PATIENCE, to.send(next)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+        next = tokio::select! {
+            text = texts.recv() => match text {
+                Ok(text) => text,
+                Err(RecvError::Lagged(_)) => Bytes::from_static(RESYNC.as_bytes()),
+                Err(RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(KEEP_ALIVE) => Bytes::from_static(STILL_HERE.as_bytes()),
+            () = to.closed() => return,
+            () = stopped(&mut stop) => return,
+        };
+    }
+}
+
+/// The body of the answer to one listener; its place is free when it is dropped.
+struct Speech {
+    from: mpsc::Receiver<Bytes>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Speech {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.from.poll_recv(context);
+        next.map(|text| text.map(|text| Ok(Frame::data(text))))
+    }
+}

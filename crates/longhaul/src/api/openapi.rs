@@ -1,0 +1,134 @@
+//! The description of the API, from the handlers themselves.
+//!
+//! What holds for every address stands here once: how it fails, and the token. Absent fields are
+//! left out of an answer, so no field is described as one that may be null.
+
+use super::shape::ErrorBody;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "longhaul watch",
+        description = "What an agent of longhaul measured, found and plans. Times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1; an absent field was not measured. docs/api.md says more.",
+        version = "1",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    components(schemas(ErrorBody)),
+    tags(
+        (name = "agent", description = "The agent and its hosts"),
+        (name = "mesh", description = "Pairs over time"),
+        (name = "events", description = "Lasting changes"),
+        (name = "runs", description = "Finished, planned and asked for"),
+        (name = "news", description = "As they happen"),
+    )
+)]
+struct Head;
+
+/// What stands above the addresses.
+pub fn head() -> utoipa::openapi::OpenApi {
+    Head::openapi()
+}
+
+static TEXT: LazyLock<String> = LazyLock::new(|| {
+    let mut text = serde_json::to_string_pretty(&whole()).unwrap_or_default();
+    text.push('\n');
+    text
+});
+
+/// This description.
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "agent",
+    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = Object)))]
+pub async fn document() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+}
+
+/// The text of docs/openapi.json.
+#[cfg(test)]
+pub fn text() -> &'static str {
+    &TEXT
+}
+
+fn whole() -> Value {
+    let (_, described) = super::router::guarded().split_for_parts();
+    let mut value = serde_json::to_value(described).unwrap_or_default();
+    let paths = value["paths"].as_object_mut();
+    for methods in paths.into_iter().flat_map(Map::values_mut) {
+        let methods = methods.as_object_mut();
+        methods
+            .into_iter()
+            .flat_map(Map::values_mut)
+            .for_each(fails_like_all);
+    }
+    value["components"]["securitySchemes"] = json!({
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "Where the agent's file names a token_file in [api].",
+        },
+    });
+    value["security"] = json!([{}, { "token": [] }]);
+    never_null(&mut value);
+    value
+}
+
+/// The failures that any address may answer with.
+fn fails_like_all(operation: &mut Value) {
+    let mut failures = vec![
+        ("400", "A parameter is not what it may be"),
+        ("401", "The token is missing or wrong"),
+        ("421", "The agent is not called so, and has no token"),
+        ("500", "A defect of longhaul"),
+        ("503", "Not now: the archive or the agent is busy or away"),
+    ];
+    let path = operation["parameters"].as_array();
+    if path.is_some_and(|all| all.iter().any(|it| it["in"] == "path")) {
+        failures.push(("404", "Nothing of this name"));
+    }
+    if !operation["requestBody"].is_null() {
+        failures.extend([
+            ("403", "Another site asks, or the agent is read-only"),
+            ("404", "The agent's file has no such run"),
+            ("413", "The body is too large"),
+            ("415", "The body is not application/json"),
+        ]);
+    }
+    for (status, description) in failures {
+        operation["responses"][status] = json!({
+            "description": description,
+            "content": {
+                "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } },
+            },
+        });
+    }
+}
+
+/// `T or null` becomes `T`; that it may be absent is said by `required`.
+fn never_null(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(never_null),
+        Value::Object(fields) => {
+            if let Some(Value::Array(kinds)) = fields.get_mut("type") {
+                kinds.retain(|kind| kind != "null");
+                if let [kind] = kinds.as_slice() {
+                    let kind = kind.clone();
+                    fields.insert("type".to_owned(), kind);
+                }
+            }
+            if let Some(Value::Array(kinds)) = fields.get_mut("oneOf") {
+                kinds.retain(|kind| kind["type"] != "null");
+                if let [Value::Object(only)] = kinds.as_slice() {
+                    let only = only.clone();
+                    fields.remove("oneOf");
+                    fields.extend(only);
+                }
+            }
+            fields.values_mut().for_each(never_null);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,82 @@
+//! Connections to the archive for whoever asks: few, opened when needed, used again.
+//!
+//! An archive may be slow or away. Each question has a deadline; one that outlives it goes on in
+//! its thread, keeps its place, and so bounds what a slow archive can pile up.
+
+use super::fault::Fault;
+use crate::agent::desk::Open;
+use longhaul_store::{StoreError, Watched};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Questions that are answered side by side.
+const READERS: usize = 4;
+/// Until an answer, the wait for a place in it.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+pub struct Readers {
+    open: Open,
+    idle: Arc<Mutex<Vec<Box<dyn Watched>>>>,
+    places: Arc<Semaphore>,
+    deadline: Duration,
+}
+
+impl Readers {
+    pub fn new(open: Open) -> Readers {
+        Readers::with(open, READERS, DEADLINE)
+    }
+
+    pub(super) fn with(open: Open, readers: usize, deadline: Duration) -> Readers {
+        Readers {
+            open,
+            idle: Arc::default(),
+            places: Arc::new(Semaphore::new(readers)),
+            deadline,
+        }
+    }
+
+    /// Asks the archive in a thread that may wait.
+    pub async fn ask<T, Q>(&self, question: Q) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&dyn Watched) -> Result<T, StoreError> + Send + 'static,
+    {
+        let answer = tokio::time::timeout(self.deadline, self.answer(question));
+        answer.await.unwrap_or_else(|_| Err(self.too_slow()))
+    }
+
+    async fn answer<T, Q>(&self, question: Q) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&dyn Watched) -> Result<T, StoreError> + Send + 'static,
+    {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| Fault::defect("reading the archive"))?;
+        let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
+        let asked = tokio::task::spawn_blocking(move || {
+            let _held = place;
+            let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let reader = known.map_or_else(|| open(), Ok)?;
+            let answer = question(reader.as_ref());
+            // A connection that failed may fail for ever; the next question opens another.
+            if answer.is_ok() {
+                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push(reader);
+            }
+            answer
+        });
+        match asked.await {
+            Ok(answer) => answer.map_err(Fault::from),
+            Err(_panicked) => Err(Fault::defect("reading the archive")),
+        }
+    }
+
+    fn too_slow(&self) -> Fault {
+        let seconds = self.deadline.as_secs_f64();
+        let text = format!("the archive did not answer within {seconds} s");
+        Fault::busy("archive_busy", text).hint(
+            "ask for a shorter range, or try again; see whether another program holds the archive",
+        )
+    }
+}

@@ -1,0 +1,149 @@
+//! Lasting changes and their causes, as report v1 has them.
+
+use super::mesh::{Pair, Quantity};
+use longhaul_model::report::v1::{self, event};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// How sure a change is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Suspected,
+    Confirmed,
+    Withdrawn,
+    Recovered,
+}
+
+impl From<event::State> for State {
+    fn from(state: event::State) -> Self {
+        match state {
+            event::State::Suspected => State::Suspected,
+            event::State::Confirmed => State::Confirmed,
+            event::State::Withdrawn => State::Withdrawn,
+            event::State::Recovered => State::Recovered,
+        }
+    }
+}
+
+/// Values between two changes, in the unit of the quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct Level {
+    pub median: f64,
+    /// Median distance of the values from it.
+    pub deviation: f64,
+    pub samples: u32,
+}
+
+impl From<event::Level> for Level {
+    fn from(level: event::Level) -> Self {
+        Level {
+            median: level.median,
+            deviation: level.deviation,
+            samples: level.samples,
+        }
+    }
+}
+
+/// A lasting change of one quantity of one pair. Its id stays when its time moves a little.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Event {
+    pub id: String,
+    pub pair: Pair,
+    pub quantity: Quantity,
+    pub state: State,
+    /// The change lies between the last value before it and the first one after it.
+    pub between_us: [i64; 2],
+    pub before: Level,
+    pub after: Level,
+    /// `after` by `before`; absent where `before` is zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_ratio: Option<f64>,
+    /// Strength of the evidence; 1 is just enough.
+    pub score: f64,
+    pub autocorrelation: f64,
+    pub announced_at_us: i64,
+    /// The event that brought the level back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered_by: Option<String>,
+    /// The likeliest first; none: no cause was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub causes: Vec<Finding>,
+    /// What stayed as it was, as sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub unchanged: Vec<String>,
+    /// Other paths that changed with it, and what they share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Measurements that were made because of it, by run id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub follow_ups: Vec<String>,
+}
+
+impl From<event::Event> for Event {
+    fn from(event: event::Event) -> Self {
+        Event {
+            id: event.id,
+            pair: event.pair.into(),
+            quantity: event.quantity.into(),
+            state: event.state.into(),
+            between_us: event.between_us,
+            before: event.before.into(),
+            after: event.after.into(),
+            change_ratio: event.change_ratio,
+            score: event.score,
+            autocorrelation: event.autocorrelation,
+            announced_at_us: event.announced_at_us,
+            recovered_by: event.recovered_by,
+            causes: event.causes.into_iter().map(Finding::from).collect(),
+            unchanged: event.unchanged,
+            scope: event.scope,
+            follow_ups: event.follow_ups,
+        }
+    }
+}
+
+/// Why: a cause, with the evidence for and against, and advice.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Finding {
+    /// A stable word.
+    pub cause: String,
+    pub summary: String,
+    pub confidence_ratio: f64,
+    pub supports: Vec<String>,
+    pub contradicts: Vec<String>,
+    pub advice: Vec<Advice>,
+}
+
+impl From<v1::Finding> for Finding {
+    fn from(finding: v1::Finding) -> Self {
+        let advice = |advice: v1::Advice| Advice {
+            place: advice.place,
+            text: advice.text,
+            command: advice.command,
+            expected_bps: advice.expected_bps,
+        };
+        Finding {
+            cause: finding.cause,
+            summary: finding.summary,
+            confidence_ratio: finding.confidence_ratio,
+            supports: finding.supports,
+            contradicts: finding.contradicts,
+            advice: finding.advice.into_iter().map(advice).collect(),
+        }
+    }
+}
+
+/// What to do, where, and what it would bring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Advice {
+    pub place: String,
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_bps: Option<u64>,
+}

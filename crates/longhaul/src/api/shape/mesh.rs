@@ -1,0 +1,231 @@
+//! Pairs and what is known of them over time.
+
+use longhaul_analysis::path::table::Trace;
+use longhaul_model::report::v1::path::{self, ChangeKind, ChangedRange};
+use longhaul_model::report::v1::{quantity, series};
+use longhaul_store::watched;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Two hosts by the names they have in the agent's file, in the direction of the payload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Pair {
+    /// The sender.
+    pub from: String,
+    /// The receiver.
+    pub to: String,
+}
+
+impl From<series::Pair> for Pair {
+    fn from(pair: series::Pair) -> Self {
+        Pair {
+            from: pair.from,
+            to: pair.to,
+        }
+    }
+}
+
+/// What a series is of: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us; `loss`,
+/// `retransmits` as ratios; `hops` counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    Goodput,
+    Available,
+    Capacity,
+    RttFloor,
+    Loss,
+    Retransmits,
+    Hops,
+}
+
+impl From<quantity::Quantity> for Quantity {
+    fn from(quantity: quantity::Quantity) -> Self {
+        match quantity {
+            quantity::Quantity::Goodput => Quantity::Goodput,
+            quantity::Quantity::Available => Quantity::Available,
+            quantity::Quantity::Capacity => Quantity::Capacity,
+            quantity::Quantity::RttFloor => Quantity::RttFloor,
+            quantity::Quantity::Loss => Quantity::Loss,
+            quantity::Quantity::Retransmits => Quantity::Retransmits,
+            quantity::Quantity::Hops => Quantity::Hops,
+        }
+    }
+}
+
+/// A pair in the grid.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct GridCell {
+    pub pair: Pair,
+    /// The newest value, in the unit of the quantity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Start of the run that gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_us: Option<i64>,
+    /// Median of the hourly medians of the seven days before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median_7d: Option<f64>,
+    /// Events of this quantity that are suspected or confirmed and not recovered from.
+    pub open_events: u32,
+}
+
+impl From<watched::GridCell> for GridCell {
+    fn from(cell: watched::GridCell) -> Self {
+        GridCell {
+            pair: cell.pair.into(),
+            value: cell.newest.map(|point| point.value),
+            at_us: cell.newest.map(|point| point.at_us),
+            median_7d: cell.usual,
+            open_events: cell.open_events,
+        }
+    }
+}
+
+/// One value of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct Point {
+    /// Start of the run.
+    pub at_us: i64,
+    pub value: f64,
+}
+
+/// Points of a span of time as one: its extremes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct Bucket {
+    /// Start of the span.
+    pub at_us: i64,
+    pub duration_us: u64,
+    /// Runs that gave a value.
+    pub samples: u32,
+    pub min: f64,
+    pub median: f64,
+    pub max: f64,
+}
+
+/// Points, or buckets where there are more of them than were asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Series {
+    pub pair: Pair,
+    pub quantity: Quantity,
+    pub points: Vec<Point>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub buckets: Vec<Bucket>,
+}
+
+impl From<series::Series> for Series {
+    fn from(series: series::Series) -> Self {
+        let point = |point: series::Point| Point {
+            at_us: point.at_us,
+            value: point.value,
+        };
+        let bucket = |bucket: series::Bucket| Bucket {
+            at_us: bucket.at_us,
+            duration_us: bucket.duration_us,
+            samples: bucket.samples,
+            min: bucket.min,
+            median: bucket.median,
+            max: bucket.max,
+        };
+        Series {
+            pair: series.pair.into(),
+            quantity: series.quantity.into(),
+            points: series.points.into_iter().map(point).collect(),
+            buckets: series.buckets.into_iter().map(bucket).collect(),
+        }
+    }
+}
+
+/// A stretch of time in which every trace saw one route.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RouteRow {
+    /// Start of the first run that saw it.
+    pub at_us: i64,
+    /// Start of the last run that saw it.
+    pub until_us: i64,
+    /// Runs that were read for it; of long ranges not all are.
+    pub traces: u32,
+    /// The small number of this route among those of its pair.
+    pub number: u32,
+    /// The first run that saw it.
+    pub run_id: String,
+    pub hops: Vec<RouteHop>,
+    /// Against the route before it; absent: the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<RouteChange>,
+}
+
+/// One hop; a silent one has no address.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RouteHop {
+    pub ttl: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Least round trip of the answers, us.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_us: Option<f64>,
+}
+
+impl From<&path::Hop> for RouteHop {
+    fn from(hop: &path::Hop) -> Self {
+        let answer = hop.answers.first();
+        let least = answer.and_then(|answer| answer.rtts_ns.iter().min());
+        RouteHop {
+            ttl: hop.ttl,
+            address: answer.map(|answer| answer.address.clone()),
+            name: answer.and_then(|answer| answer.name.clone()),
+            rtt_us: least.map(|ns| *ns as f64 / 1e3),
+        }
+    }
+}
+
+/// How a route differs from the one before it, as report v1 has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RouteChange {
+    /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
+    /// `end_not_reached`.
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_number: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_run: Option<String>,
+    pub ranges: Vec<HopRange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_step_ns: Option<i64>,
+}
+
+/// First and last TTL of hops that differ; absent: nothing stands on this side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct HopRange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub here: Option<[u8; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<[u8; 2]>,
+}
+
+impl RouteChange {
+    pub fn of(trace: &Trace) -> Option<RouteChange> {
+        let change = trace.change.as_ref()?;
+        let range = |range: &ChangedRange| HopRange {
+            here: range.here,
+            other: range.other,
+        };
+        Some(RouteChange {
+            kind: word(change.kind),
+            other_number: change.other_number,
+            other_run: change.other_run.clone(),
+            ranges: change.ranges.iter().map(range).collect(),
+            rtt_step_ns: change.rtt_step_ns,
+        })
+    }
+}
+
+/// The word of report v1.
+fn word(kind: ChangeKind) -> String {
+    let word = serde_json::to_value(kind).ok();
+    let word = word.as_ref().and_then(serde_json::Value::as_str);
+    word.unwrap_or_default().to_owned()
+}

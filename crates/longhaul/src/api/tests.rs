@@ -1,0 +1,1 @@
+//! The API as others meet it.

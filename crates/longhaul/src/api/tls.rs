@@ -1,0 +1,83 @@
+//! TLS for page and API, where the file names a certificate and its key.
+
+use crate::agent::desk::Desk;
+use crate::watch::file::WatchFile;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// From the first byte to a connection that both ends trust.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// What new connections are greeted with.
+pub struct Greeting {
+    desk: Arc<Desk>,
+    held: Mutex<(Arc<WatchFile>, Option<TlsAcceptor>)>,
+}
+
+impl Greeting {
+    /// An error where certificate or key cannot be used.
+    pub fn new(desk: Arc<Desk>) -> io::Result<Greeting> {
+        let file = desk.file();
+        let acceptor = acceptor(&file, &desk.folder)?;
+        Ok(Greeting {
+            held: Mutex::new((file, acceptor)),
+            desk,
+        })
+    }
+
+    /// By the file that holds now. A reload reads certificate and key again; where that fails, those
+    /// that were read before stay.
+    pub fn now(&self) -> Option<TlsAcceptor> {
+        let file = self.desk.file();
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&held.0, &file) {
+            if let Ok(acceptor) = acceptor(&file, &self.desk.folder) {
+                held.1 = acceptor;
+            }
+            held.0 = file;
+        }
+        held.1.clone()
+    }
+}
+
+/// The connection once both ends agree, or why they do not.
+pub async fn handshake(acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    timeout(HANDSHAKE, acceptor.accept(stream))
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+fn acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAcceptor>> {
+    let Some(tls) = &file.api.tls else {
+        return Ok(None);
+    };
+    let (chain, key) = (folder.join(&tls.certificate), folder.join(&tls.key));
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&chain)
+        .and_then(Iterator::collect)
+        .map_err(|error| told(&chain, "certificates", &error))?;
+    let private = PrivateKeyDer::from_pem_file(&key).map_err(|error| told(&key, "a key", &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|error| told(&chain, "certificates that fit the key", &error))?;
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn told(file: &Path, what: &str, error: &dyn std::error::Error) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("no {what} for [api] in {}: {error}", file.display()),
+    )
+}
