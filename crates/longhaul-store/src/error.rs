@@ -55,6 +55,15 @@ pub enum StoreError {
         path: PathBuf,
         source: rusqlite::Error,
     },
+    /// A database that is reached over the network did not do what was asked.
+    #[error("cannot {doing} in {at}")]
+    Database {
+        doing: &'static str,
+        /// Which one, where.
+        at: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+        hint: Option<String>,
+    },
     /// The id is taken by a run that reads differently; what was observed is never overwritten.
     #[error("run {id} is already in the archive, with another content")]
     IdTaken { id: String },
@@ -139,6 +148,7 @@ impl StoreError {
                     .to_owned()
             }
             StoreError::UnknownReport { .. } => "a later longhaul can read it".to_owned(),
+            StoreError::Database { hint, .. } => return hint.clone(),
             StoreError::Sql { .. }
             | StoreError::IdTaken { .. }
             | StoreError::Refused { .. }

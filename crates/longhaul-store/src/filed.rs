@@ -117,7 +117,7 @@ impl Filed for AnyReport {
 }
 
 /// A stored report, whatever its kind.
-pub(crate) fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
+pub fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
     let fail = |source| StoreError::Report {
         id: id.to_owned(),
         source,

@@ -1,0 +1,177 @@
+-- What a fleet measures. Every table takes a row as often as it is said and keeps one of each key,
+-- so that a writer that did not hear the answer says it again.
+--
+-- `earliness` falls with the time of writing: of two rows of one key the earlier stays.
+-- Times are microseconds since 1970. Partitions are 30 days of the measurement's time.
+--
+-- This is the schema of one server. With a cluster each table is made as `NAME_local`, replicated,
+-- and NAME is a Distributed table over it; the comment `shard` names its key.
+
+-- shard: cityHash64(sender, receiver)
+CREATE TABLE pair (
+    sender   String,
+    receiver String
+) ENGINE = ReplacingMergeTree
+ORDER BY (sender, receiver)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The report as it was published. It is written last: a run whose report is here is here whole.
+-- shard: cityHash64(id)
+CREATE TABLE report (
+    id        String,
+    at_us     Int64 CODEC(Delta, ZSTD(1)),
+    report    String CODEC(ZSTD(3)),
+    earliness UInt64 CODEC(Delta, ZSTD(1))
+) ENGINE = ReplacingMergeTree(earliness)
+PARTITION BY intDiv(at_us, 2592000000000)
+ORDER BY id
+TTL toDateTime(intDiv(at_us, 1000000)) + INTERVAL 60 DAY RECOMPRESS CODEC(ZSTD(12))
+SETTINGS index_granularity = 256, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Lists of runs: a line for each pair that a run is of, and one under the empty names for the list
+-- of all.
+-- shard: cityHash64(id)
+CREATE TABLE run (
+    sender            String,
+    receiver          String,
+    at_us             Int64 CODEC(Delta, ZSTD(1)),
+    id                String CODEC(ZSTD(1)),
+    near              LowCardinality(String),
+    started_at        String CODEC(ZSTD(1)),
+    kind              LowCardinality(String),
+    initiator_host    LowCardinality(String),
+    responder_host    LowCardinality(String),
+    responder_address Nullable(String) CODEC(ZSTD(1)),
+    streams           Nullable(UInt32),
+    goodput_bps       Nullable(UInt64) CODEC(ZSTD(1)),
+    limited_by        Nullable(String) CODEC(ZSTD(1)),
+    analysis_version  UInt32,
+    part_of           Nullable(String) CODEC(ZSTD(1)),
+    earliness         UInt64 CODEC(Delta, ZSTD(1))
+) ENGINE = ReplacingMergeTree(earliness)
+PARTITION BY intDiv(at_us, 2592000000000)
+ORDER BY (sender, receiver, at_us, id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- One value of one run. Those of one series lie together in the order of time.
+-- shard: cityHash64(sender, receiver)
+CREATE TABLE value (
+    quantity LowCardinality(String),
+    sender   LowCardinality(String),
+    receiver LowCardinality(String),
+    at_us    Int64 CODEC(DoubleDelta, ZSTD(1)),
+    value    Float64 CODEC(Gorilla, ZSTD(1))
+) ENGINE = ReplacingMergeTree
+PARTITION BY intDiv(at_us, 2592000000000)
+ORDER BY (quantity, sender, receiver, at_us)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The newest value of each series.
+-- shard: cityHash64(sender, receiver)
+CREATE TABLE newest (
+    quantity     LowCardinality(String),
+    sender       LowCardinality(String),
+    receiver     LowCardinality(String),
+    newest_us    AggregateFunction(max, Int64),
+    newest_value AggregateFunction(argMax, Float64, Int64)
+) ENGINE = AggregatingMergeTree
+ORDER BY (quantity, sender, receiver)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+CREATE MATERIALIZED VIEW newest_of_value TO newest AS
+SELECT quantity, sender, receiver,
+       maxState(at_us) AS newest_us, argMaxState(value, at_us) AS newest_value
+FROM value
+GROUP BY quantity, sender, receiver;
+
+-- Hours, kept for ever: what is usual, and long spans on dashboards. A value that was said twice
+-- may weigh twice here; exact answers count the values themselves.
+-- shard: cityHash64(sender, receiver)
+CREATE TABLE hourly (
+    quantity LowCardinality(String),
+    sender   LowCardinality(String),
+    receiver LowCardinality(String),
+    hour     Int64 CODEC(DoubleDelta, ZSTD(1)),
+    samples  AggregateFunction(count),
+    least    AggregateFunction(min, Float64),
+    middle   AggregateFunction(quantile(0.5), Float64),
+    most     AggregateFunction(max, Float64)
+) ENGINE = AggregatingMergeTree
+PARTITION BY intDiv(hour, 720)
+ORDER BY (quantity, sender, receiver, hour)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+CREATE MATERIALIZED VIEW hourly_of_value TO hourly AS
+SELECT quantity, sender, receiver, intDiv(at_us, 3600000000) AS hour,
+       countState() AS samples, minState(value) AS least,
+       quantileState(0.5)(value) AS middle, maxState(value) AS most
+FROM value
+GROUP BY quantity, sender, receiver, hour;
+
+-- Hours whose values are removed: counted once, exactly, and closed to late values.
+-- shard: cityHash64(sender, receiver)
+CREATE TABLE closed_hour (
+    quantity  LowCardinality(String),
+    sender    LowCardinality(String),
+    receiver  LowCardinality(String),
+    hour      Int64 CODEC(DoubleDelta, ZSTD(1)),
+    samples   UInt32 CODEC(T64, ZSTD(1)),
+    least     Float64 CODEC(Gorilla, ZSTD(1)),
+    middle    Float64 CODEC(Gorilla, ZSTD(1)),
+    most      Float64 CODEC(Gorilla, ZSTD(1)),
+    earliness UInt64 CODEC(Delta, ZSTD(1))
+) ENGINE = ReplacingMergeTree(earliness)
+PARTITION BY intDiv(hour, 720)
+ORDER BY (quantity, sender, receiver, hour)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Each removal of old values: before this hour some may be closed, after it none is.
+-- shard: before_hour
+CREATE TABLE closing (
+    before_hour Int64
+) ENGINE = ReplacingMergeTree
+ORDER BY before_hour
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Runs that are due. State 0: waiting; 1: missed, `told` says why; 2: done, `told` is the run. The
+-- greater `standing` stays: done before missed before waiting, and of two alike the earlier.
+-- shard: cityHash64(id)
+CREATE TABLE planned (
+    id          String CODEC(ZSTD(1)),
+    due_us      Int64 CODEC(Delta, ZSTD(1)),
+    measurement LowCardinality(String),
+    sender      LowCardinality(String),
+    receiver    LowCardinality(String),
+    state       UInt8,
+    told        String CODEC(ZSTD(1)),
+    standing    UInt64 CODEC(Delta, ZSTD(1)),
+    INDEX of_id id TYPE bloom_filter(0.001) GRANULARITY 1
+) ENGINE = ReplacingMergeTree(standing)
+PARTITION BY intDiv(due_us, 2592000000000)
+ORDER BY (due_us, id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Changes: their JSON as it is, and columns to find them by. The greatest version stays.
+-- shard: cityHash64(id)
+CREATE TABLE event (
+    id       String,
+    sender   String,
+    receiver String,
+    quantity LowCardinality(String),
+    state    LowCardinality(String),
+    is_open  UInt8,
+    begin_us Int64,
+    end_us   Int64,
+    event    String CODEC(ZSTD(3)),
+    version  UInt64
+) ENGINE = ReplacingMergeTree(version)
+ORDER BY id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The steps that brought the tables to their present shape.
+-- shard: step
+CREATE TABLE schema_step (
+    step UInt32
+) ENGINE = ReplacingMergeTree
+ORDER BY step
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;

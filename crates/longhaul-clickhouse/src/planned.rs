@@ -1,0 +1,189 @@
+//! Runs that are due, and what became of them.
+//!
+//! An outcome is one more row of the same key that stands above the earlier ones, so that two
+//! writers who settle the same run in any order leave the same.
+
+use crate::clock;
+use crate::landing::{IDS_AT_ONCE, NO_NAME, marks};
+use crate::reach::Reach;
+use crate::rows::PlannedRow as Stored;
+use longhaul_model::report::v1::series::Pair;
+use longhaul_store::StoreError;
+use longhaul_store::watched::limits::TIME_END_US;
+use longhaul_store::watched::{
+    Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range,
+};
+use std::collections::BTreeMap;
+
+pub const WAITING: u8 = 0;
+const MISSED: u8 = 1;
+const DONE: u8 = 2;
+
+/// Notes what is due; says how many were new.
+pub fn plan(reach: &Reach, due: &[Planned]) -> Result<u64, StoreError> {
+    let mut new: BTreeMap<&str, &Planned> = BTreeMap::new();
+    for it in due {
+        new.entry(&it.id).or_insert(it);
+    }
+    let ids: Vec<&str> = new.keys().copied().collect();
+    for known in stored(reach, &ids)? {
+        new.remove(known.id.as_str());
+    }
+    let rows: Vec<Stored> = new.values().map(|it| waiting(it)).collect();
+    insert(reach, &rows)?;
+    Ok(rows.len() as u64)
+}
+
+fn waiting(planned: &Planned) -> Stored {
+    let end = |of: fn(&Pair) -> &String| {
+        let name = planned.pair.as_ref().map(of);
+        name.map_or(String::new(), Clone::clone)
+    };
+    Stored {
+        id: planned.id.clone(),
+        due_us: planned.due_us,
+        measurement: planned.measurement.clone(),
+        sender: end(|pair| &pair.from),
+        receiver: end(|pair| &pair.to),
+        state: WAITING,
+        told: String::new(),
+        standing: clock::standing(WAITING),
+    }
+}
+
+/// Says what became of planned runs; how many of the ids are known.
+pub fn settle(reach: &Reach, outcomes: &[(&str, Outcome)]) -> Result<usize, StoreError> {
+    let mut said: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
+    for (id, outcome) in outcomes {
+        said.entry(id).or_default().push(outcome);
+    }
+    let ids: Vec<&str> = said.keys().copied().collect();
+    let stored = stored(reach, &ids)?;
+    let count = stored.len();
+    let mut rows = Vec::new();
+    for mut row in stored {
+        let before = row.state;
+        for outcome in &said[row.id.as_str()] {
+            settled(&mut row, outcome);
+        }
+        if row.state != before {
+            rows.push(row);
+        }
+    }
+    insert(reach, &rows)?;
+    Ok(count)
+}
+
+fn settled(row: &mut Stored, outcome: &Outcome) {
+    let (state, told) = match outcome {
+        Outcome::Done { run_id } => (DONE, run_id),
+        Outcome::Missed { reason } => (MISSED, reason),
+    };
+    if state > row.state {
+        row.state = state;
+        row.told.clone_from(told);
+        row.standing = clock::standing(state);
+    }
+}
+
+/// The rows that stand, of those ids that are known.
+fn stored(reach: &Reach, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {
+    let mut found = Vec::new();
+    for ids in ids.chunks(IDS_AT_ONCE) {
+        let rows: Vec<Stored> = reach.ask("look for planned runs", |at| async move {
+            let sql = format!(
+                "SELECT ?fields FROM planned WHERE id IN ({}) \
+                 ORDER BY id, standing DESC LIMIT 1 BY id",
+                marks(ids.len())
+            );
+            let query = ids.iter().fold(at.query(&sql), |query, id| query.bind(id));
+            query.fetch_all().await
+        })?;
+        found.extend(rows);
+    }
+    Ok(found)
+}
+
+fn insert(reach: &Reach, rows: &[Stored]) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    reach.ask("note planned runs", |at| async move {
+        let mut insert = at.insert::<Stored>("planned").await?;
+        for row in rows {
+            insert.write(row).await?;
+        }
+        insert.end().await
+    })
+}
+
+/// A range within the times that are taken.
+pub fn within(range: Range) -> (i64, i64) {
+    let clamp = |us: i64| us.clamp(0, TIME_END_US);
+    (clamp(range.begin_us), clamp(range.end_us))
+}
+
+pub fn rows(reach: &Reach, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {
+    let (begin_us, end_us) = within(filter.range);
+    let mut sql = String::from(
+        "SELECT ?fields FROM planned FINAL WHERE due_us >= ? AND due_us < ?",
+    );
+    if filter.waiting {
+        sql += " AND state = 0";
+    }
+    if filter.pair.is_some() {
+        sql += " AND sender = ? AND receiver = ?";
+    }
+    sql += " ORDER BY due_us, id LIMIT ?";
+    let sql = &sql;
+    let rows: Vec<Stored> = reach.ask("list planned runs", |at| async move {
+        let mut query = at.query(sql).bind(begin_us).bind(end_us);
+        if let Some(pair) = &filter.pair {
+            query = query.bind(&pair.from).bind(&pair.to);
+        }
+        query.bind(filter.limit).fetch_all().await
+    })?;
+    Ok(rows.into_iter().map(row).collect())
+}
+
+fn row(row: Stored) -> PlannedRow {
+    let pair = (row.sender != NO_NAME).then_some(Pair {
+        from: row.sender,
+        to: row.receiver,
+    });
+    PlannedRow {
+        planned: Planned {
+            id: row.id,
+            due_us: row.due_us,
+            measurement: row.measurement,
+            pair,
+        },
+        outcome: match row.state {
+            DONE => Some(Outcome::Done { run_id: row.told }),
+            MISSED => Some(Outcome::Missed { reason: row.told }),
+            _ => None,
+        },
+    }
+}
+
+pub fn counts(reach: &Reach, range: Range) -> Result<PlannedCounts, StoreError> {
+    let (begin_us, end_us) = within(range);
+    let rows: Vec<(u8, String, u64)> = reach.ask("count planned runs", |at| async move {
+        let sql = "SELECT state, if(state = 1, told, '') AS reason, toUInt64(count()) AS runs \
+                   FROM planned FINAL WHERE due_us >= ? AND due_us < ? \
+                   GROUP BY state, reason ORDER BY runs DESC, reason";
+        at.query(sql).bind(begin_us).bind(end_us).fetch_all().await
+    })?;
+    let mut counts = PlannedCounts::default();
+    for (state, reason, runs) in rows {
+        match state {
+            DONE => counts.done += runs,
+            MISSED => {
+                counts.missed += runs;
+                counts.reasons.push((reason, runs));
+            }
+            _ => counts.waiting += runs,
+        }
+    }
+    Ok(counts)
+}

@@ -1,0 +1,170 @@
+//! Requests to the database: every one with a deadline, tried at each of its URLs in turn.
+//!
+//! The run-time is private and belongs to one thread at a time: nobody outside need be async
+//! (docs/decisions/0019). Whatever is written may be written twice, so a write whose answer was
+//! not heard is said again, elsewhere if need be.
+
+use crate::door::Door;
+use crate::options::{Dialect, Options};
+use crate::trouble::Trouble;
+use clickhouse::Client;
+use clickhouse::error::Error;
+use longhaul_store::StoreError;
+use std::cell::Cell;
+use std::future::Future;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// For the answer to one request.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// For one step of retention, which rewrites data.
+pub const STEP_WITHIN: Duration = Duration::from_secs(600);
+
+pub struct Reach {
+    /// Taken when this ends.
+    runtime: Option<Runtime>,
+    doors: Vec<Door>,
+    /// The one that answered last.
+    at: Cell<usize>,
+    pub options: Options,
+}
+
+impl Reach {
+    pub fn new(options: Options) -> Result<Reach, StoreError> {
+        let refuse = |what: &str, why| StoreError::Refused {
+            what: what.to_owned(),
+            why,
+        };
+        if options.urls.is_empty() {
+            return Err(refuse("a database without a URL", "name at least one"));
+        }
+        let doors = options.urls.iter().enumerate().map(|(number, url)| {
+            // The URL may hold a password, so it is not repeated.
+            let name = || format!("URL {} of the database", number + 1);
+            Door::new(url, &options).map_err(|why| refuse(&name(), why))
+        });
+        let doors = doors.collect::<Result<Vec<Door>, StoreError>>()?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let place = place(&options, &doors[0]);
+            Trouble::Wrong(error.to_string()).told("prepare requests", place)
+        })?;
+        Ok(Reach {
+            runtime: Some(runtime),
+            doors,
+            at: Cell::new(0),
+            options,
+        })
+    }
+
+    pub fn is_current(&self) -> bool {
+        self.options.dialect == Dialect::Current
+    }
+
+    /// Does something in the database.
+    pub fn ask<T, F>(
+        &self,
+        doing: &'static str,
+        work: impl Fn(Client) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.within(ANSWER_WITHIN, doing, |door| work(door.http.clone()))
+    }
+
+    /// Does something with more time.
+    pub fn step<T, F>(
+        &self,
+        doing: &'static str,
+        work: impl Fn(Client) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.within(STEP_WITHIN, doing, |door| work(door.http.clone()))
+    }
+
+    /// Does something while the database may not exist yet.
+    pub fn ask_outside<T, F>(
+        &self,
+        doing: &'static str,
+        work: impl Fn(Client) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.within(ANSWER_WITHIN, doing, |door| work(door.outside.clone()))
+    }
+
+    /// One attempt more than there are URLs: a connection that was kept may have ended meanwhile.
+    fn within<T, F>(
+        &self,
+        deadline: Duration,
+        doing: &'static str,
+        work: impl Fn(&Door) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let first = self.at.get();
+        let mut attempt = 0;
+        loop {
+            let number = (first + attempt) % self.doors.len();
+            let door = &self.doors[number];
+            let trouble = match self.once(door, deadline, work(door)) {
+                Ok(done) => {
+                    self.at.set(number);
+                    return Ok(done);
+                }
+                Err(trouble) => trouble,
+            };
+            attempt += 1;
+            // What took all of its time is not given as much again at the same place.
+            let most = match trouble {
+                Trouble::Late(_) => self.doors.len(),
+                _ => self.doors.len() + 1,
+            };
+            if attempt >= most || !trouble.is_passing() {
+                return Err(trouble.told(doing, place(&self.options, door)));
+            }
+        }
+    }
+
+    fn once<T>(
+        &self,
+        door: &Door,
+        deadline: Duration,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Trouble> {
+        door.knock()
+            .map_err(|error| Trouble::Unreachable(format!("no connection: {error}")))?;
+        let runtime = self.runtime.as_ref();
+        let runtime = runtime.ok_or_else(|| Trouble::Wrong(String::from("it is closed")))?;
+        let answer = runtime.block_on(async { tokio::time::timeout(deadline, work).await });
+        door.answered(matches!(answer, Ok(Ok(_))));
+        match answer {
+            Ok(done) => done.map_err(|error| Trouble::of(&error, &self.options)),
+            Err(_) => Err(Trouble::Late(deadline.as_secs())),
+        }
+    }
+
+    /// Where the requests go at present, for messages.
+    pub fn place(&self) -> String {
+        place(&self.options, &self.doors[self.at.get()])
+    }
+}
+
+fn place(options: &Options, door: &Door) -> String {
+    format!("the database {} at {}", options.database, door.url)
+}
+
+impl Drop for Reach {
+    /// Without waiting for the resolver's threads, which may hang for seconds.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What is old goes, in steps that each leave the archive whole.
+//!
+//! An hour is closed by one row with its exact count; from then on its values count for nobody,
+//! and removing them is housekeeping. So it does not matter where an error cuts this off, nor
+//! whether two do it at once: of two rows of an hour the first stays.
+
+use crate::clock;
+use crate::landing::marks;
+use crate::reach::Reach;
+use crate::rows::ClosingRow;
+use longhaul_store::StoreError;
+use longhaul_store::watched::buckets::HOUR_US;
+use longhaul_store::watched::{Removed, Retention};
+use std::time::Duration;
+
+/// Hours that are closed in one step: what the server has in memory for it.
+const STEP_HOURS: i64 = 24;
+
+/// Planned runs that are removed in one step.
+const STEP_PLANNED: usize = 2000;
+
+pub fn retain(reach: &Reach, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
+    if !reach.is_current() {
+        return Err(StoreError::Refused {
+            what: String::from("retention on a server of 2018"),
+            why: "it cannot remove rows and say when they are gone",
+        });
+    }
+    let mut removed = Removed::default();
+    values(reach, before(now_us, keep.values), &mut removed)?;
+    removed.reports = reports(reach, before(now_us, keep.reports))?;
+    removed.planned = planned(reach, before(now_us, keep.planned))?;
+    Ok(removed)
+}
+
+/// The time before which things are old.
+fn before(now_us: i64, keep: Duration) -> i64 {
+    let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+    now_us.saturating_sub(keep_us).max(0)
+}
+
+fn values(reach: &Reach, before_us: i64, removed: &mut Removed) -> Result<(), StoreError> {
+    let hour = before_us.div_euclid(HOUR_US);
+    let end_us = hour * HOUR_US;
+    let Some(first_us) = oldest(reach, 0, end_us)? else {
+        return Ok(());
+    };
+    // Whoever writes from now on asks whether its hours are closed.
+    reach.ask("note what is to be closed", |at| async move {
+        let mut insert = at.insert::<ClosingRow>("closing").await?;
+        insert.write(&ClosingRow { before_hour: hour }).await?;
+        insert.end().await
+    })?;
+    let mut next = Some(first_us);
+    while let Some(first_us) = next {
+        let begin = first_us.div_euclid(HOUR_US);
+        let end = (begin + STEP_HOURS).min(hour);
+        let closed = close(reach, begin, end)?;
+        removed.closed_hours += closed.0;
+        removed.values += closed.1;
+        next = oldest(reach, end * HOUR_US, end_us)?;
+    }
+    remove(reach, "value", &format!("at_us < {end_us}"))
+}
+
+fn oldest(reach: &Reach, begin_us: i64, end_us: i64) -> Result<Option<i64>, StoreError> {
+    let (count, first_us): (u64, i64) = reach.step("look for old values", |at| async move {
+        at.query("SELECT toUInt64(count()), min(at_us) FROM value WHERE at_us >= ? AND at_us < ?")
+            .bind(begin_us)
+            .bind(end_us)
+            .fetch_one()
+            .await
+    })?;
+    Ok((count > 0).then_some(first_us))
+}
+
+/// Closes the hours of a span that are open, and says how many and with how many values.
+fn close(reach: &Reach, begin: i64, end: i64) -> Result<(u64, u64), StoreError> {
+    // The mark of this very step, by which its rows are counted.
+    let earliness = clock::earliness();
+    let sql = format!(
+        "INSERT INTO closed_hour \
+         (quantity, sender, receiver, hour, samples, least, middle, most, earliness) \
+         SELECT quantity, sender, receiver, hour, toUInt32(length(sorted)), sorted[1], \
+         sorted[intDiv(length(sorted) + 1, 2)] / 2 + sorted[intDiv(length(sorted), 2) + 1] / 2, \
+         sorted[-1], {earliness} \
+         FROM (SELECT quantity, sender, receiver, intDiv(at_us, 3600000000) AS hour, \
+                      arraySort(groupArray(value)) AS sorted \
+               FROM value FINAL WHERE at_us >= {} AND at_us < {} \
+               AND (quantity, sender, receiver, intDiv(at_us, 3600000000)) NOT IN \
+                   (SELECT quantity, sender, receiver, hour FROM closed_hour \
+                    WHERE hour >= {begin} AND hour < {end}) \
+               GROUP BY quantity, sender, receiver, hour)",
+        begin * HOUR_US,
+        end * HOUR_US,
+    );
+    let sql = &sql;
+    reach.step("close old hours", |at| async move {
+        at.query_raw(sql).execute().await
+    })?;
+    reach.step("count what was closed", |at| async move {
+        let sql = "SELECT toUInt64(count()), toUInt64(sum(samples)) FROM closed_hour FINAL \
+                   WHERE hour >= ? AND hour < ? AND earliness = ?";
+        let query = at.query(sql).bind(begin).bind(end);
+        query.bind(earliness).fetch_one().await
+    })
+}
+
+/// Removes rows; returns when they are gone here. A replica that is down removes them later.
+fn remove(reach: &Reach, table: &str, which: &str) -> Result<(), StoreError> {
+    let sql = match &reach.options.cluster {
+        Some(cluster) => {
+            format!("DELETE FROM {table}_local ON CLUSTER `{cluster}` WHERE {which}")
+        }
+        None => format!("DELETE FROM {table} WHERE {which}"),
+    };
+    let sql = &sql;
+    reach.step("remove what is old", |at| async move {
+        at.query_raw(sql).execute().await
+    })
+}
+
+/// Removes watched runs whose report is old, and says how many.
+fn reports(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
+    let count: u64 = reach.step("look for old reports", |at| async move {
+        at.query("SELECT toUInt64(uniqExact(id)) FROM report WHERE at_us < ?")
+            .bind(before_us)
+            .fetch_one()
+            .await
+    })?;
+    if count > 0 {
+        let which = format!("at_us < {before_us}");
+        remove(reach, "run", &which)?;
+        remove(reach, "report", &which)?;
+    }
+    Ok(count)
+}
+
+/// Removes planned runs that are old and have an outcome: one without is not forgotten.
+fn planned(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    loop {
+        let ids: Vec<String> = reach.step("look for old planned runs", |at| async move {
+            at.query("SELECT id FROM planned FINAL WHERE due_us < ? AND state <> 0 LIMIT ?")
+                .bind(before_us)
+                .bind(STEP_PLANNED)
+                .fetch_all()
+                .await
+        })?;
+        if ids.is_empty() {
+            return Ok(removed);
+        }
+        removed += ids.len() as u64;
+        remove_planned(reach, before_us, &ids)?;
+    }
+}
+
+/// All rows of a planned run go at once: one that stayed alone would stand for it.
+fn remove_planned(reach: &Reach, before_us: i64, ids: &[String]) -> Result<(), StoreError> {
+    let on = match &reach.options.cluster {
+        Some(cluster) => format!("planned_local ON CLUSTER `{cluster}`"),
+        None => String::from("planned"),
+    };
+    let sql = format!(
+        "DELETE FROM {on} WHERE due_us < ? AND id IN ({})",
+        marks(ids.len())
+    );
+    let sql = &sql;
+    reach.step("remove old planned runs", |at| async move {
+        let query = at.query(sql).bind(before_us);
+        let bound = ids.iter().fold(query, |query, id| query.bind(id));
+        bound.execute().await
+    })
+}

@@ -1,0 +1,100 @@
+//! Rows of the tables, as the driver writes and reads them. The names of fields are those of
+//! columns.
+
+use clickhouse::Row;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Row, Serialize)]
+pub struct PairRow<'a> {
+    pub sender: &'a str,
+    pub receiver: &'a str,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct ReportRow<'a> {
+    pub id: &'a str,
+    pub at_us: i64,
+    pub report: &'a str,
+    pub earliness: u64,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct RunRow<'a> {
+    pub sender: &'a str,
+    pub receiver: &'a str,
+    pub at_us: i64,
+    pub id: &'a str,
+    pub near: &'a str,
+    pub started_at: &'a str,
+    pub kind: &'a str,
+    pub initiator_host: &'a str,
+    pub responder_host: &'a str,
+    pub responder_address: Option<&'a str>,
+    pub streams: Option<u32>,
+    pub goodput_bps: Option<u64>,
+    pub limited_by: Option<&'a str>,
+    pub analysis_version: u32,
+    pub part_of: Option<&'a str>,
+    pub earliness: u64,
+}
+
+/// What a list shows of a run.
+#[derive(Debug, Row, Deserialize)]
+pub struct LineRow {
+    pub id: String,
+    pub at_us: i64,
+    pub started_at: String,
+    pub kind: String,
+    pub initiator_host: String,
+    pub responder_host: String,
+    pub responder_address: Option<String>,
+    pub streams: Option<u32>,
+    pub goodput_bps: Option<u64>,
+    pub limited_by: Option<String>,
+    pub analysis_version: u32,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct ValueRow<'a> {
+    pub quantity: &'a str,
+    pub sender: &'a str,
+    pub receiver: &'a str,
+    pub at_us: i64,
+    pub value: f64,
+}
+
+#[derive(Debug, Clone, Row, Serialize, Deserialize)]
+pub struct PlannedRow {
+    pub id: String,
+    pub due_us: i64,
+    pub measurement: String,
+    pub sender: String,
+    pub receiver: String,
+    pub state: u8,
+    pub told: String,
+    pub standing: u64,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct EventRow<'a> {
+    pub id: &'a str,
+    pub sender: &'a str,
+    pub receiver: &'a str,
+    pub quantity: &'a str,
+    pub state: &'a str,
+    pub is_open: u8,
+    pub begin_us: i64,
+    pub end_us: i64,
+    pub event: &'a str,
+    pub version: u64,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct ClosingRow {
+    pub before_hour: i64,
+}
+
+#[derive(Debug, Row, Serialize)]
+pub struct StepRow {
+    pub step: u32,
+}

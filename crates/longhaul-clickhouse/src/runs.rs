@@ -1,0 +1,78 @@
+//! Lists of runs, and the report of one.
+
+use crate::landing::{IDS_AT_ONCE, NO_NAME, marks};
+use crate::planned::within;
+use crate::reach::Reach;
+use crate::rows::LineRow;
+use longhaul_model::report::v1::{AnyReport, Kind};
+use longhaul_store::archive::Entry;
+use longhaul_store::watched::RunFilter;
+use longhaul_store::{StoreError, filed};
+use std::collections::HashMap;
+
+pub fn report(reach: &Reach, id: &str) -> Result<Option<AnyReport>, StoreError> {
+    let text: Option<String> = reach.ask("read the run", |at| async move {
+        let sql = "SELECT report FROM report WHERE id = ? ORDER BY earliness DESC LIMIT 1";
+        at.query(sql).bind(id).fetch_optional().await
+    })?;
+    text.map(|text| filed::parse(id, &text)).transpose()
+}
+
+pub fn runs(reach: &Reach, filter: &RunFilter) -> Result<Vec<Entry>, StoreError> {
+    let (begin_us, end_us) = within(filter.range);
+    let names = filter.pair.as_ref().map(|pair| (&*pair.from, &*pair.to));
+    let (sender, receiver) = names.unwrap_or((NO_NAME, NO_NAME));
+    let of_kind = filter.kind.map_or("", |_| " AND kind = ?");
+    let sql = format!(
+        "SELECT ?fields FROM run WHERE sender = ? AND receiver = ? \
+         AND at_us >= ? AND at_us < ?{of_kind} \
+         ORDER BY at_us DESC, id DESC, earliness DESC LIMIT 1 BY id LIMIT ?"
+    );
+    let sql = &sql;
+    let lines: Vec<LineRow> = reach.ask("list the runs", |at| async move {
+        let query = at.query(sql).bind(sender).bind(receiver);
+        let mut query = query.bind(begin_us).bind(end_us);
+        if let Some(kind) = filter.kind {
+            query = query.bind(kind.word());
+        }
+        query.bind(filter.limit).fetch_all().await
+    })?;
+    let parts = parts(reach, &lines)?;
+    let entry = |line: LineRow| Entry {
+        parts: parts.get(&line.id).copied().unwrap_or(0),
+        id: line.id,
+        started_at: line.started_at,
+        kind: line.kind,
+        initiator_host: line.initiator_host,
+        responder_host: line.responder_host,
+        responder_address: line.responder_address,
+        streams: line.streams,
+        goodput_bps: line.goodput_bps,
+        limited_by: line.limited_by,
+        analysis_version: line.analysis_version,
+    };
+    Ok(lines.into_iter().map(entry).collect())
+}
+
+/// How many probes of each scan are runs of their own.
+fn parts(reach: &Reach, lines: &[LineRow]) -> Result<HashMap<String, u32>, StoreError> {
+    let scans = lines.iter().filter(|line| line.kind == Kind::Scan.word());
+    let scans: Vec<&LineRow> = scans.collect();
+    let mut found = HashMap::new();
+    for scans in scans.chunks(IDS_AT_ONCE) {
+        let first_us = scans.iter().map(|it| it.at_us).min().unwrap_or(0);
+        let rows: Vec<(String, u32)> = reach.ask("count the parts of scans", |at| async move {
+            let sql = format!(
+                "SELECT assumeNotNull(part_of), toUInt32(uniqExact(id)) FROM run \
+                 WHERE sender = '' AND receiver = '' AND at_us >= ? AND part_of IN ({}) \
+                 GROUP BY part_of",
+                marks(scans.len())
+            );
+            let query = at.query(&sql).bind(first_us);
+            let bound = scans.iter().fold(query, |query, it| query.bind(&it.id));
+            bound.fetch_all().await
+        })?;
+        found.extend(rows);
+    }
+    Ok(found)
+}

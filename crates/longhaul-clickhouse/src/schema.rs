@@ -1,0 +1,311 @@
+//! The tables, made where there are none.
+//!
+//! The statements are those of one server and stand in `schema/`. For a cluster, and for the
+//! server of 2018, they are rewritten here, line by line.
+
+use crate::options::Dialect;
+use crate::reach::Reach;
+use crate::rows::StepRow;
+use crate::{trouble, version};
+use clickhouse::sql::Identifier;
+use longhaul_store::StoreError;
+
+/// What each step brings, in order.
+const STEPS: &[&str] = &[include_str!("../schema/0001-watched.sql")];
+
+/// For a question of something that may not exist: the database, the table of steps.
+const IS_THERE: &str = "SELECT toUInt64(count()) FROM system.tables \
+                        WHERE database = ? AND name = 'schema_step'";
+
+/// Checks the server's version and brings the tables up to date.
+pub fn prepare(reach: &Reach) -> Result<(), StoreError> {
+    let doing = "ask the version of the server";
+    let version: String = reach.ask_outside(doing, |at| async move {
+        at.query("SELECT version()").fetch_one().await
+    })?;
+    if reach.is_current() && !version::is_enough(&version) {
+        let (year, release) = version::FLOOR;
+        return Err(too_old(reach, &version, year, release));
+    }
+    let done = steps_done(reach)?;
+    let known = STEPS.len() as u32;
+    if done > known {
+        return Err(newer(reach, done, known));
+    }
+    if done == 0 {
+        make_database(reach)?;
+    }
+    for (number, text) in STEPS.iter().enumerate().skip(done as usize) {
+        take(reach, number as u32 + 1, text)?;
+    }
+    Ok(())
+}
+
+fn too_old(reach: &Reach, version: &str, year: u32, release: u32) -> StoreError {
+    StoreError::Database {
+        doing: "use the server",
+        at: reach.place(),
+        source: format!("it is ClickHouse {version}, and {year}.{release} is the least").into(),
+        hint: Some(String::from("upgrade it; docs/clickhouse.md says how to set one up")),
+    }
+}
+
+fn newer(reach: &Reach, found: u32, known: u32) -> StoreError {
+    StoreError::Database {
+        doing: "use the tables",
+        at: reach.place(),
+        source: format!("they are of schema {found}, this longhaul knows up to {known}").into(),
+        hint: Some(String::from("upgrade longhaul here too")),
+    }
+}
+
+fn steps_done(reach: &Reach) -> Result<u32, StoreError> {
+    let database = &reach.options.database;
+    let there: u64 = reach.ask_outside("look for the tables", |at| async move {
+        at.query(IS_THERE).bind(database).fetch_one().await
+    })?;
+    if there == 0 {
+        return Ok(0);
+    }
+    reach.ask("read the schema's step", |at| async move {
+        at.query("SELECT max(step) FROM schema_step")
+            .fetch_one()
+            .await
+    })
+}
+
+fn make_database(reach: &Reach) -> Result<(), StoreError> {
+    let sql = match &reach.options.cluster {
+        Some(_) => "CREATE DATABASE IF NOT EXISTS ? ON CLUSTER ?",
+        None => "CREATE DATABASE IF NOT EXISTS ?",
+    };
+    reach.ask_outside("make the database", |at| async move {
+        let made = at.query(sql).bind(Identifier(&reach.options.database));
+        match &reach.options.cluster {
+            Some(cluster) => made.bind(Identifier(cluster)).execute().await,
+            None => made.execute().await,
+        }
+    })
+}
+
+/// Each statement may be said again: what an error cuts off the next opening does.
+fn take(reach: &Reach, step: u32, text: &str) -> Result<(), StoreError> {
+    let writer = Writer {
+        database: &reach.options.database,
+        cluster: reach.options.cluster.as_deref(),
+        dialect: reach.options.dialect,
+    };
+    for statement in writer.statements(text) {
+        let statement = &statement;
+        reach.ask("make the tables", |at| async move {
+            at.query_raw(statement).execute().await
+        })?;
+    }
+    reach.ask("note the schema's step", |at| async move {
+        let mut insert = at.insert::<StepRow>("schema_step").await?;
+        insert.write(&StepRow { step }).await?;
+        insert.end().await
+    })
+}
+
+/// On the disks of one replica of each shard; none where the user may not look.
+pub fn bytes(reach: &Reach) -> Result<Option<u64>, StoreError> {
+    let from = match &reach.options.cluster {
+        Some(cluster) => format!("cluster('{}', system.parts)", cluster.replace('\'', "\\'")),
+        None => String::from("system.parts"),
+    };
+    let sql = &format!(
+        "SELECT toUInt64(sum(bytes_on_disk)) FROM {from} WHERE active AND database = ?"
+    );
+    let asked = reach.ask("ask the size of the tables", |at| async move {
+        let query = at.query(sql).bind(&reach.options.database);
+        query.fetch_one().await
+    });
+    match asked {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if trouble::is_denied(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Rewrites statements for where they go.
+struct Writer<'a> {
+    database: &'a str,
+    cluster: Option<&'a str>,
+    dialect: Dialect,
+}
+
+impl Writer<'_> {
+    fn statements(&self, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut shard = "";
+        for paragraph in text.split("\n\n") {
+            let of_comment = |line: &&str| line.starts_with("--");
+            let key = paragraph.lines().find_map(|it| it.strip_prefix("-- shard: "));
+            shard = key.unwrap_or(shard);
+            let lines: Vec<&str> = paragraph.lines().filter(|it| !of_comment(it)).collect();
+            if !lines.is_empty() {
+                self.rewrite(&lines.join("\n"), shard, &mut found);
+            }
+        }
+        found
+    }
+
+    fn rewrite(&self, statement: &str, shard: &str, found: &mut Vec<String>) {
+        let statement = statement.trim_end_matches([';', '\n']);
+        let mut statement = statement
+            .replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ")
+            .replace("MATERIALIZED VIEW ", "MATERIALIZED VIEW IF NOT EXISTS ");
+        if self.dialect == Dialect::Of2018 {
+            statement = of_2018(&statement);
+        }
+        let Some(cluster) = self.cluster else {
+            found.push(statement);
+            return;
+        };
+        match table_of(&statement) {
+            Some(table) => {
+                found.push(self.replicated(&statement, &table, cluster));
+                found.push(self.distributed(&table, cluster, shard));
+            }
+            None => found.push(view_on(&statement, cluster)),
+        }
+    }
+
+    fn replicated(&self, statement: &str, table: &str, cluster: &str) -> String {
+        let path = format!("/clickhouse/tables/{{shard}}/{}/{table}", self.database);
+        let engine = |kind: &str| format!("Replicated{kind}MergeTree('{path}', '{{replica}}'");
+        let mut lines = Vec::new();
+        for line in statement.lines() {
+            let line = line.replace(
+                &format!("IF NOT EXISTS {table} ("),
+                &format!("IF NOT EXISTS {table}_local ON CLUSTER `{cluster}` ("),
+            );
+            lines.push(match line.strip_prefix(") ENGINE = ") {
+                Some(plain) => format!(") ENGINE = {}", with_path(plain, engine)),
+                None => line,
+            });
+        }
+        lines.join("\n")
+    }
+
+    fn distributed(&self, table: &str, cluster: &str, shard: &str) -> String {
+        let database = self.database;
+        let key = if shard.contains("Hash") {
+            shard.to_owned()
+        } else {
+            format!("cityHash64({shard})")
+        };
+        format!(
+            "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER `{cluster}` \
+             AS `{database}`.{table}_local \
+             ENGINE = Distributed(`{cluster}`, `{database}`, {table}_local, {key})"
+        )
+    }
+}
+
+/// `ReplacingMergeTree(version)` with the path of its replicas before its own arguments.
+fn with_path(plain: &str, engine: impl Fn(&str) -> String) -> String {
+    let (kind, rest) = plain.split_once("MergeTree").unwrap_or((plain, ""));
+    match rest.strip_prefix('(') {
+        Some(arguments) => format!("{}, {arguments}", engine(kind)),
+        None => format!("{}){rest}", engine(kind)),
+    }
+}
+
+fn table_of(statement: &str) -> Option<String> {
+    let rest = statement.strip_prefix("CREATE TABLE IF NOT EXISTS ")?;
+    Some(rest.split_whitespace().next()?.to_owned())
+}
+
+/// A view reads and feeds the tables of its own server.
+fn view_on(statement: &str, cluster: &str) -> String {
+    let mut words = Vec::new();
+    let mut before = "";
+    for line in statement.lines() {
+        let mut out: Vec<String> = Vec::new();
+        for word in line.split(' ') {
+            out.push(match before {
+                "TO" => format!("{word}_local"),
+                "FROM" => format!("{word}_local"),
+                "EXISTS" => format!("{word} ON CLUSTER `{cluster}`"),
+                _ => word.to_owned(),
+            });
+            before = word;
+        }
+        words.push(out.join(" "));
+    }
+    words.join("\n")
+}
+
+/// Without what came after 2018.
+fn of_2018(statement: &str) -> String {
+    let known = |line: &&str| {
+        let line = line.trim_start();
+        !["INDEX ", "TTL ", "SETTINGS "]
+            .iter()
+            .any(|it| line.starts_with(it))
+    };
+    let lines: Vec<String> = statement.lines().filter(known).map(plain_column).collect();
+    // The comma before an index that was left out.
+    lines.join("\n").replace(",\n)", "\n)")
+}
+
+fn plain_column(line: &str) -> String {
+    let line = line.replace("LowCardinality(String)", "String");
+    let Some((column, codec)) = line.split_once(" CODEC(") else {
+        return line;
+    };
+    let comma = if codec.ends_with(',') { "," } else { "" };
+    format!("{column}{comma}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(cluster: Option<&str>, dialect: Dialect) -> Vec<String> {
+        let writer = Writer {
+            database: "fleet",
+            cluster,
+            dialect,
+        };
+        writer.statements(STEPS[0])
+    }
+
+    #[test]
+    fn one_server_gets_the_statements_as_they_stand() {
+        let plain = written(None, Dialect::Current);
+        assert_eq!(plain.len(), 13);
+        assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));
+        assert!(plain.iter().all(|it| !it.contains("--") && !it.contains(';')));
+    }
+
+    #[test]
+    fn a_cluster_gets_replicas_under_distributed_tables() {
+        let all = written(Some("fleet"), Dialect::Current);
+        assert_eq!(all.len(), 24);
+        let report = all.iter().find(|it| it.contains(" report_local ")).unwrap();
+        assert!(report.contains("report_local ON CLUSTER `fleet` ("));
+        assert!(report.contains(
+            "ENGINE = ReplicatedReplacingMergeTree(\
+             '/clickhouse/tables/{shard}/fleet/report', '{replica}', earliness)"
+        ));
+        let value = "CREATE TABLE IF NOT EXISTS value ON CLUSTER `fleet` AS `fleet`.value_local \
+                     ENGINE = Distributed(`fleet`, `fleet`, value_local, \
+                     cityHash64(sender, receiver))";
+        assert!(all.iter().any(|it| it == value));
+        let view = all.iter().find(|it| it.contains("VIEW")).unwrap();
+        assert!(view.contains("newest_of_value ON CLUSTER `fleet` TO newest_local AS\n"));
+        assert!(view.contains("FROM value_local\n"));
+    }
+
+    #[test]
+    fn the_dialect_of_2018_has_plain_columns() {
+        for statement in written(Some("fleet"), Dialect::Of2018) {
+            for later in ["CODEC", "LowCardinality", "TTL", "SETTINGS", "INDEX", ",\n)"] {
+                assert!(!statement.contains(later), "{later}: {statement}");
+            }
+        }
+    }
+}

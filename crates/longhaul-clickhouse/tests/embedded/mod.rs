@@ -1,0 +1,70 @@
+//! The engine of ClickHouse in a process of its own, for as long as these tests run.
+
+use longhaul_clickhouse::Options;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const HOW: &str = "the embedded ClickHouse is not here: `cargo xtask clickhouse` installs it into \
+                   target/tools (or name a Python that has the package chdb in LONGHAUL_CHDB_PYTHON)";
+
+/// A slow machine needs some seconds to load half a gigabyte of engine.
+const START_WITHIN: Duration = Duration::from_secs(180);
+
+struct Shim {
+    port: u16,
+    /// Holds its standard input: it ends when this process does.
+    _process: Child,
+}
+
+static SHIM: OnceLock<Shim> = OnceLock::new();
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A database of a test's own in it.
+pub fn options() -> Options {
+    let shim = SHIM.get_or_init(start);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Options {
+        urls: vec![format!("http://127.0.0.1:{}", shim.port)],
+        database: format!("fleet-{number}"),
+        // The shim does not unpack.
+        compressed: false,
+        ..Options::default()
+    }
+}
+
+fn python() -> PathBuf {
+    if let Some(named) = std::env::var_os("LONGHAUL_CHDB_PYTHON") {
+        return PathBuf::from(named);
+    }
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/chdb/bin/python")
+}
+
+fn start() -> Shim {
+    let folder = format!("{}/embedded-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let python = python();
+    let mut process = Command::new(&python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shim.py"))
+        .arg(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {}: {error}; {HOW}", python.display()));
+    let out = process.stdout.take().expect("its output");
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(out).read_line(&mut line);
+        let _ = say.send(line);
+    });
+    let line = said.recv_timeout(START_WITHIN).unwrap_or_default();
+    let port = line.trim().parse();
+    Shim {
+        port: port.unwrap_or_else(|_| panic!("{} says {line:?}; {HOW}", python.display())),
+        _process: process,
+    }
+}

@@ -1,0 +1,36 @@
+//! The suite of every archive, on ClickHouse.
+#![expect(clippy::float_cmp, reason = "what was stored comes back bit for bit")]
+
+#[path = "../embedded/mod.rs"]
+mod embedded;
+#[path = "../../../longhaul-store/tests/watched/sent.rs"]
+mod sent;
+#[macro_use]
+#[path = "../../../longhaul-store/tests/watched/suite.rs"]
+mod suite;
+#[path = "../../../longhaul-store/tests/watched/times.rs"]
+mod times;
+#[path = "../../../longhaul-store/tests/watched/written.rs"]
+mod written;
+
+mod clickhouse {
+    use crate::embedded;
+    use crate::suite::Place;
+    use longhaul_clickhouse::{Options, open};
+    use longhaul_store::Watched;
+
+    struct Database(Options);
+
+    impl Place for Database {
+        fn open(&self) -> Box<dyn Watched> {
+            let opened = open(self.0.clone());
+            opened.unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
+        }
+    }
+
+    fn fresh() -> Box<dyn Place> {
+        Box::new(Database(embedded::options()))
+    }
+
+    suite!(fresh);
+}
