@@ -1,0 +1,136 @@
+//! `[database]`: a ClickHouse that agents share, to which results go and from which the page reads.
+
+use super::sections::{Secrets, web_address};
+use super::table::Table;
+use std::path::PathBuf;
+
+const KEYS: &[&str] = &[
+    "url",
+    "name",
+    "user",
+    "password_file",
+    "cluster",
+    "spool_bytes",
+];
+/// Servers that are tried in turn.
+const URLS_MAX: usize = 64;
+/// Less is no spool; the file system bounds the rest.
+const SPOOL_BYTES: (u64, u64) = (1 << 20, 1 << 40);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Database {
+    /// Of one database: where one does not answer, the next is asked.
+    pub urls: Vec<String>,
+    pub name: String,
+    pub user: String,
+    pub password_file: Option<PathBuf>,
+    /// Of the servers' configuration; absent: one server.
+    pub cluster: Option<String>,
+    /// What may be kept for the database beyond `[retain]`.
+    pub spool_bytes: u64,
+}
+
+pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Database> {
+    let table = top.table("database", KEYS)?;
+    if top.get("collector").is_some() {
+        let advice = "results go to one place: leave out [collector] or [database]";
+        table.found.add(table.node.line, "database", "there is a [collector] too", advice);
+    }
+    let advice = "where ClickHouse listens, such as \"https://db.example.net:8443\"";
+    let has_url = table.must_have("url", advice);
+    let urls = urls(&table);
+    let name = |key: &str, usual: &str| match table.get(key) {
+        Some(_) => table.name(key),
+        None => Some(usual.to_owned()),
+    };
+    let (least, most) = SPOOL_BYTES;
+    Some(Database {
+        urls: urls.filter(|_| has_url)?,
+        name: name("name", "longhaul")?,
+        user: name("user", "default")?,
+        password_file: secrets.file(&table, "password_file"),
+        cluster: table.name("cluster"),
+        spool_bytes: table.bytes("spool_bytes", least..=most).unwrap_or(1 << 30),
+    })
+}
+
+/// They may hold a password, so a wrong one is not repeated.
+fn urls(table: &Table<'_>) -> Option<Vec<String>> {
+    let named = table.texts("url")?;
+    if named.is_empty() || named.len() > URLS_MAX {
+        let what = format!("{} URLs", named.len());
+        table.wrong("url", what, format!("from one to {URLS_MAX}"));
+        return None;
+    }
+    let mut urls = Vec::new();
+    for (text, line) in named {
+        match web_address(&text, &["http", "https"]).and_then(without_path) {
+            Ok(url) => urls.push(url),
+            Err(advice) => table.found.add(line, table.key("url"), "does not fit here", advice),
+        }
+    }
+    Some(urls)
+}
+
+fn without_path(url: String) -> Result<String, String> {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    if rest.trim_end_matches('/').contains(['/', '?', '#']) {
+        return Err("scheme, host and port alone; the database has its own key, `name`".to_owned());
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Problems, Secrecy, Surroundings, WatchFile, parse};
+
+    fn read(section: &str) -> Result<WatchFile, Problems> {
+        let text = format!(
+            "[agent]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[host]]\nname = \"c\"\n\
+             [[group]]\nname = \"g\"\nhosts = [\"b\", \"c\"]\n[[measure]]\nname = \"m\"\n\
+             kind = \"path\"\nevery = \"10 min\"\n{section}"
+        );
+        let look = |_: &std::path::Path| Secrecy::Kept;
+        let here = Surroundings {
+            agent: None,
+            look: &look,
+        };
+        parse("watch.toml", &text, &here)
+    }
+
+    #[test]
+    fn a_database_is_named_by_its_url_alone() {
+        let file = read("[database]\nurl = \"http://db:8123\"").expect("a file");
+        let database = file.database.expect("a database");
+        assert_eq!(database.urls, ["http://db:8123"]);
+        assert_eq!((&*database.name, &*database.user), ("longhaul", "default"));
+        assert_eq!((database.cluster, database.password_file), (None, None));
+    }
+
+    #[test]
+    fn several_servers_of_a_cluster_share_a_database() {
+        let section = "[database]\nurl = [\"https://a\", \"https://b:9\"]\nname = \"fleet\"\n\
+                       user = \"agent\"\npassword_file = \"secret\"\ncluster = \"mesh\"";
+        let database = read(section).expect("a file").database.expect("a database");
+        assert_eq!(database.urls, ["https://a", "https://b:9"]);
+        assert_eq!(database.cluster.as_deref(), Some("mesh"));
+    }
+
+    #[test]
+    fn a_wrong_url_is_told_and_never_repeated() {
+        for (url, advice) in [
+            ("\"http://me:hunter2@db\"", "token file"),
+            ("\"http://db/longhaul\"", "`name`"),
+            ("\"ftp://db\"", "http:// or https://"),
+            ("[]", "from one"),
+        ] {
+            let problems = read(&format!("[database]\nurl = {url}")).expect_err(url);
+            let text = problems.to_string();
+            assert!(text.contains(advice), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let both = "[collector]\nurl = \"https://c\"\n[database]\nurl = \"http://db\"";
+        let text = read(both).expect_err("both").to_string();
+        assert!(text.contains("one place"), "{text}");
+    }
+}
