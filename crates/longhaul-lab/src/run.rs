@@ -4,6 +4,7 @@
 mod command;
 mod descendants;
 mod listening;
+mod publish;
 
 use crate::engine::Host;
 use crate::error::{LabError, LabErrorKind, Tried};
@@ -43,6 +44,8 @@ pub struct RunRequest {
     pub far_command: Option<Vec<OsString>>,
     /// TCP port on which the far command is waited for; `None`: it is not waited for.
     pub far_port: Option<u16>,
+    /// TCP ports of host near that are reachable on this host's loopback too.
+    pub publish: Vec<u16>,
     /// Where the ground truth is written, every second and at the end.
     pub truth: Option<PathBuf>,
     /// `None`: `LONGHAUL_LAB_BACKEND`, else the best that can be had.
@@ -59,6 +62,7 @@ impl RunRequest {
             command,
             far_command: None,
             far_port: Some(FAR_PORT),
+            publish: Vec::new(),
             truth: None,
             backend: None,
             dispersion: false,
@@ -80,9 +84,15 @@ pub fn run(request: &RunRequest) -> Result<i32, LabError> {
     }
     let signals = Signals::take().tried(|| "cannot take over the signals".into())?;
     process::adopt_orphans().tried(|| "cannot adopt the orphans of commands".into())?;
+    let published = publish::bind_all(&request.publish)?;
     let laid = Laid::new(&request.spec, request.backend, request.dispersion)?;
     for caveat in &laid.caveats {
         eprintln!("caveat: {caveat}");
+    }
+    for port in published {
+        let net = laid.lab.host(Host::Near).net.as_fd();
+        let net = net.try_clone_to_owned();
+        port.serve(net.tried(|| "cannot share the namespace of host near".into())?)?;
     }
     let mut run = Run {
         request,

@@ -40,6 +40,7 @@ fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
     let command = args.command.into_iter().map(Into::into).collect();
     let code = run::run(&RunRequest {
         truth: args.truth,
+        publish: args.publish,
         backend: backend(&args.laying),
         dispersion: args.laying.dispersion,
         ..RunRequest::new(spec, command)

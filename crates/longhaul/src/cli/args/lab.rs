@@ -11,6 +11,7 @@ Examples:
   longhaul lab run la-geneva --set hops.3.forward.loss=0.001 -- longhaul test far
   longhaul lab run slac-daresbury -- ping -c 5 far
   longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
+  longhaul lab run slac-cesnet --publish 5280 -- longhaul watch watch.toml
 
 Inside, the hosts are called near and far; the command runs at near, and
 `longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the
@@ -97,6 +98,9 @@ pub struct RunArgs {
         hide_env_values = true
     )]
     pub truth: Option<PathBuf>,
+    /// Make this TCP port of the near host reachable on 127.0.0.1; may be repeated
+    #[arg(long, value_name = "PORT")]
+    pub publish: Vec<u16>,
     /// The command and its arguments, run at the near host
     #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
     pub command: Vec<String>,
