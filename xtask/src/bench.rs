@@ -12,6 +12,7 @@
 //! - [`archive`]: results that come into an agent's archive, and questions to it
 //! - [`agent`]: a mesh of agents and one with many targets, on virtual time
 //! - [`days`]: what an agent finds on paths where something is made to happen
+//! - [`seeds`]: the incidents of June 2003 under the eyes of an agent
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
@@ -31,6 +32,7 @@ pub mod narrow;
 pub mod path;
 pub mod policing;
 pub mod scratch;
+pub mod seeds;
 pub mod table;
 pub mod throughput;
 pub mod tune;
@@ -54,6 +56,7 @@ pub const NAMES: &[&str] = &[
     "detect",
     "archive",
     "days",
+    "seeds",
 ];
 
 /// What may follow the name of a bench.
@@ -91,7 +94,7 @@ impl<'a> Options<'a> {
         if let [unknown, ..] = words {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
-                 policing and days take `--only TEXT`, verdicts, tune and days `--keep FOLDER`, tune \
+                 policing, days and seeds take `--only TEXT`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
                  and days `--jobs N`, policing and detect `--data FOLDER`"
             ));
         }
@@ -102,61 +105,10 @@ impl<'a> Options<'a> {
 /// Runs the bench `name` and prints its tables.
 pub fn run(name: &str, words: &[&str]) -> Outcome {
     let options = Options::read(words)?;
-    let mut misses = Vec::new();
-    let tables = match name {
-        "throughput" => throughput::tables(options.only)?,
-        "agent" => {
-            let (tables, missed) = agent::run_all()?;
-            misses = missed;
-            tables
-        }
-        "accuracy" => vec![accuracy::table(), accuracy::available()],
-        "cost" => vec![cost::table()?],
-        "lab" => lab::tables()?,
-        "verdicts" => {
-            let judged = verdicts::run_all(&process::longhaul()?, options.only, options.keep)?;
-            let (table, missed) = verdicts::verdict(&judged);
-            misses = missed;
-            vec![table]
-        }
-        "tune" => {
-            let verdict = tune::run_all(options.only, options.keep, options.jobs)?;
-            misses = verdict.missed;
-            verdict.tables
-        }
-        "path" => {
-            let (tables, missed) = path::run_all(options.only)?;
-            misses = missed;
-            tables
-        }
-        "policing" => {
-            let (table, missed) = policing::verdict(options.data, options.only)?;
-            misses = missed;
-            vec![table]
-        }
-        "detect" => {
-            let (tables, missed) = detect::run_all(options.data)?;
-            misses = missed;
-            tables
-        }
-        "days" => {
-            let (table, missed) = days::run_all(options.only, options.keep, options.jobs)?;
-            misses = missed;
-            vec![table]
-        }
-        "archive" if !archive::is_release() => return archive::again_in_release(words),
-        "archive" => {
-            let (tables, missed) = archive::run_all()?;
-            misses = missed;
-            tables
-        }
-        _ => {
-            return Err(format!(
-                "there is no bench `{name}`; there are: {}",
-                NAMES.join(", ")
-            ));
-        }
-    };
+    if name == "archive" && !archive::is_release() {
+        return archive::again_in_release(words);
+    }
+    let (tables, misses) = measured(name, &options)?;
     let text: String = tables.iter().map(Table::markdown).collect();
     print!("{text}");
     if let Some(file) = options.out {
@@ -167,4 +119,37 @@ pub fn run(name: &str, words: &[&str]) -> Outcome {
     } else {
         Err(misses.join("\n"))
     }
+}
+
+/// Tables, and every gate that was missed as a sentence.
+fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), String> {
+    let ungated = |tables: Vec<Table>| (tables, Vec::new());
+    let one = |(table, missed): (Table, Vec<String>)| (vec![table], missed);
+    Ok(match name {
+        "throughput" => ungated(throughput::tables(options.only)?),
+        "agent" => agent::run_all()?,
+        "accuracy" => ungated(vec![accuracy::table(), accuracy::available()]),
+        "cost" => ungated(vec![cost::table()?]),
+        "lab" => ungated(lab::tables()?),
+        "verdicts" => {
+            let judged = verdicts::run_all(&process::longhaul()?, options.only, options.keep)?;
+            one(verdicts::verdict(&judged))
+        }
+        "tune" => {
+            let verdict = tune::run_all(options.only, options.keep, options.jobs)?;
+            (verdict.tables, verdict.missed)
+        }
+        "path" => path::run_all(options.only)?,
+        "policing" => one(policing::verdict(options.data, options.only)?),
+        "detect" => detect::run_all(options.data)?,
+        "days" => one(days::run_all(options.only, options.keep, options.jobs)?),
+        "seeds" => one(seeds::run_all(options.only, options.keep)?),
+        "archive" => archive::run_all()?,
+        _ => {
+            return Err(format!(
+                "there is no bench `{name}`; there are: {}",
+                NAMES.join(", ")
+            ));
+        }
+    })
 }

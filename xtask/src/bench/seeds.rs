@@ -1,0 +1,201 @@
+//! The incidents of June 2003, replayed under the eyes of an agent.
+//!
+//! Each shipped path has its event moved to a time at which the agent has seen enough of how it was;
+//! the agent is told nothing. What it says in the end is held to what the experts of then found.
+//!
+//! - `slac-cesnet`: the route moves from Abilene to ESnet, round trips stay; the setting of then no
+//!   longer fits, and a re-tune finds one that does
+//! - `slac-in2p3`: a route through a shaper with its peak, sustained rate and burst; then it is
+//!   repaired
+
+use super::scratch::Scratch;
+use super::table::Table;
+use crate::process;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Laying the path, the last runs, clearing away.
+const MARGIN: Duration = Duration::from_secs(180);
+/// Port of the page, while the replay goes on.
+pub const PAGE_PORT: u16 = 5280;
+
+/// One incident.
+pub struct Seed {
+    pub path: &'static str,
+    /// Changes of the path file: when it happens.
+    pub sets: &'static [&'static str],
+    pub lasts_s: u64,
+    /// Measurements of the agent's file.
+    measures: &'static str,
+    /// What must have been said: a word for the table, and whether it was.
+    gates: fn(&[Value]) -> Vec<(&'static str, bool)>,
+}
+
+pub const SEEDS: &[Seed] = &[
+    Seed {
+        path: "slac-cesnet",
+        sets: &["events.1.at=300 s"],
+        lasts_s: 900,
+        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"10 s\"\n\
+                   streams = 8\nwindow = \"1 MiB\"\ndirections = \"forward\"\nevery = \"25 s\"\n",
+        gates: of_cesnet,
+    },
+    Seed {
+        path: "slac-in2p3",
+        sets: &["events.1.at=240 s", "events.2.at=600 s"],
+        lasts_s: 900,
+        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"8 s\"\n\
+                   directions = \"forward\"\nevery = \"20 s\"\n",
+        gates: of_in2p3,
+    },
+];
+
+/// The table of every gate, and those that were missed as sentences.
+pub fn run_all(only: &str, keep: Option<&Path>) -> Result<(Table, Vec<String>), String> {
+    crate::needs::namespaces()?;
+    let longhaul = process::longhaul()?;
+    let scratch = Scratch::new("seeds")?;
+    let mut table = Table::new(
+        "The seeds, replayed",
+        &["path", "what must be said", "said"],
+    );
+    let mut missed = Vec::new();
+    for seed in SEEDS.iter().filter(|seed| seed.path.contains(only)) {
+        let folder = keep.map_or_else(|| scratch.path(seed.path), |keep| keep.join(seed.path));
+        let events = seed.replay(&longhaul, &folder)?;
+        for (what, held) in (seed.gates)(&events) {
+            let said = if held { "yes" } else { "no" };
+            table.row(vec![seed.path.to_owned(), what.to_owned(), said.to_owned()]);
+            if !held {
+                missed.push(format!("{}: not said: {what}", seed.path));
+            }
+        }
+    }
+    Ok((table, missed))
+}
+
+impl Seed {
+    /// Writes the agent's file into `folder`; says where it and the archive are.
+    pub fn prepare(&self, folder: &Path) -> Result<(PathBuf, PathBuf), String> {
+        let failed = |e: std::io::Error| format!("cannot write into {}: {e}", folder.display());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let (file, archive) = (folder.join("watch.toml"), folder.join("archive.sqlite"));
+        let text = format!(
+            "[agent]\nname = \"near\"\narchive = \"{}\"\nlisten = \"127.0.0.1:{PAGE_PORT}\"\n\
+             rate = \"1 Gbit/s\"\njitter = \"0 s\"\ncity = \"Menlo Park, CA\"\n\
+             latitude = 37.42\nlongitude = -122.2\n\
+             [[host]]\nname = \"far\"\nrate = \"1 Gbit/s\"\n[[target]]\nhost = \"far\"\n\
+             [[measure]]\nname = \"route\"\nkind = \"path\"\ncount = 5\nevery = \"12 s\"\n\
+             [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"light\"\nevery = \"10 s\"\n\
+             {}[detect]\nquicker = 144\nfollow_ups = true\n",
+            archive.display(),
+            self.measures,
+        );
+        std::fs::write(&file, text).map_err(failed)?;
+        Ok((file, archive))
+    }
+
+    /// The lab that replays it, with an agent at its near host.
+    pub fn lab(&self, longhaul: &Path, file: &Path) -> Command {
+        let mut lab = Command::new(longhaul);
+        lab.args(["lab", "run", self.path]);
+        for set in self.sets {
+            lab.args(["--set", set]);
+        }
+        let port = PAGE_PORT.to_string();
+        lab.args(["--publish", &port, "--"]);
+        lab.args(["timeout", "--signal=TERM", &self.lasts_s.to_string()]);
+        lab.arg(longhaul).arg("watch").arg(file);
+        lab
+    }
+
+    /// Replays it, shows every event as its reader sees it, and gives them all.
+    fn replay(&self, longhaul: &Path, folder: &Path) -> Result<Vec<Value>, String> {
+        let (file, archive) = self.prepare(folder)?;
+        let limit = Duration::from_secs(self.lasts_s) + MARGIN;
+        let output = process::capture(&mut self.lab(longhaul, &file), limit)?;
+        let log = folder.join("agent.log");
+        let _ = std::fs::write(&log, output.stdout + &output.stderr);
+        let report = |words: &[&str]| {
+            let mut report = Command::new(longhaul);
+            report
+                .arg("report")
+                .args(words)
+                .arg("--archive")
+                .arg(&archive);
+            process::stdout_of(&mut report, Duration::from_secs(30))
+        };
+        let text = report(&["events", "--json"])?;
+        let events: Vec<Value> =
+            serde_json::from_str(&text).map_err(|e| format!("the events cannot be read: {e}"))?;
+        for event in &events {
+            if let Some(id) = event["id"].as_str() {
+                println!("{}", report(&["event", id])?);
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// Causes of the events of these quantities, with all that is said of them.
+fn causes<'a>(events: &'a [Value], quantities: &'a [&str]) -> impl Iterator<Item = &'a Value> {
+    let of = |event: &&Value| {
+        event["quantity"]
+            .as_str()
+            .is_some_and(|word| quantities.contains(&word))
+    };
+    events
+        .iter()
+        .filter(of)
+        .flat_map(|event| event["causes"].as_array().into_iter().flatten())
+}
+
+fn says(cause: &Value, name: &str, words: &[&str]) -> bool {
+    let text = cause.to_string();
+    cause["cause"] == name && words.iter().all(|word| text.contains(word))
+}
+
+const BULK: &[&str] = &["goodput", "available", "capacity"];
+
+fn of_cesnet(events: &[Value]) -> Vec<(&'static str, bool)> {
+    let fell = |event: &&Value| {
+        let level = |which: &str| event[which]["median"].as_f64();
+        event["quantity"] == "goodput" && level("after") < level("before")
+    };
+    let rtt_steps = events.iter().any(|event| event["quantity"] == "rtt_floor");
+    vec![
+        ("throughput fell", events.iter().any(|event| fell(&event))),
+        (
+            "the route changed, hops 3-11 by 3-7",
+            causes(events, BULK).any(|it| says(it, "route_change", &["3-11", "3-7"])),
+        ),
+        ("round trips did not step", !rtt_steps),
+        (
+            "the setting no longer fits; a better one was found",
+            causes(events, &["goodput"]).any(|it| says(it, "retune", &[])),
+        ),
+    ]
+}
+
+fn of_in2p3(events: &[Value]) -> Vec<(&'static str, bool)> {
+    let recovered = |event: &Value| event["state"] == "recovered";
+    vec![
+        (
+            "a shaper on the new route, with peak, sustained rate and burst",
+            causes(events, &["goodput"]).any(|it| says(it, "shaper_appeared", &["peak", "burst"])),
+        ),
+        (
+            "the route changed",
+            causes(events, &["goodput", "rtt_floor", "available", "capacity"])
+                .any(|it| says(it, "route_change", &[])),
+        ),
+        (
+            "throughput recovered",
+            events
+                .iter()
+                .any(|event| event["quantity"] == "goodput" && recovered(event)),
+        ),
+    ]
+}
