@@ -1,11 +1,15 @@
 # The two commands of the README. Everything that decides anything is in xtask, in Rust.
 
-.PHONY: demo test
+.PHONY: demo demo-watch test
 
 # Two measurements over an emulated path of 172 ms and 6.25 Gbit/s.
 demo: toolchain
 	cargo build --release --package longhaul
 	cargo xtask demo
+
+# An agent on a path whose route changes; its page is on http://127.0.0.1:5280/.
+demo-watch: toolchain
+	cargo xtask demo-watch
 
 # Everything that CI checks; as root with apt-get it installs what the tests need.
 test: toolchain

@@ -3,6 +3,8 @@
 //! One default stream over `la-geneva`, then the setting that fills the path; both reports are
 //! printed whole, and at the end the two results stand beside each other.
 
+pub mod watch;
+
 use crate::Outcome;
 use crate::needs::{self, is_root};
 use crate::process::{self, words};

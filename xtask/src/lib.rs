@@ -34,6 +34,10 @@ pub const CHORES: &[(&str, &str)] = &[
     ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
     ("demo", "two measurements over the la-geneva path"),
     (
+        "demo-watch",
+        "an agent and its page, on a path whose route changes",
+    ),
+    (
         "bench",
         "throughput | cost | lab | verdicts | accuracy | tune | path | policing [--out FILE] …",
     ),
@@ -49,6 +53,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["needs"] => needs::ensure(),
         ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
+        ["demo-watch"] => demo::watch::run(),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         // The two ends of a bench, started by it inside the namespaces of a path.
         ["dispersion-receive", size] => bench::dispersion::receive(whole(size)?),
