@@ -42,7 +42,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Series};
 use longhaul_store::archive::Entry;
 use longhaul_store::watched::{
-    About, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
+    About, Delivery, EventFilter, GridCell, Landed, Outcome, Planned, PlannedCounts, PlannedFilter,
     PlannedRow, Range, Removed, Retention, RunFilter, WatchedRun, limits,
 };
 use longhaul_store::{StoreError, Watched};
@@ -95,6 +95,23 @@ impl Watched for ClickHouse {
             return Ok(());
         }
         Err(StoreError::NoSuchPlanned { id })
+    }
+
+    fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
+        let outcomes = delivery.planned.iter().filter_map(|row| {
+            let outcome = row.outcome.clone()?;
+            Some((row.planned.id.as_str(), outcome))
+        });
+        let outcomes: Vec<(&str, Outcome)> = outcomes.collect();
+        outcomes.iter().try_for_each(|it| limits::outcome(&it.1))?;
+        let due = delivery.planned.iter().map(|row| row.planned.clone());
+        self.plan(&due.collect::<Vec<_>>())?;
+        let landed = self.append_runs(&delivery.runs)?;
+        planned::settle(&self.reach, &outcomes)?;
+        for event in &delivery.events {
+            self.put_event(event)?;
+        }
+        Ok(landed)
     }
 
     fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {

@@ -168,3 +168,34 @@ impl Drop for Reach {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_server_that_never_answers_costs_its_deadline_once() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", silent.local_addr().expect("an address"));
+        let options = Options {
+            urls: vec![url.clone()],
+            password: Some(String::from("hunter2")),
+            ..Options::default()
+        };
+        let reach = Reach::new(options).expect("a way");
+        let deadline = Duration::from_millis(1100);
+        let began = std::time::Instant::now();
+        let asked: Result<u8, StoreError> = reach.within(deadline, "ask", |door| {
+            let http = door.http.clone();
+            async move { http.query("SELECT 1").fetch_one().await }
+        });
+        assert!(began.elapsed() >= deadline);
+        let error = asked.expect_err("nobody answers");
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(error.to_string(), format!("cannot ask in the database longhaul at {url}"));
+        assert_eq!(cause.as_deref(), Some("no answer within 1 s"));
+        assert!(error.hint().is_some_and(|hint| hint.contains("/ping")));
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
+}

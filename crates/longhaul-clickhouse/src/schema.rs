@@ -20,9 +20,12 @@ const IS_THERE: &str = "SELECT toUInt64(count()) FROM system.tables \
 /// Checks the server's version and brings the tables up to date.
 pub fn prepare(reach: &Reach) -> Result<(), StoreError> {
     let doing = "ask the version of the server";
-    let version: String = reach.ask_outside(doing, |at| async move {
-        at.query("SELECT version()").fetch_one().await
+    // In a format that servers of any age have.
+    let version = reach.ask_outside(doing, |at| async move {
+        let mut answer = at.query("SELECT version()").fetch_bytes("TabSeparated")?;
+        answer.collect().await
     })?;
+    let version = String::from_utf8_lossy(&version).trim().to_owned();
     if reach.is_current() && !version::is_enough(&version) {
         let (year, release) = version::FLOOR;
         return Err(too_old(reach, &version, year, release));

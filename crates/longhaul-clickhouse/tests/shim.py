@@ -99,6 +99,8 @@ def main():
     threading.Thread(target=listener.serve_forever, daemon=True).start()
     print(listener.server_address[1], flush=True)
     sys.stdin.read()
+    with ONE_AT_A_TIME:
+        SESSION.close()
     shutil.rmtree(FOLDER, ignore_errors=True)
     os._exit(0)
 

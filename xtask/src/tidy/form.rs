@@ -5,10 +5,12 @@ use super::source::{Source, identifiers};
 use crate::tree::File;
 
 const SYS: &str = "crates/longhaul-sys/";
-/// The published shape, the wire between peers: a derive is a promise to strangers.
+/// The published shape, the wire between peers, rows of tables that others read: a derive is a
+/// promise to strangers.
 const FORMATS: &[&str] = &[
     "crates/longhaul-model/src/report/",
     "crates/longhaul-probe/src/wire",
+    "crates/longhaul-clickhouse/src/rows.rs",
 ];
 /// How far above an `unsafe` block its reason may start.
 const SAFETY_LINES_ABOVE: usize = 8;

@@ -1,8 +1,10 @@
-//! The suite of every archive, on ClickHouse.
+//! The suite of every archive, on ClickHouse, and what is said and done when it cannot be reached.
 #![expect(clippy::float_cmp, reason = "what was stored comes back bit for bit")]
 
+mod cut;
 #[path = "../embedded/mod.rs"]
 mod embedded;
+mod opening;
 #[path = "../../../longhaul-store/tests/watched/sent.rs"]
 mod sent;
 #[macro_use]
