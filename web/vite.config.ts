@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   plugins: [svelte()],
   build: {
+    // Beside the README that keeps the folder in the checkout.
+    outDir: "dist/page",
     target: "es2022",
     // The security policy allows no `data:` scripts or styles; every asset is a file.
     assetsInlineLimit: 0,

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import type { Quantity } from "../src/api/types.ts";
 import * as answers from "./answers.ts";
 
-const DIST = fileURLToPath(new URL("../dist", import.meta.url));
+const DIST = fileURLToPath(new URL("../dist/page", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json" };
 export const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -17,6 +17,7 @@ export class Agent {
   /** How it behaves: tests change these. */
   mood: "well" | "empty" | "broken" | "token" | "crowd" = "well";
   asked: string[] = [];
+  orders: unknown[] = [];
   #server: Server;
   #listeners = new Set<ServerResponse>();
 
@@ -57,11 +58,24 @@ export class Agent {
     const path = url.pathname.slice("/api/v1/".length);
     if (path === "live") return this.#live(response);
     if (this.mood === "broken") return fail(response, 503, "archive_busy", "the archive did not answer within 5 s", "See whether another program holds the file longhaul.db.");
+    if (request.method === "POST") return this.#order(request, response);
     const body = this.mood === "empty" ? nothing(path) : this.#answer(path, url.searchParams);
     if (body === undefined) return fail(response, 404, "not_found", "nothing of this name is in the archive");
     const text = typeof body === "string";
     response.setHeader("content-type", text ? "text/plain; charset=utf-8" : "application/json");
     response.end(text ? body : JSON.stringify(body));
+  }
+
+  /** Takes the first order; then one waits already. */
+  #order(request: IncomingMessage, response: ServerResponse): void {
+    let text = "";
+    request.on("data", (piece) => (text += piece));
+    request.on("end", () => {
+      this.orders.push(JSON.parse(text));
+      if (this.orders.length > 1) return fail(response, 409, "waits_already", "one that was asked for waits already, as slac-1-1");
+      response.writeHead(202, { "content-type": "application/json" });
+      response.end(JSON.stringify({ planned_id: "slac-1-1" }));
+    });
   }
 
   #live(response: ServerResponse): void {
@@ -84,7 +98,8 @@ export class Agent {
       case "grid": return this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
       case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
       case "routes": return answers.routes(pair, ...range);
-      case "planned": return answers.planned;
+      case "planned": return answers.plannedRuns(mine, query.get("state"));
+      case "jobs": return answers.jobs.filter(mine);
       case "runs":
         if (second !== undefined) return answers.reports.get(second);
         return answers.runs.filter((it) => !query.has("kind") || it.kind === query.get("kind")).slice(0, Number(query.get("limit") ?? 100));
@@ -112,8 +127,8 @@ function fail(response: ServerResponse, status: number, code: string, text: stri
 
 /** An agent that was started a moment ago. */
 function nothing(path: string): unknown {
-  if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { targets: 0, planned_today: 0, missed_today: 0 } };
-  if (path === "planned") return { counts: { planned: 0, done: 0, missed: 0, waiting: 0, reasons: [] }, rows: [] };
+  if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { name: "slac", targets: 0, planned_today: 0, missed_today: 0, takes_orders: false } };
+  if (path === "planned") return { counts: { planned: 0, done: 0, missed: 0, waiting: 0, reasons: [] }, rows: [], more: false };
   if (path === "series") return { pair: { from: "", to: "" }, quantity: "goodput", points: [] };
   return path.includes("/") ? undefined : [];
 }

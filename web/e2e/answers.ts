@@ -1,7 +1,7 @@
 // What an agent would answer, from committed fixtures; values that vary are drawn from a seed.
 
 import { readFileSync } from "node:fs";
-import type { AnyReport, Bucket, Event, GridCell, HostRow, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
+import type { AnyReport, Bucket, Event, GridCell, HostRow, Job, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
 
 const here = (name: string) => readFileSync(new URL(`../fixtures/${name}`, import.meta.url), "utf8");
 const report = (name: string) => readFileSync(new URL(`../../fixtures/reports/${name}`, import.meta.url), "utf8");
@@ -14,7 +14,19 @@ const HOUR_US = 3_600_000_000;
 export const about: unknown = JSON.parse(here("about.json"));
 export const hosts: HostRow[] = JSON.parse(here("hosts.json"));
 export const events: Event[] = JSON.parse(here("events.json"));
-export const planned: Planned = JSON.parse(here("planned.json"));
+const planned: Planned = JSON.parse(here("planned.json"));
+
+/** The newest first, as the agent gives them. */
+export function plannedRuns(mine: (pair: Pair | undefined) => boolean, state: string | null): Planned {
+  const standing = (row: Planned["rows"][number]) => (row.outcome === undefined ? "waiting" : "done" in row.outcome ? "done" : "missed");
+  const rows = planned.rows.filter((it) => mine(it.pair) && (state === null || standing(it) === state));
+  return { ...planned, rows: rows.toSorted((a, b) => b.due_us - a.due_us) };
+}
+
+export const jobs: Job[] = [
+  { measure: "throughput-hourly", from: "slac", to: "cesnet", kind: "throughput", heavy: true, lasts_us: 15_000_000, bytes: 12_500_000_000 },
+  { measure: "path-6h", from: "slac", to: "cesnet", kind: "path", heavy: false, lasts_us: 45_000_000, bytes: 128_000 },
+];
 export const caseText = here("case.txt");
 const routeFile: {
   routes: Record<string, RouteRow["hops"]>;
@@ -144,7 +156,7 @@ export function crowd(size: number): GridCell[] {
 export function routes(pair: Pair, beginUs: number, endUs: number): RouteRow[] {
   if (pair.from !== "slac" || pair.to !== "cesnet") return [];
   return routeFile.seen.filter(([at]) => at >= beginUs && at < endUs).map(([at_us, number]) => ({
-    at_us, number, run_id: routeFile.runs[number] ?? "", hops: routeFile.routes[number] ?? [],
+    at_us, until_us: at_us, traces: 1, number, run_id: routeFile.runs[number] ?? "", hops: routeFile.routes[number] ?? [],
     change: at_us === 1_789_135_200_000_000 || number === 1 ? undefined : routeFile.change,
   }));
 }

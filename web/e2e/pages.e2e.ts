@@ -2,16 +2,13 @@
 
 import { mkdirSync } from "node:fs";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { link } from "../src/router.ts";
-import { events, NOW_US } from "./answers.ts";
+import { events } from "./answers.ts";
 import { Agent } from "./agent.ts";
+import { axe, launch, open, SHOTS, SIZES, type Size } from "./browser.ts";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-/** Where screenshots go, if they are wanted. */
-const SHOTS = process.env.LONGHAUL_SHOTS;
 const HOSTILE = "<img src=x onerror=alert(1)>";
 const RTL = "\u202eشبكة-الجامعة.example";
 
@@ -36,7 +33,6 @@ const PAGES: Record<string, string> = {
   hosts: "#/hosts",
   planned: "#/planned?only=all",
 };
-const SIZES = [[360, 740], [1440, 900]] as const;
 
 const agent = new Agent();
 let base: string;
@@ -44,7 +40,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   base = await agent.start();
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  browser = await launch();
   if (SHOTS) mkdirSync(SHOTS, { recursive: true });
 });
 afterAll(async () => {
@@ -54,45 +50,10 @@ afterAll(async () => {
 beforeEach(() => {
   agent.mood = "well";
   agent.asked = [];
+  agent.orders = [];
 });
 
-interface Visit { page: Page; complaints: string[]; close: () => Promise<void> }
-
-async function visit(hash: string, size: readonly [number, number] = [1440, 900], colorScheme: "light" | "dark" = "light"): Promise<Visit> {
-  const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme, reducedMotion: "reduce" });
-  const page = await context.newPage();
-  const complaints: string[] = [];
-  page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("dialog", (dialog) => {
-    complaints.push(`a dialog: ${dialog.message()}`);
-    void dialog.dismiss();
-  });
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(base) && !url.startsWith("blob:")) complaints.push(`an external request: ${url}`);
-  });
-  await page.clock.setFixedTime(NOW_US / 1000);
-  await page.goto(`${base}/${hash}`);
-  await settled(page);
-  return { page, complaints, close: () => context.close() };
-}
-
-/** Until nothing is being read any more. */
-async function settled(page: Page): Promise<void> {
-  await page.waitForSelector("main h1", { timeout: 15_000 });
-  await page.waitForFunction(() => !/[Rr]eading…/.test(document.querySelector("main")?.textContent ?? "reading…"), undefined, { timeout: 15_000 });
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-}
-
-async function axe(page: Page): Promise<string[]> {
-  // As a script of the browser's own world: the page's policy forbids injected ones.
-  return page.evaluate(`(async () => { ${AXE}; const result = await axe.run(document, { resultTypes: ["violations"] });
-    return result.violations.filter((it) => it.impact === "serious" || it.impact === "critical")
-      .map((it) => it.id + ": " + it.nodes.slice(0, 4).map((node) => node.html.slice(0, 120) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
-}
+const visit = (hash: string, size?: Size, scheme?: "light" | "dark") => open(browser, base, hash, size, scheme);
 
 describe.each(Object.entries(PAGES))("%s", (name, hash) => {
   describe.each(SIZES)("at %d x %d", (...size) => {
@@ -257,6 +218,19 @@ describe("hands", () => {
     expect(await ground()).toBe("rgb(14, 17, 20)");
     await page.reload();
     expect(await ground()).toBe("rgb(14, 17, 20)");
+    await close();
+  });
+
+  it("asks for a run, and says so when one waits already", async () => {
+    const { page, close } = await visit(PAGES.path ?? "");
+    const form = page.getByRole("form", { name: "Ask for a run now" });
+    await form.getByRole("combobox").selectOption({ label: "path-6h" });
+    await form.getByRole("button").click();
+    await expect.poll(() => form.getByRole("status").textContent()).toContain("In the queue");
+    expect(agent.orders).toEqual([{ measure: "path-6h", from: "slac", to: "cesnet" }]);
+    await form.getByRole("button").click();
+    await expect.poll(() => page.locator("[role=alert]").allTextContents()).toHaveLength(1);
+    expect(await page.locator("[role=alert]").textContent()).toContain("waits already");
     await close();
   });
 

@@ -4,7 +4,7 @@
 //! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
 
 use crate::process::{self, cargo, show_and_run};
-use crate::{Outcome, boundaries, needs, tidy, tree};
+use crate::{Outcome, boundaries, needs, page, tidy, tree};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,9 +15,13 @@ const STEPS: &[Step] = &[
     ("what the tests need", needs::ensure),
     ("tidy", tidy::run),
     ("formatting", formatting),
+    // Before the program is built, so that it is tested with its page in it.
+    ("page", page::check),
     ("lints", lints),
     ("boundaries", boundaries::run),
     ("unit tests", unit_tests),
+    ("page in the program", page::in_program),
+    ("hostile requests", hostile_requests),
     ("tests between namespaces", privileged_tests),
     ("documentation", documentation),
     ("fuzzing", fuzzing),
@@ -53,6 +57,11 @@ fn lints() -> Outcome {
         "-D",
         "warnings",
     ]))
+}
+
+/// The API under requests made from its own description.
+fn hostile_requests() -> Outcome {
+    page::hostile::run(None)
 }
 
 /// Everything that needs no privilege: the tests inside the crates.

@@ -4,6 +4,7 @@
 //! - [`tidy`]: the checks of form that no compiler makes
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
+//! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
 //! - [`tree`], [`process`]: the checkout, and running programs in it
@@ -15,6 +16,7 @@ pub mod boundaries;
 pub mod ci;
 pub mod demo;
 pub mod needs;
+pub mod page;
 pub mod process;
 pub mod tidy;
 pub mod tree;
@@ -30,6 +32,19 @@ pub const CHORES: &[(&str, &str)] = &[
     (
         "needs",
         "what the tests need; installs it as root with apt-get",
+    ),
+    ("page", "builds the page, which the next build of the program takes in"),
+    (
+        "page-test",
+        "the page's own checks, and every page in a browser",
+    ),
+    (
+        "page-in-program",
+        "the page in the program, before its API, in a browser",
+    ),
+    (
+        "api-test",
+        "the API under schemathesis [EXAMPLES for each address]",
     ),
     ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
     ("demo", "two measurements over the la-geneva path"),
@@ -51,6 +66,11 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["tidy"] => tidy::run(),
         ["boundaries"] => boundaries::run(),
         ["needs"] => needs::ensure(),
+        ["page"] => page::build(),
+        ["page-test"] => page::check(),
+        ["page-in-program"] => page::in_program(),
+        ["api-test"] => page::hostile::run(None),
+        ["api-test", examples] => page::hostile::run(Some(examples)),
         ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
         ["demo-watch"] => demo::watch::run(),
@@ -75,7 +95,7 @@ fn whole(word: &str) -> Result<u32, String> {
 fn usage() -> String {
     let lines: Vec<String> = CHORES
         .iter()
-        .map(|(name, what)| format!("  cargo xtask {name:<11} {what}"))
+        .map(|(name, what)| format!("  cargo xtask {name:<15} {what}"))
         .collect();
     format!("name a chore\n{}", lines.join("\n"))
 }

@@ -17,7 +17,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ping", "iputils-ping"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
+    ("chromium", "chromium"),
+    ("python3", "python3"),
 ];
+
+/// The least Node.js that the page's tools run on.
+const NODE: (u32, u32) = (20, 19);
 
 /// Finds every program of `PROGRAMS`; installs what is missing when that can be done.
 pub fn ensure() -> Outcome {
@@ -44,6 +49,51 @@ pub fn ensure() -> Outcome {
         "apt-get ran, and still there is no {}",
         names.join(", ")
     ))
+}
+
+/// Node.js and npm, new enough; installs them where there are none.
+pub fn node() -> Outcome {
+    let missing = ["node", "npm"].map(find_program).iter().any(Option::is_none);
+    if missing && is_root() && find_program("apt-get").is_some() {
+        // Where a packager other than Debian has it, npm comes with it.
+        install(&["nodejs"])?;
+        if find_program("npm").is_none() {
+            install(&["npm"])?;
+        }
+    }
+    let hint = format!(
+        "the page's tools need Node.js {}.{} or newer with npm; get it from https://nodejs.org or \
+         your distribution (Debian 12 has an older one), or leave the page out: the program builds \
+         without it, with a text in its place",
+        NODE.0, NODE.1
+    );
+    let mut node = Command::new("node");
+    node.arg("--version");
+    let said = process::stdout_of(&mut node, Duration::from_secs(30));
+    let said = said.map_err(|e| format!("{e}; {hint}"))?;
+    if version(&said).is_some_and(|found| found >= NODE) && find_program("npm").is_some() {
+        return Ok(());
+    }
+    Err(format!("here is node {}; {hint}", said.trim()))
+}
+
+/// `v20.19.2` as 20 and 19.
+fn version(said: &str) -> Option<(u32, u32)> {
+    let mut parts = said.trim().strip_prefix('v')?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Virtual environments of Python, which Debian packs apart.
+pub fn venv() -> Outcome {
+    let mut probe = Command::new("python3");
+    probe.args(["-c", "import ensurepip, venv"]);
+    if process::stdout_of(&mut probe, Duration::from_secs(60)).is_ok() {
+        return Ok(());
+    }
+    if !is_root() || find_program("apt-get").is_none() {
+        return Err("python3 has no venv here; install it: apt-get install python3-venv".to_owned());
+    }
+    install(&["python3-venv"])
 }
 
 fn absent() -> Vec<(&'static str, &'static str)> {
@@ -91,4 +141,17 @@ pub fn namespaces() -> Outcome {
         println!("needs: no /dev/net/tun here, so the lab will use its AF_PACKET backend");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NODE, version};
+
+    #[test]
+    fn versions_of_node_are_compared_as_numbers() {
+        assert_eq!(version("v20.19.2\n"), Some((20, 19)));
+        assert!(version("v18.20.4").is_some_and(|old| old < NODE));
+        assert!(version("v22.2.0").is_some_and(|new| new >= NODE));
+        assert_eq!(version("20"), None);
+    }
 }

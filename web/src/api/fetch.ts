@@ -2,7 +2,7 @@
 
 import { refused, unanswered } from "./fault.ts";
 import type {
-  About, AnyReport, Event, GridCell, HostRow, Pair, Planned, Quantity, RouteRow, RunRow, Series,
+  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series,
 } from "./types.ts";
 
 const BASE = "/api/v1";
@@ -30,7 +30,12 @@ export function address(path: string, query: Query = {}): string {
   return `${BASE}/${path}${search.size > 0 ? `?${search}` : ""}`;
 }
 
-async function body(response: Response): Promise<unknown> {
+function posted(body: unknown): RequestInit {
+  if (body === undefined) return {};
+  return { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+async function read(response: Response): Promise<unknown> {
   try {
     return await response.json();
   } catch {
@@ -38,12 +43,12 @@ async function body(response: Response): Promise<unknown> {
   }
 }
 
-async function answer(what: string, url: string, signal?: AbortSignal): Promise<Response> {
+async function answer(what: string, url: string, signal?: AbortSignal, body?: unknown): Promise<Response> {
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   const stop = signal ? AbortSignal.any([signal, deadline]) : deadline;
   try {
-    const response = await fetch(url, { headers: headers(), signal: stop });
-    if (!response.ok) throw refused(what, response.status, await body(response));
+    const response = await fetch(url, { headers: headers(), signal: stop, ...posted(body) });
+    if (!response.ok) throw refused(what, response.status, await read(response));
     return response;
   } catch (cause) {
     if (signal?.aborted) throw cause;
@@ -51,8 +56,8 @@ async function answer(what: string, url: string, signal?: AbortSignal): Promise<
   }
 }
 
-async function json<T>(what: string, url: string, signal?: AbortSignal): Promise<T> {
-  const response = await answer(what, url, signal);
+async function json<T>(what: string, url: string, signal?: AbortSignal, body?: unknown): Promise<T> {
+  const response = await answer(what, url, signal, body);
   try {
     return (await response.json()) as T;
   } catch (cause) {
@@ -62,10 +67,13 @@ async function json<T>(what: string, url: string, signal?: AbortSignal): Promise
 }
 
 export interface Range { beginUs: number; endUs: number }
-const spanOf = (range: Range) => ({ begin_us: Math.round(range.beginUs), end_us: Math.round(range.endUs) });
+/** What the API takes as a time: from 1970 to 2199. */
+const timeOf = (us: number) => Math.min(7_258_118_400_000_000, Math.max(0, Math.round(us)));
+const spanOf = (range: Range) => ({ begin_us: timeOf(range.beginUs), end_us: timeOf(range.endUs) });
 const id = (text: string) => encodeURIComponent(text);
 
 export interface EventQuery { range?: Range; pair?: Pair; state?: string }
+export interface PlannedQuery { range: Range; pair?: Pair; state?: "waiting" | "done" | "missed"; limit: number }
 export interface RunQuery { pair?: Pair; kind?: string; limit?: number }
 
 export const api = {
@@ -91,7 +99,9 @@ export const api = {
     json<RunRow[]>("Reading the runs", address("runs", { ...query.pair, kind: query.kind, limit: query.limit }), signal),
   run: (run: string, signal?: AbortSignal) =>
     json<AnyReport>("Reading the report", address(`runs/${id(run)}`), signal),
-  planned: (range: Range, pair?: Pair, signal?: AbortSignal) =>
-    json<Planned>("Reading the planned runs", address("planned", { ...pair, ...spanOf(range) }), signal),
+  planned: ({ range, pair, state, limit }: PlannedQuery, signal?: AbortSignal) =>
+    json<Planned>("Reading the planned runs", address("planned", { ...pair, ...spanOf(range), state, limit }), signal),
+  jobs: (pair?: Pair, signal?: AbortSignal) => json<Job[]>("Reading what can be asked for", address("jobs", { ...pair }), signal),
+  order: (order: RunOrder) => json<RunTaken>("Asking for a run", address("runs"), undefined, order),
   hosts: (signal?: AbortSignal) => json<HostRow[]>("Reading the hosts", address("hosts"), signal),
 };

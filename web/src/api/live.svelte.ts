@@ -81,6 +81,8 @@ class Live {
   }
 
   #tell({ event, data }: Message): void {
+    // Some news were lost: what they were about is read again.
+    if (event === "resync") this.resumed++;
     if (event !== "run" && event !== "event" && event !== "planned") return;
     let row: unknown;
     try {

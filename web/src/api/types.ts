@@ -13,14 +13,14 @@ export interface About {
   longhaul: string;
   started_at: string;
   archive: { kind: string; bytes?: number };
-  agent: { targets: number; planned_today: number; missed_today: number };
+  agent: { name: string; targets: number; planned_today: number; missed_today: number; takes_orders: boolean };
 }
 export interface GridCell { pair: Pair; value?: number; at_us?: number; median_7d?: number; open_events: number }
 export interface Point { at_us: number; value: number }
 export interface Bucket { at_us: number; duration_us: number; samples: number; min: number; median: number; max: number }
 export interface Series { pair: Pair; quantity: Quantity; points: Point[]; buckets?: Bucket[] }
 export interface RouteHop { ttl: number; address?: string; name?: string; rtt_us?: number }
-export interface RouteRow { at_us: number; number: number; run_id: string; hops: RouteHop[]; change?: RouteChange }
+export interface RouteRow { at_us: number; until_us: number; traces: number; number: number; run_id: string; hops: RouteHop[]; change?: RouteChange }
 export interface RunRow {
   id: string;
   started_at: string;
@@ -45,8 +45,11 @@ export interface PlannedRow {
   /** Absent: not yet. */
   outcome?: Outcome;
 }
-export interface PlannedCounts { planned: number; done: number; missed: number; waiting: number; reasons: [string, number][] }
-export interface Planned { counts: PlannedCounts; rows: PlannedRow[] }
+export interface PlannedCounts { planned: number; done: number; missed: number; waiting: number; reasons: { reason: string; runs: number }[] }
+export interface Planned { counts: PlannedCounts; rows: PlannedRow[]; more: boolean }
+export interface Job { measure: string; from: string; to: string; kind: string; heavy: boolean; lasts_us: number; bytes: number }
+export interface RunOrder { measure: string; from: string; to: string }
+export interface RunTaken { planned_id: string }
 export interface HostRow {
   host: string;
   audit_run_id?: string;

@@ -28,7 +28,7 @@ it("loses no hop and keeps the order, whatever the routes", () => {
 });
 
 it("takes a route to last until another is seen", () => {
-  const row = (at_us: number, number: number): RouteRow => ({ at_us, number, run_id: "", hops: [] });
+  const row = (at_us: number, number: number): RouteRow => ({ at_us, until_us: at_us, traces: 1, number, run_id: "", hops: [] });
   const got = stretches([row(30, 2), row(10, 1), row(20, 1), row(40, 1)], 50);
   expect(got.map((it) => [it.number, it.beginUs, it.endUs])).toEqual([[1, 10, 30], [2, 30, 40], [1, 40, 50]]);
   expect(stretches([], 9)).toEqual([]);

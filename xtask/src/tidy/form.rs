@@ -10,6 +10,7 @@ const SYS: &str = "crates/longhaul-sys/";
 const FORMATS: &[&str] = &[
     "crates/longhaul-model/src/report/",
     "crates/longhaul-probe/src/wire",
+    "crates/longhaul/src/api/shape",
     "crates/longhaul-clickhouse/src/rows.rs",
 ];
 /// How far above an `unsafe` block its reason may start.
@@ -82,7 +83,7 @@ pub fn serde_stays_in_the_formats(file: &File, source: &Source) -> Vec<Breach> {
     {
         return vec![];
     }
-    let why = "serde derives stand in report v1 and the wire only; convert there";
+    let why = "serde derives stand in report v1, the wire and the API's shapes only; convert there";
     ["Serialize", "Deserialize"]
         .iter()
         .flat_map(|word| breach_at_word(file, source, word, ("serde", why)))

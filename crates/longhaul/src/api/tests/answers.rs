@@ -1,0 +1,201 @@
+//! Every address, asked as it should be.
+
+use super::scene::{BEGIN_US, HOUR_US, Scene};
+use serde_json::json;
+
+const PAIR: &str = "from=slac&to=cesnet";
+
+#[test]
+fn about_says_what_the_agent_is() {
+    let scene = Scene::new();
+    let about = scene.json("/api/v1/about");
+    assert_eq!(about["longhaul"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(about["started_at"], "2026-09-11T12:00:00Z");
+    assert_eq!(about["archive"]["kind"], "sqlite");
+    assert!(about["archive"]["bytes"].as_u64().is_some_and(|it| it > 0));
+    let agent = &about["agent"];
+    assert_eq!(agent["name"], "slac");
+    assert_eq!(agent["targets"], 1);
+    assert_eq!(agent["takes_orders"], true);
+}
+
+#[test]
+fn pairs_and_their_newest_values_are_told() {
+    let scene = Scene::new();
+    let pair = json!({ "from": "slac", "to": "cesnet" });
+    assert_eq!(scene.json("/api/v1/pairs"), json!([pair]));
+    let grid = scene.json("/api/v1/grid?quantity=goodput");
+    let cell = &grid[0];
+    assert_eq!(cell["pair"], pair);
+    assert_eq!(cell["value"], 1e8 + 99.0);
+    assert_eq!(cell["at_us"], BEGIN_US + 99 * HOUR_US);
+    assert_eq!(cell["open_events"], 1);
+    let loss = scene.json("/api/v1/grid?quantity=loss");
+    assert!(loss[0].get("value").is_none(), "absent, never null: {loss}");
+}
+
+#[test]
+fn a_series_comes_as_points_or_in_buckets_that_keep_the_extremes() {
+    let scene = Scene::new();
+    let ask = |points: u32| {
+        scene.json(&format!("/api/v1/series?{PAIR}&quantity=goodput&points={points}"))
+    };
+    let whole = ask(1000);
+    assert_eq!(whole["points"].as_array().map(Vec::len), Some(100));
+    assert!(whole.get("buckets").is_none());
+    let few = ask(10);
+    let buckets = few["buckets"].as_array().expect("buckets");
+    assert!((2..=10).contains(&buckets.len()));
+    assert!(buckets.iter().any(|it| it["max"] == 9e9), "{few}");
+    let begin = BEGIN_US + 10 * HOUR_US;
+    let end = BEGIN_US + 13 * HOUR_US;
+    let part = scene.json(&format!(
+        "/api/v1/series?{PAIR}&quantity=goodput&begin_us={begin}&end_us={end}"
+    ));
+    assert_eq!(part["points"].as_array().map(Vec::len), Some(3));
+    let never = scene.json("/api/v1/series?from=a&to=b&quantity=hops");
+    assert_eq!(never["points"], json!([]));
+}
+
+#[test]
+fn routes_are_numbered_and_have_their_hops() {
+    let scene = Scene::new();
+    let routes = scene.json(&format!("/api/v1/routes?{PAIR}"));
+    let rows = routes.as_array().expect("rows");
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    assert_eq!(row["run_id"], "20260911T141500Z-0b77d2");
+    assert!(row["number"].as_u64().is_some_and(|it| it > 0));
+    assert_eq!(row["hops"][0]["ttl"], 1);
+    assert!(row["hops"][0]["address"].is_string());
+}
+
+#[test]
+fn events_are_listed_shown_and_put_into_a_case() {
+    let scene = Scene::new();
+    for query in ["", "?state=confirmed", &format!("?{PAIR}")] {
+        let events = scene.json(&format!("/api/v1/events{query}"));
+        assert_eq!(events[0]["id"], "e-1", "{query}");
+    }
+    assert_eq!(scene.json("/api/v1/events?state=withdrawn"), json!([]));
+    let event = scene.json("/api/v1/events/e-1");
+    assert_eq!(event["between_us"][0], BEGIN_US + 40 * HOUR_US);
+    assert_eq!(event["quantity"], "goodput");
+    let case = scene.get("/api/v1/events/e-1/case");
+    assert_eq!(case.status, 200);
+    assert!(case.head.contains("content-type: text/plain"), "{}", case.head);
+    assert!(case.body.contains("slac") && case.body.contains("fell"), "{}", case.body);
+    assert!(case.body.lines().all(|line| line.chars().count() <= 78));
+    for path in ["/api/v1/events/e-2", "/api/v1/events/e-2/case"] {
+        let answer = scene.get(path);
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
+    }
+}
+
+#[test]
+fn runs_are_listed_and_their_reports_are_those_that_were_stored() {
+    let scene = Scene::new();
+    let runs = scene.json(&format!("/api/v1/runs?{PAIR}&limit=3"));
+    let rows = runs.as_array().expect("rows");
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0]["id"], "run-099");
+    assert_eq!(rows[0]["pair"]["to"], "cesnet");
+    assert!(rows[0]["goodput_bps"].as_u64().is_some());
+    let hosts = scene.json("/api/v1/runs?kind=host");
+    assert_eq!(hosts.as_array().map(Vec::len), Some(1));
+    let report = scene.json("/api/v1/runs/run-042");
+    assert_eq!(report["schema"], "longhaul-report/1");
+    assert_eq!(report["run"]["id"], "run-042");
+    assert_eq!(scene.get("/api/v1/runs/nosuch").code(), "not_found");
+}
+
+#[test]
+fn planned_runs_are_counted_and_the_newest_come_first() {
+    let scene = Scene::new();
+    let (begin, end) = (BEGIN_US, BEGIN_US + 3 * HOUR_US);
+    let range = format!("begin_us={begin}&end_us={end}");
+    let planned = scene.json(&format!("/api/v1/planned?{range}"));
+    assert_eq!(
+        planned["counts"],
+        json!({ "planned": 3, "done": 1, "missed": 1, "waiting": 1,
+            "reasons": [{ "reason": "locked", "runs": 1 }] })
+    );
+    let ids = |query: &str| -> Vec<String> {
+        let planned = scene.json(&format!("/api/v1/planned?{query}"));
+        let rows = planned["rows"].as_array().expect("rows");
+        rows.iter().map(|it| it["id"].as_str().unwrap_or("").to_owned()).collect()
+    };
+    assert_eq!(ids(&range), ["p-2", "p-1", "p-0"]);
+    assert_eq!(ids(&format!("{range}&limit=2")), ["p-2", "p-1"]);
+    assert_eq!(ids(&format!("{range}&state=missed")), ["p-1"]);
+    assert_eq!(ids(&format!("{PAIR}&state=done")), ["p-0"]);
+    assert!(ids("from=a&to=b").is_empty());
+    let few = scene.json(&format!("/api/v1/planned?{range}&limit=1"));
+    assert_eq!(few["more"], true);
+}
+
+#[test]
+fn hosts_have_their_place_and_their_audit() {
+    let scene = Scene::new();
+    let hosts = scene.json("/api/v1/hosts");
+    let row = |name: &str| {
+        let rows = hosts.as_array().expect("rows");
+        rows.iter().find(|it| it["host"] == name).cloned()
+    };
+    let far = row("cesnet").expect("the far host");
+    assert_eq!((&far["place"], &far["latitude"]), (&json!("Prague"), &json!(50.08)));
+    assert!(row("slac").is_some(), "the agent's own");
+    let audited = hosts.as_array().into_iter().flatten();
+    let audit = audited.filter_map(|it| it["audit_run_id"].as_str()).next();
+    assert_eq!(audit, Some("20261122T023434Z-e0dc17"));
+}
+
+#[test]
+fn metrics_are_open_metrics_with_the_figures() {
+    let scene = Scene::new();
+    let answer = scene.get("/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("application/openmetrics-text"));
+    for line in [
+        "longhaul_runs_planned_total 10",
+        "longhaul_runs_missed_total{reason=\"locked\"} 2",
+        "longhaul_runs_running 1.0",
+        "longhaul_today_bytes 12345.0",
+        "longhaul_to_send_runs 3.0",
+        "longhaul_archive_up 1.0",
+        "longhaul_events_open{state=\"confirmed\"} 1.0",
+        "longhaul_goodput_bps{from=\"slac\",to=\"cesnet\"} 100000099.0",
+        "longhaul_pairs_left_out 0.0",
+    ] {
+        assert!(answer.body.lines().any(|it| it == line), "{line} in {}", answer.body);
+    }
+    assert!(answer.body.ends_with("# EOF\n"));
+}
+
+#[test]
+fn the_page_is_served_with_its_policy_and_other_addresses_lead_to_it() {
+    let scene = Scene::new();
+    for path in ["/", "/index.html", "/some/place", "/%3Cscript%3E"] {
+        let answer = scene.get(path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body.contains("<title>longhaul</title>"), "{path}");
+        assert!(answer.head.contains("cache-control: no-cache"));
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'",
+            "frame-ancestors 'none'",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+        ] {
+            assert!(answer.head.contains(header), "{header}: {}", answer.head);
+        }
+    }
+    assert_eq!(scene.get("/assets/gone-12345.js").status, 404);
+    assert_eq!(scene.get("/healthz").body, "ok\n");
+}
+
+#[test]
+fn what_is_asked_for_compressed_comes_compressed() {
+    let scene = Scene::new();
+    let answer = scene.ask("GET", "/api/v1/openapi.json", &["accept-encoding: gzip"], "");
+    assert!(answer.head.contains("content-encoding: gzip"), "{}", answer.head);
+}

@@ -1,0 +1,347 @@
+//! An agent's desk, an archive with some days in it, and the API on a port of its own.
+
+use crate::agent::desk::{Desk, Figures, News, Order};
+use crate::watch::file::{self, Secrecy, Surroundings};
+use crate::watch::schedule::{AskError, Asked, Tally};
+use longhaul_model::report::v1::event::{Event, Level, State};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_store::watched::{Outcome, Planned, Reading, Watched, WatchedRun};
+use longhaul_store::Archive;
+use serde_json::Value;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+/// No machine is so slow that it is not done by then.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const HOUR_US: i64 = 3_600_000_000;
+/// 2026-09-11T12:00:00Z.
+pub const BEGIN_US: i64 = 1_789_128_000_000_000;
+pub const TOKEN: &str = "a-token-of-the-test";
+pub const HOSTILE: &str = "<img src=x onerror=alert(1)>";
+
+const FILE: &str = r#"
+[agent]
+name = "slac"
+[[host]]
+name = "cesnet"
+address = "192.0.2.7"
+city = "Prague"
+latitude = 50.08
+longitude = 14.42
+[[target]]
+host = "cesnet"
+[[measure]]
+name = "bulk"
+kind = "throughput"
+every = "1 h"
+[[measure]]
+name = "route"
+kind = "path"
+every = "10 min"
+"#;
+
+pub struct Scene {
+    pub at: SocketAddr,
+    pub desk: Arc<Desk>,
+    pub folder: PathBuf,
+    pub runtime: Runtime,
+    stop: watch::Sender<bool>,
+}
+
+pub fn pair() -> Pair {
+    Pair {
+        from: "slac".to_owned(),
+        to: "cesnet".to_owned(),
+    }
+}
+
+impl Scene {
+    pub fn new() -> Scene {
+        Scene::with("")
+    }
+
+    /// With a token.
+    pub fn closed() -> Scene {
+        Scene::with("[api]\ntoken_file = \"token\"\n")
+    }
+
+    fn with(more: &str) -> Scene {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("longhaul-api-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder for the test");
+        fs::write(folder.join("token"), format!("{TOKEN}\n")).expect("a token file");
+        fill(&folder.join("archive.sqlite3"));
+        let look = |_: &Path| Secrecy::Kept;
+        let here = Surroundings {
+            agent: None,
+            look: &look,
+        };
+        let file = file::parse("watch.toml", &format!("{FILE}{more}"), &here);
+        let file = Arc::new(file.expect("the file is right"));
+        let archive = folder.join("archive.sqlite3");
+        let open = Arc::new(move || -> Result<Box<dyn Watched>, _> {
+            Archive::open(&archive).map(|it| Box::new(it) as Box<dyn Watched>)
+        });
+        let (desk, orders) = Desk::new(open, (file, folder.clone()), BEGIN_US);
+        *desk.figures.write().expect("not poisoned") = figures();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a run-time");
+        let (stop, stopped) = watch::channel(false);
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let at = listener.local_addr().expect("an address");
+        runtime.spawn(crate::api::serve(Arc::clone(&desk), listener, stopped));
+        runtime.spawn(take(orders));
+        Scene {
+            at,
+            desk,
+            folder,
+            runtime,
+            stop,
+        }
+    }
+
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    pub fn tell(&self, news: News) {
+        // Nobody may listen yet.
+        let _ = self.desk.news.send(news);
+    }
+
+    /// The answer to a GET.
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], "")
+    }
+
+    /// The JSON of a GET that succeeds.
+    pub fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+
+    pub fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|it| it.starts_with("host:")) {
+            text.push_str(&format!("host: {}\r\n", self.at));
+        }
+        if !body.is_empty() {
+            text.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        for header in headers {
+            text.push_str(&format!("{header}\r\n"));
+        }
+        self.raw(&format!("{text}\r\n{body}"))
+    }
+
+    /// The answer to bytes, up to the end of the connection.
+    pub fn raw(&self, bytes: &str) -> Answer {
+        self.runtime.block_on(async {
+            let exchange = async {
+                let mut stream = TcpStream::connect(self.at).await.expect("it listens");
+                // It may answer, and close, before all is sent.
+                let _ = stream.write_all(bytes.as_bytes()).await;
+                let mut answer = Vec::new();
+                let _ = stream.read_to_end(&mut answer).await;
+                answer
+            };
+            let answer = tokio::time::timeout(PATIENCE, exchange).await;
+            Answer::of(&answer.expect("an answer in time"))
+        })
+    }
+
+    /// A connection that stays open, with these bytes sent.
+    pub async fn open(&self, bytes: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.at).await.expect("it listens");
+        stream.write_all(bytes.as_bytes()).await.expect("it reads");
+        stream
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    fn of(bytes: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+        let head = head.to_ascii_lowercase();
+        let chunked = head.contains("transfer-encoding: chunked");
+        Answer {
+            status: status.unwrap_or(0),
+            body: if chunked { joined(body) } else { body.to_owned() },
+            head,
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("the answer is JSON")
+    }
+
+    /// The stable word of a refusal.
+    pub fn code(&self) -> String {
+        let body = self.json();
+        let error = &body["error"];
+        assert!(error["text"].as_str().is_some_and(|it| !it.is_empty()), "{body}");
+        error["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// The pieces of a chunked body.
+fn joined(mut rest: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 || after.len() < size {
+            break;
+        }
+        whole.push_str(&after[..size]);
+        rest = after[size..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+/// As the agent takes orders.
+async fn take(mut orders: mpsc::Receiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        let answer = match &*order.key.measure {
+            "bulk" => Ok(Asked::Queued("slac-1-1".into())),
+            "route" => Ok(Asked::Waits("slac-1-0".into())),
+            "full" => Err(AskError::Full),
+            _ => Err(AskError::Unknown),
+        };
+        // Whoever asked may have gone.
+        let _ = order.answer.send(answer);
+    }
+}
+
+fn figures() -> Figures {
+    Figures {
+        tally: Tally {
+            planned: 10,
+            done: 6,
+            failed: 1,
+            missed: 2,
+            waiting: 0,
+            running: 1,
+        },
+        missed: vec![("locked".to_owned(), 2)],
+        bytes_today: 12_345,
+        to_send: Some(3),
+        notified: 4,
+        notices_failed: 1,
+        reloads: 2,
+        reloads_refused: 1,
+    }
+}
+
+pub fn report(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports");
+    let text = fs::read_to_string(path.join(name)).expect("a fixture");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    value.to_string()
+}
+
+/// Some hours of throughput, the reports of fixtures, planned runs, an event.
+fn fill(path: &Path) {
+    let mut archive = Archive::open(path).expect("an archive");
+    let mut runs = Vec::new();
+    for hour in 0..100 {
+        let at_us = BEGIN_US + hour * HOUR_US;
+        let text = report("la-geneva-9-streams.json");
+        let id = format!("run-{hour:03}");
+        let text = text.replace("20261121T215612Z-4f3a9c", &id);
+        let mut run = WatchedRun::of_text(text, at_us).expect("a report");
+        run.pairs = vec![pair()];
+        run.readings = vec![Reading {
+            pair: pair(),
+            quantity: Quantity::Goodput,
+            point: Point {
+                at_us,
+                value: if hour == 50 { 9e9 } else { 1e8 + hour as f64 },
+            },
+        }];
+        runs.push(run);
+    }
+    for name in ["path-slac-cesnet-change.json", "host-judged.json"] {
+        let mut run = WatchedRun::of_text(report(name), BEGIN_US).expect("a report");
+        run.pairs = if name.starts_with("path") { vec![pair()] } else { vec![] };
+        runs.push(run);
+    }
+    archive.append_runs(&runs).expect("stored");
+    archive.plan(&planned()).expect("planned");
+    let missed = Outcome::Missed {
+        reason: "locked".to_owned(),
+    };
+    archive.settle("p-1", &missed).expect("settled");
+    let done = Outcome::Done {
+        run_id: "run-000".to_owned(),
+    };
+    archive.settle("p-0", &done).expect("settled");
+    archive.put_event(&event()).expect("stored");
+}
+
+fn planned() -> Vec<Planned> {
+    let one = |number: i64| Planned {
+        id: format!("p-{number}"),
+        due_us: BEGIN_US + number * HOUR_US,
+        measurement: "bulk".to_owned(),
+        pair: Some(pair()),
+    };
+    (0..3).map(one).collect()
+}
+
+pub fn event() -> Event {
+    let level = |median| Level {
+        median,
+        deviation: 1e6,
+        samples: 40,
+    };
+    Event {
+        id: "e-1".to_owned(),
+        pair: pair(),
+        quantity: Quantity::Goodput,
+        state: State::Confirmed,
+        between_us: [BEGIN_US + 40 * HOUR_US, BEGIN_US + 41 * HOUR_US],
+        before: level(1e8),
+        after: level(5e7),
+        change_ratio: Some(0.5),
+        score: 3.0,
+        autocorrelation: 0.1,
+        announced_at_us: BEGIN_US + 44 * HOUR_US,
+        recovered_by: None,
+        causes: Vec::new(),
+        unchanged: vec![format!("the host {HOSTILE} is as it was")],
+        scope: None,
+        follow_ups: Vec::new(),
+    }
+}

@@ -1,0 +1,79 @@
+//! The page: built into `web/dist/page`, checked by its own tools, and looked at in a browser, both
+//! against an agent of fixtures and in the program itself.
+//!
+//! - [`standing`]: the program's own agent, with an archive filled for the purpose
+//! - [`hostile`]: what a fuzzer of APIs makes of it
+
+pub mod hostile;
+pub mod standing;
+
+use crate::process::{self, show_and_run};
+use crate::{Outcome, needs, tree};
+use standing::Standing;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Builds the page, so that the next build of the program takes it in.
+pub fn build() -> Outcome {
+    install()?;
+    show_and_run(npm().args(["run", "build"]))
+}
+
+/// Types, markup, units, the generated types, and every page in a browser.
+pub fn check() -> Outcome {
+    install()?;
+    for script in ["types:check", "check", "test"] {
+        show_and_run(npm().args(["run", script]))?;
+    }
+    // Builds the page first.
+    show_and_run(npm().args(["run", "e2e"]).env("CHROMIUM", browser()?))
+}
+
+/// The page in the program, before the API of the program, at two widths.
+pub fn in_program() -> Outcome {
+    let program = process::longhaul_for_tests()?;
+    let standing = Standing::new(&program)?;
+    let shots = process::target_folder()?.join("page-in-program");
+    show_and_run(
+        npm()
+            .args(["run", "e2e:program"])
+            .env("CHROMIUM", browser()?)
+            .env("LONGHAUL_AGENT", standing.address())
+            .env("LONGHAUL_SHOTS", &shots),
+    )?;
+    println!("page: screenshots are in {}", shots.display());
+    Ok(())
+}
+
+/// What the lock file says, exactly.
+fn install() -> Outcome {
+    needs::node()?;
+    show_and_run(npm().args(["ci", "--no-audit", "--no-fund"]))
+}
+
+fn npm() -> Command {
+    let mut npm = Command::new("npm");
+    npm.current_dir(tree::root().join("web"));
+    npm
+}
+
+/// `CHROMIUM`, or where packages put it.
+fn browser() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Ok(PathBuf::from(named));
+    }
+    let found = ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find_map(process::find_program);
+    let found = found.ok_or(
+        "no browser for the tests of the page: apt-get install chromium, or set CHROMIUM=FILE",
+    )?;
+    let mut version = Command::new(&found);
+    version.arg("--version");
+    println!(
+        "page: {}",
+        process::stdout_of(&mut version, Duration::from_secs(60))?.trim()
+    );
+    Ok(found)
+}

@@ -1,0 +1,280 @@
+//! An agent of the program on a port of its own, over an archive made of the page's fixtures.
+
+use crate::{process, tree};
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_store::Archive;
+use longhaul_store::watched::{Outcome, Planned, Reading, Watched, WatchedRun};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// 2026-09-12T09:00:00Z, where the browser's clock stands too.
+pub const NOW_US: i64 = 1_789_203_600_000_000;
+const HOUR_US: i64 = 3_600_000_000;
+const DAYS: i64 = 40;
+/// When throughput of the changed path falls.
+const CHANGE_US: i64 = NOW_US - 19 * HOUR_US;
+const READY: Duration = Duration::from_secs(60);
+const HOSTS: [&str; 4] = ["slac", "cesnet", "in2p3", "cern"];
+
+/// The agent, until it is dropped.
+pub struct Standing {
+    child: Child,
+    at: SocketAddr,
+    folder: PathBuf,
+}
+
+impl Standing {
+    pub fn new(program: &Path) -> Result<Standing, String> {
+        let name = format!("longhaul-standing-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let cannot = |e: std::io::Error| format!("cannot make {}: {e}", folder.display());
+        fs::create_dir_all(&folder).map_err(cannot)?;
+        let at = free_port()?;
+        fs::write(folder.join("watch.toml"), watch_file(at)).map_err(cannot)?;
+        fill(&folder.join("archive.sqlite3"))?;
+        let log = fs::File::create(folder.join("log")).map_err(cannot)?;
+        let mut watch = Command::new(program);
+        watch.arg("watch").arg(folder.join("watch.toml"));
+        let child = watch
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|e| format!("cannot start `{}`: {e}", process::words(&watch)))?;
+        let mut standing = Standing { child, at, folder };
+        standing.wait()?;
+        Ok(standing)
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn address(&self) -> String {
+        format!("http://{}", self.at)
+    }
+
+    /// Until it answers.
+    fn wait(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + READY;
+        while Instant::now() < deadline {
+            if healthy(self.at) {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the agent ended with {status}: {}", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("the agent does not answer: {}", self.log()))
+    }
+
+    /// What it said.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Whether it still runs and answers.
+    pub fn is_well(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None)) && healthy(self.at)
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        process::end(&mut self.child);
+        // What is left is in the folder for temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn free_port() -> Result<SocketAddr, String> {
+    let bound = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    bound.map_err(|e| format!("no free port on 127.0.0.1: {e}"))
+}
+
+fn healthy(at: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET /healthz HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains(" 200 "))
+}
+
+/// Nothing answers at the far ends, and nothing is due before long.
+fn watch_file(at: SocketAddr) -> String {
+    let mut text = format!(
+        "[agent]\nname = \"slac\"\narchive = \"archive.sqlite3\"\nlisten = \"{at}\"\n\
+         city = \"Menlo Park, CA\"\nlatitude = 37.42\nlongitude = -122.2\ncatch_up = \"none\"\n\
+         [[group]]\nname = \"all\"\n"
+    );
+    let places = [("cesnet", 50.08, 14.42), ("in2p3", 45.78, 4.87), ("cern", 46.23, 6.05)];
+    for (name, latitude, longitude) in places {
+        text.push_str(&format!(
+            "[[host]]\nname = \"{name}\"\naddress = \"127.0.0.1\"\nport = 9\ngroups = [\"all\"]\n\
+             latitude = {latitude}\nlongitude = {longitude}\n"
+        ));
+    }
+    for (name, kind) in [("bulk", "throughput"), ("avail", "available")] {
+        text.push_str(&format!(
+            "[[measure]]\nname = \"{name}\"\nkind = \"{kind}\"\nevery = \"300 d\"\njitter = \"1 s\"\n"
+        ));
+    }
+    text
+}
+
+fn fill(path: &Path) -> Result<(), String> {
+    let mut archive = Archive::open(path).map_err(|e| e.to_string())?;
+    let mut runs = reports()?;
+    let carrier = runs.first().cloned().ok_or("there are no fixtures")?;
+    for (index, pair) in pairs().into_iter().enumerate() {
+        runs.extend(series(&carrier, &pair, index as i64));
+    }
+    archive.append_runs(&runs).map_err(|e| e.to_string())?;
+    for event in events()? {
+        archive.put_event(&event).map_err(|e| e.to_string())?;
+    }
+    planned(&mut archive)
+}
+
+fn pairs() -> Vec<Pair> {
+    let all = HOSTS.iter().flat_map(|from| HOSTS.iter().map(move |to| (from, to)));
+    all.filter(|(from, to)| from != to)
+        .map(|(from, to)| Pair {
+            from: (*from).to_owned(),
+            to: (*to).to_owned(),
+        })
+        .collect()
+}
+
+/// The reports of fixtures, as runs of the changed path.
+fn reports() -> Result<Vec<WatchedRun>, String> {
+    let mut runs = Vec::new();
+    let folders = ["fixtures/reports", "web/fixtures"];
+    for folder in folders.map(|folder| tree::root().join(folder)) {
+        let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let Ok(value) = serde_json::from_str::<Value>(&text) else {
+                continue;
+            };
+            let Ok(at_us) = value["run"]["started_at"].as_str().map_or(Err(()), moment_us) else {
+                continue;
+            };
+            let Ok(mut run) = WatchedRun::of_text(value.to_string(), at_us) else {
+                continue;
+            };
+            if value["kind"] != "host" {
+                run.pairs = vec![pairs().swap_remove(0)];
+            }
+            runs.push(run);
+        }
+    }
+    runs.sort_by_key(|run| (run.kind != longhaul_model::report::v1::Kind::Throughput, run.at_us));
+    Ok(runs)
+}
+
+/// A value an hour of each quantity, with a change in one path.
+fn series(carrier: &WatchedRun, pair: &Pair, number: i64) -> Vec<WatchedRun> {
+    let changed = pair.from == "slac" && pair.to == "cesnet";
+    let mut runs = Vec::new();
+    for hour in 0..DAYS * 24 {
+        let at_us = NOW_US - (DAYS * 24 - hour) * HOUR_US + number * 1_000_000;
+        let after = changed && at_us > CHANGE_US;
+        let wave = 1.0 + 0.03 * ((hour * (7 + number)) % 11) as f64 / 11.0;
+        let readings = Quantity::ALL.into_iter().map(|quantity| {
+            let base = match quantity {
+                Quantity::Goodput => if after { 51.8e6 } else { 93e6 },
+                Quantity::Available => 240e6,
+                Quantity::Capacity => 311e6,
+                Quantity::RttFloor => 161_800.0,
+                Quantity::Loss | Quantity::Retransmits => 1e-4,
+                Quantity::Hops => if after { 13.0 } else { 17.0 },
+            };
+            let value = if quantity == Quantity::Hops { base } else { base * wave };
+            Reading { pair: pair.clone(), quantity, point: Point { at_us, value } }
+        });
+        let mut run = carrier.clone();
+        run.run.id = format!("{}-{number:02}-{hour:04}", carrier.run.id);
+        run.report = run.report.replace(&carrier.run.id, &run.run.id);
+        run.at_us = at_us;
+        run.pairs = vec![pair.clone()];
+        run.readings = readings.collect();
+        runs.push(run);
+    }
+    runs
+}
+
+fn json(name: &str) -> Result<Value, String> {
+    let path = tree::root().join("web/fixtures").join(name);
+    let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn events() -> Result<Vec<Event>, String> {
+    serde_json::from_value(json("events.json")?).map_err(|e| format!("events.json: {e}"))
+}
+
+fn planned(archive: &mut Archive) -> Result<(), String> {
+    let rows = json("planned.json")?;
+    for row in rows["rows"].as_array().into_iter().flatten() {
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let pair = row["pair"].as_object().map(|pair| Pair {
+            from: word(&pair["from"]),
+            to: word(&pair["to"]),
+        });
+        let due = Planned {
+            id: word(&row["id"]),
+            due_us: row["due_us"].as_i64().unwrap_or_default(),
+            measurement: word(&row["measurement"]),
+            pair,
+        };
+        archive.plan(std::slice::from_ref(&due)).map_err(|e| e.to_string())?;
+        let outcome = &row["outcome"];
+        let outcome = if outcome["done"].is_object() {
+            Outcome::Done { run_id: word(&outcome["done"]["run_id"]) }
+        } else if outcome["missed"].is_object() {
+            Outcome::Missed { reason: word(&outcome["missed"]["reason"]) }
+        } else {
+            continue;
+        };
+        archive.settle(&due.id, &outcome).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Microseconds of `2026-09-11T14:15:00Z`, without a crate for times.
+fn moment_us(text: &str) -> Result<i64, ()> {
+    let number = |from: usize, to: usize| -> Result<i64, ()> {
+        text.get(from..to).and_then(|it| it.parse().ok()).ok_or(())
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // Days from civil, Hinnant 2021: years begin in March.
+    let year = year - i64::from(month <= 2);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let era_year = year.rem_euclid(400);
+    let days = year.div_euclid(400) * 146_097 + era_year * 365 + era_year / 4 - era_year / 100
+        + of_year - 719_468;
+    Ok((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment_us;
+
+    #[test]
+    fn a_moment_is_counted_from_1970() {
+        assert_eq!(moment_us("1970-01-01T00:00:00Z"), Ok(0));
+        assert_eq!(moment_us("2026-09-12T09:00:00Z"), Ok(super::NOW_US));
+        assert_eq!(moment_us("soon"), Err(()));
+    }
+}
