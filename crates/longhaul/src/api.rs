@@ -1,10 +1,12 @@
 //! The page of the agent and the API behind it: what `longhaul watch` shows and is asked.
 //!
 //! Reads the archive by connections of its own and the agent's figures from its desk; writes
-//! nothing, except orders for runs into the agent's queue. Documented in docs/api.md.
+//! nothing, except orders for runs into the agent's queue, and what other agents send into the
+//! archive. Documented in docs/api.md and docs/collector.md.
 //!
 //! - [`router`]: which address is answered by what, and what holds for all of them
-//! - [`listen`]: connections and their times; [`gate`]: who may ask
+//! - [`listen`]: connections and their times; [`tls`]: over TLS; [`gate`]: who may ask
+//! - [`batches`]: what other agents send
 //! - [`readers`]: connections to the archive; [`asked`]: parameters; [`fault`]: refusals
 //! - [`about`], [`mesh`], [`routes`], [`events`], [`runs`], [`planned`], [`hosts`], [`orders`]:
 //!   one file for each subject
@@ -13,6 +15,7 @@
 
 mod about;
 mod asked;
+mod batches;
 mod case;
 mod events;
 mod fault;
@@ -33,6 +36,7 @@ mod runs;
 mod shape;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 use crate::agent::desk::Desk;
 use axum::body::Bytes;
@@ -74,9 +78,10 @@ pub async fn serve(
     listener: TcpListener,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
+    let greeting = tls::Greeting::new(Arc::clone(&desk))?;
     let shared = Shared::new(desk, listener.local_addr()?, stop.clone());
     let herald = tokio::spawn(live::herald(Arc::clone(&shared), stop.clone()));
-    let ended = listen::serve(listener, router::router(shared), stop).await;
+    let ended = listen::serve((listener, greeting), router::router(shared), stop).await;
     herald.abort();
     ended
 }

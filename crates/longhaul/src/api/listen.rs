@@ -5,6 +5,7 @@
 
 mod patience;
 
+use super::tls::{self, Greeting};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,7 +31,7 @@ const BREATH: Duration = Duration::from_millis(200);
 
 /// Answers connections until `stop` says true or is gone, and then what is being answered.
 pub async fn serve(
-    listener: TcpListener,
+    (listener, greeting): (TcpListener, Greeting),
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
@@ -47,8 +48,17 @@ pub async fn serve(
         match taken {
             Ok((stream, _peer)) => {
                 let (router, stop) = (router.clone(), stop.clone());
+                let greeting = greeting.now();
                 tokio::spawn(async move {
-                    converse(stream, router, stop).await;
+                    match greeting {
+                        None => converse(stream, router, stop).await,
+                        // Whoever speaks no TLS is not answered.
+                        Some(tls) => {
+                            if let Ok(stream) = tls::handshake(tls, stream).await {
+                                converse(stream, router, stop).await;
+                            }
+                        }
+                    }
                     drop(place);
                 });
             }

@@ -61,6 +61,7 @@ pub fn guarded() -> OpenApiRouter<Arc<Shared>> {
 
 /// Everything.
 pub fn router(shared: Arc<Shared>) -> Router {
+    let batches = super::batches::router(Arc::clone(&shared.desk));
     let (guarded, _document) = guarded().split_for_parts();
     let guarded = guarded
         .route_layer(from_fn_with_state(Arc::clone(&shared), may_read))
@@ -73,6 +74,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(CompressionLayer::new().gzip(true))
         .layer(from_fn(within_bounds))
+        // Their bodies are larger and take longer; they have bounds of their own.
+        .merge(batches)
         .layer(from_fn(with_headers))
 }
 

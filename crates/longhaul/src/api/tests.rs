@@ -1,1 +1,8 @@
-//! The API as others meet it.
+//! The API as others meet it: over sockets, on an archive in a folder of its own.
+
+mod answers;
+mod document;
+mod hostile;
+mod news;
+mod orders;
+mod scene;
