@@ -9,6 +9,7 @@
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`limits`]: which plans can be run, and which are granted to strangers
+//! - [`supervise`]: clock and signals for whoever runs measurements as children
 //!
 //! Threads and blocking calls with deadlines; no store, no web, no command line.
 
@@ -25,6 +26,7 @@ pub mod probing;
 pub mod secure;
 pub mod serve;
 pub mod session;
+pub mod supervise;
 pub mod throughput;
 pub mod wire;
 

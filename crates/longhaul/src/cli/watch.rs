@@ -1,7 +1,9 @@
-//! `longhaul watch --check [FILE]`: what a watch file asks for, or all that is wrong with it.
+//! `longhaul watch [FILE]`: the agent; with `--check`, what a watch file asks for, or all that is
+//! wrong with it.
 
 use super::args::WatchArgs;
 use super::output;
+use crate::agent;
 use crate::fail::{Fail, USAGE};
 use crate::render;
 use crate::watch::file::{self, FILE_BYTES_MAX, Problems, Secrecy, Surroundings, WatchFile};
@@ -22,6 +24,7 @@ const SECRET_BYTES: u64 = 4096;
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Fail> {
     let path = args.file.clone().map_or_else(usual_file, Ok)?;
     match read(&path, args.agent.as_deref())? {
+        Ok(file) if !args.check => agent::run(args, path, file),
         Ok(file) => {
             let costs = forecast(&file);
             if args.json {
@@ -54,12 +57,12 @@ fn usual_file() -> Result<PathBuf, Fail> {
     }
     let fail = Fail::new(USAGE, "there is no watch file in its usual places");
     Err(fail.hint(Some(
-        "name one: `longhaul watch --check FILE`; docs/watch-file.md says how to write it",
+        "name one: `longhaul watch FILE`; docs/watch-file.md says how to write it",
     )))
 }
 
 /// The checked file, or what is wrong with it; an error where it cannot be read at all.
-fn read(path: &Path, agent: Option<&str>) -> Result<Result<WatchFile, Problems>, Fail> {
+pub fn read(path: &Path, agent: Option<&str>) -> Result<Result<WatchFile, Problems>, Fail> {
     let shown = path.display().to_string();
     let cannot = |why: String| {
         let mut fail = Fail::new(USAGE, format!("cannot read the watch file {shown}"));

@@ -1,4 +1,8 @@
-//! What a watch file will cost, for people and for programs.
+//! What a watch file will cost, for people and for programs; and what an agent says: at its
+//! beginning ([`begin`]), and line by line ([`lines`]).
+
+pub mod begin;
+pub mod lines;
 
 use super::figures::{count_of, grouped, percent};
 use super::page::Page;

@@ -4,24 +4,29 @@
 //! wrong and what would be right. Documented in docs/watch-file.md.
 //!
 //! - [`tree`], [`table`], [`problem`]: values with their lines, typed reads, what they found
-//! - [`hosts`], [`measures`], [`sections`], [`notify`]: the tables of the file
+//! - [`hosts`], [`measures`], [`sections`], [`receive`], [`database`], [`notify`]: the tables
+//!   of the file
 //! - [`checks`]: what only shows when tables are seen together
 
 pub mod checks;
+pub mod database;
 pub mod hosts;
 pub mod measures;
 pub mod notify;
 pub mod problem;
+pub mod receive;
 pub mod sections;
 pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod tree;
 
+pub use database::Database;
 pub use hosts::{Form, Host, HostSet, Link, Place};
 pub use measures::{Directions, Measure, Mode, Work};
 pub use notify::{Email, Notify, Security, Webhook};
 pub use problem::{Problem, Problems};
+pub use receive::{Sender, Tls};
 pub use sections::{Agent, Api, CatchUp, Collector, Detect, Retain};
 
 use problem::Found;
@@ -42,6 +47,7 @@ const KEYS: &[&str] = &[
     "detect",
     "notify",
     "collector",
+    "database",
     "retain",
     "api",
 ];
@@ -59,6 +65,7 @@ pub struct WatchFile {
     pub detect: Detect,
     pub notify: Notify,
     pub collector: Option<Collector>,
+    pub database: Option<Database>,
     pub retain: Retain,
     pub api: Api,
 }
@@ -109,6 +116,7 @@ fn read(root: &tree::Node, here: &Surroundings<'_>, found: &Found) -> Option<Wat
     let detect = sections::detect(&top);
     let notify = notify::notify(&top, &secrets);
     let collector = sections::collector(&top, &secrets);
+    let database = database::database(&top, &secrets);
     let retain = sections::retain(&top);
     let api = sections::api(&top, agent.as_ref(), &secrets);
     let file = WatchFile {
@@ -120,6 +128,7 @@ fn read(root: &tree::Node, here: &Surroundings<'_>, found: &Found) -> Option<Wat
         detect,
         notify,
         collector,
+        database,
         retain,
         api,
     };

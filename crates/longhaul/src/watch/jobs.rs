@@ -67,6 +67,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// The far end is who sends.
+    pub fn is_back(&self) -> bool {
+        self.far.as_ref() == Some(&self.key.from)
+    }
+
     /// When the run of interval `number` is due.
     pub fn due_us(&self, number: i64) -> i64 {
         let begin = number * self.every_us + self.base_us;
@@ -208,6 +213,25 @@ pub fn far_hosts(file: &WatchFile, measure: &Measure) -> Vec<usize> {
     let mut seen = vec![false; file.hosts.len()];
     far.retain(|host| !std::mem::replace(&mut seen[*host], true));
     far
+}
+
+/// A job that the file does not have, such as a measurement that an event asks for; it shares the
+/// locks of all others. In a mesh it takes the turn of its pair.
+pub fn once(
+    file: &WatchFile,
+    turns: Option<&Turns>,
+    measure: Measure,
+    (far, back): (usize, bool),
+) -> Job {
+    let mut once = job(
+        file,
+        (&Arc::new(measure), Some(far), back),
+        &Parts::new(file),
+    );
+    if let Some(turns) = turns.filter(|_| once.heavy) {
+        once.gate = turns.gate((file.agent.host, far), back, once.lasts_us);
+    }
+    once
 }
 
 fn job(

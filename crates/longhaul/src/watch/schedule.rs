@@ -71,6 +71,8 @@ pub struct Schedule {
     sequence: u64,
     /// Part of every id, so that those of an earlier start differ.
     begun_us: i64,
+    /// Until then an earlier agent has planned everything.
+    looked_us: Option<i64>,
     stopping: bool,
 }
 
@@ -110,8 +112,16 @@ impl Schedule {
             tally: Tally::default(),
             sequence: 0,
             begun_us: 0,
+            looked_us: None,
             stopping: false,
         }
+    }
+
+    /// Goes on where an earlier agent ended: what has come due since is late, and the rule of the
+    /// file for late runs holds. Means nothing after the first look at the time.
+    #[must_use]
+    pub fn going_on_from(self, looked_us: Option<i64>) -> Self {
+        Schedule { looked_us, ..self }
     }
 
     /// Runs that start now. What else was decided is in the notes.
@@ -153,18 +163,21 @@ impl Schedule {
         if first {
             self.begun_us = now.wall_us;
         }
-        if first || gap == Gap::SetBack {
-            self.look_ahead(now);
+        if first {
+            let looked = self.looked_us.map_or(now.wall_us, |at| at.min(now.wall_us));
+            self.look_ahead(looked);
+        } else if gap == Gap::SetBack {
+            self.look_ahead(now.wall_us);
         }
         if !self.stopping {
             self.plan_due(now, gap);
         }
     }
 
-    /// Every job's next interval is the first after now.
-    fn look_ahead(&mut self, now: Now) {
+    /// Every job's next interval is the first after `at_us`.
+    fn look_ahead(&mut self, at_us: i64) {
         for slot in &mut self.slots {
-            slot.next = slot.job.first_after(now.wall_us);
+            slot.next = slot.job.first_after(at_us);
         }
         self.lay_out();
     }

@@ -14,7 +14,8 @@ use std::time::Duration;
 const PAIRS_MAX: usize = 2_000_000;
 
 pub(super) fn check(file: &WatchFile, found: &Found) {
-    if file.measures.is_empty() && found.is_empty() {
+    // A collector may have nothing of its own to measure.
+    if file.measures.is_empty() && file.api.senders.is_empty() && found.is_empty() {
         let advice = "write [[measure]] with name, kind and every";
         found.add(1, "measure", "nothing is measured", advice);
     }
@@ -65,7 +66,7 @@ fn measures_somebody(file: &WatchFile, measure: &Measure, agents: &[usize], foun
 
 fn fits_its_interval(measure: &Measure, found: &Found) {
     let runs = runs_each(measure);
-    let needs = measure.work.lasts() * runs;
+    let needs = measure.work.takes() * runs;
     if needs <= measure.every {
         return;
     }
@@ -77,7 +78,7 @@ fn fits_its_interval(measure: &Measure, found: &Found) {
     let what = format!(
         "{} is shorter than its runs last: {runs} x {} s{both}",
         span(measure.every),
-        seconds(measure.work.lasts())
+        seconds(measure.work.takes())
     );
     let advice = format!("at least {} s, or shorten the run", seconds(needs));
     found.add(

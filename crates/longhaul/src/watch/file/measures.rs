@@ -22,8 +22,10 @@ const AUDIT: Duration = Duration::from_secs(10);
 const BETWEEN_PROBES: Duration = Duration::from_secs(2);
 /// Idle time before and after a load.
 const IDLE: Duration = Duration::from_secs(6);
+/// The longest look for a token bucket.
+pub const SHAPER_LOOK: Duration = Duration::from_secs(20);
 const EVERY: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(10)..=Duration::from_secs(366 * 86_400);
+    Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 
 const COMMON_KEYS: &[&str] = &[
     "name",
@@ -77,6 +79,9 @@ pub enum Work {
     },
     /// An audit of the agent's own host.
     Host,
+    /// Available bandwidth with a long look for a token bucket, in one direction. Files cannot ask
+    /// for it; events do.
+    Shaper,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,13 +118,14 @@ impl Work {
             Work::Tune { .. } => "tune",
             Work::Load { .. } => "load",
             Work::Host => "host",
+            Work::Shaper => "available_shaper",
         }
     }
 
     /// Fills what it crosses, and so wants it alone.
     pub fn is_heavy(&self) -> bool {
         match self {
-            Work::Throughput { .. } | Work::Tune { .. } | Work::Load { .. } => true,
+            Work::Throughput { .. } | Work::Tune { .. } | Work::Load { .. } | Work::Shaper => true,
             Work::Available { mode } => *mode == Mode::Careful,
             Work::Path { .. } | Work::Host => false,
         }
@@ -145,7 +151,22 @@ impl Work {
                     time, scavenger, ..
                 } => (*time + IDLE) * if *scavenger { 2 } else { 1 },
                 Work::Host => AUDIT,
+                Work::Shaper => {
+                    let trains = budget(available::Mode::Careful).most_time_us;
+                    SHAPER_LOOK + Duration::from_micros(trains)
+                }
             }
+    }
+
+    /// The least that one run takes. Oftener than that it cannot be made; a light run that takes
+    /// longer now and then costs the next one, and nobody else.
+    pub fn takes(&self) -> Duration {
+        match self {
+            Work::Path { count, .. } => Duration::from_millis(100) * *count,
+            Work::Available { mode } if *mode != Mode::Careful => Duration::from_secs(1),
+            Work::Host => Duration::from_secs(1),
+            heavy => heavy.lasts(),
+        }
     }
 
     /// The most bytes that one run sends, on a path of this rate.
@@ -165,6 +186,7 @@ impl Work {
                 ..
             } => slower(*rate).bytes_in(*time) * if *scavenger { 2 } else { 1 },
             Work::Host => 0,
+            Work::Shaper => path.bytes_in(SHAPER_LOOK),
         }
     }
 }

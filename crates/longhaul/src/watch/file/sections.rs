@@ -3,6 +3,7 @@
 use super::Secrecy;
 use super::hosts::{Host, Link, named_links, place};
 use super::problem::shown;
+use super::receive::{self, Sender, Tls};
 use super::table::Table;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::units::Rate;
@@ -25,10 +26,16 @@ const AGENT_KEYS: &[&str] = &[
     "latitude",
     "longitude",
 ];
-const DETECT_KEYS: &[&str] = &["quantities", "least_change", "season", "follow_ups"];
-const COLLECTOR_KEYS: &[&str] = &["url", "token_file", "spool", "spool_bytes"];
+const DETECT_KEYS: &[&str] = &[
+    "quantities",
+    "least_change",
+    "season",
+    "follow_ups",
+    "quicker",
+];
+const COLLECTOR_KEYS: &[&str] = &["url", "token_file", "ca_file", "spool_bytes"];
 const RETAIN_KEYS: &[&str] = &["runs", "hourly"];
-const API_KEYS: &[&str] = &["token_file"];
+const API_KEYS: &[&str] = &["token_file", "certificate", "key", "agent"];
 
 const PAGE_PORT: u16 = 5280;
 /// Of an interface that nobody described.
@@ -74,6 +81,8 @@ pub struct Detect {
     pub season: Option<bool>,
     /// Measurements that decide between causes may be made.
     pub follow_ups: Option<bool>,
+    /// Time runs so many times faster, as in a replay of days; absent: it is plain time.
+    pub quicker: Option<u64>,
 }
 
 /// Where results go that are kept elsewhere too.
@@ -81,7 +90,9 @@ pub struct Detect {
 pub struct Collector {
     pub url: String,
     pub token_file: Option<PathBuf>,
-    pub spool: Option<PathBuf>,
+    /// Certificates that sign the collector's, as PEM; absent: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// What may be kept for the collector beyond `[retain]`.
     pub spool_bytes: u64,
 }
 
@@ -96,6 +107,10 @@ pub struct Retain {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Api {
     pub token_file: Option<PathBuf>,
+    /// Present: page and API speak TLS.
+    pub tls: Option<Tls>,
+    /// Agents that send their results here.
+    pub senders: Vec<Sender>,
 }
 
 /// Looks at files with secrets, and never at what is in them.
@@ -245,6 +260,7 @@ pub(super) fn detect(top: &Table<'_>) -> Detect {
         least_change: table.parsed("least_change", share),
         season: table.boolean("season"),
         follow_ups: table.boolean("follow_ups"),
+        quicker: table.integer("quicker", 1..=100_000),
     }
 }
 
@@ -268,7 +284,7 @@ pub(super) fn collector(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Collec
     Some(Collector {
         url: url.filter(|_| has_url)?,
         token_file: secrets.file(&table, "token_file"),
-        spool: table.text("spool").map(PathBuf::from),
+        ca_file: table.text("ca_file").map(PathBuf::from),
         spool_bytes: table.bytes("spool_bytes", least..=most).unwrap_or(1 << 30),
     })
 }
@@ -322,5 +338,13 @@ pub(super) fn api(top: &Table<'_>, agent: Option<&Agent>, secrets: &Secrets<'_>)
         let advice = "name a token_file in [api], or listen on 127.0.0.1";
         top.found.add(line, "agent.listen", what, advice);
     }
-    Api { token_file }
+    let tls = table.as_ref().and_then(|table| receive::tls(table, secrets));
+    let senders = table
+        .as_ref()
+        .map_or_else(Vec::new, |table| receive::senders(table, secrets));
+    Api {
+        token_file,
+        tls,
+        senders,
+    }
 }

@@ -58,8 +58,8 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "w:13: measure.m.evry: unknown key; did you mean `every`?",
         ),
         (
-            "kind = \"path\"\nevery = 3",
-            "w:13: measure.m.every: `3` is out of range; allowed: 10 s to 366 d",
+            "kind = \"path\"\nevery = 0.5",
+            "w:13: measure.m.every: `0.5` is out of range; allowed: 1 s to 366 d",
         ),
         (
             "kind = \"path\"\nevery = \"1 fortnight\"",

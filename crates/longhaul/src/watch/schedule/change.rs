@@ -3,7 +3,7 @@
 use super::{Now, Reason, RunId, Schedule, Slot};
 use crate::watch::SECOND_US;
 use crate::watch::file::WatchFile;
-use crate::watch::jobs::{self, Key, Turns};
+use crate::watch::jobs::{self, Job, Key, Turns};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -47,22 +47,27 @@ impl Schedule {
     /// Asks for a run now, through the queue that all others go through. A failing target is tried
     /// all the same; budgets and locks hold.
     pub fn ask(&mut self, key: &Key, now: Now) -> Result<Asked, AskError> {
+        let slot = self.slots.iter().find(|slot| slot.job.key == *key);
+        let job = Arc::clone(&slot.ok_or(AskError::Unknown)?.job);
+        self.ask_once(&job, now)
+    }
+
+    /// The same for a job that the file does not have.
+    pub fn ask_once(&mut self, job: &Arc<Job>, now: Now) -> Result<Asked, AskError> {
         let now = now.bounded();
         self.see(now);
         if self.stopping {
             return Err(AskError::Stopping);
         }
         let mut asked = self.waiting.values().filter(|it| it.asked);
-        if let Some(waits) = asked.find(|it| it.job.key == *key) {
+        if let Some(waits) = asked.find(|it| it.job.key == job.key) {
             return Ok(Asked::Waits(Arc::clone(&waits.id)));
         }
         if self.waiting.values().filter(|it| it.asked).count() >= ASKED_MAX {
             return Err(AskError::Full);
         }
-        let slot = self.slots.iter().find(|slot| slot.job.key == *key);
-        let job = Arc::clone(&slot.ok_or(AskError::Unknown)?.job);
-        let id = self.plan(&job, now.wall_us, true);
-        let rank = self.queue(&job, (Arc::clone(&id), now.wall_us), now.steady_us, None);
+        let id = self.plan(job, now.wall_us, true);
+        let rank = self.queue(job, (Arc::clone(&id), now.wall_us), now.steady_us, None);
         if let Some(run) = self.waiting.get_mut(&rank) {
             run.asked = true;
             // In a mesh it has its turn like any other.

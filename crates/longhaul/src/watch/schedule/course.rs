@@ -32,6 +32,8 @@ pub enum Outcome {
     },
     /// The far end is busy with others; nothing was sent.
     Refused,
+    /// It did not start after all, for this reason; nothing was sent.
+    NotStarted(Reason),
 }
 
 #[derive(Debug, Clone)]
@@ -72,7 +74,7 @@ impl Schedule {
         self.locks.give_back(&run.job.needs, run.job.heavy);
         let sent = match outcome {
             Outcome::Done { sent_bytes } | Outcome::Failed { sent_bytes } => sent_bytes,
-            Outcome::Refused => 0,
+            Outcome::Refused | Outcome::NotStarted(_) => 0,
         };
         self.budget.settle(&run.job.key.measure, reserved, sent);
         match outcome {
@@ -85,6 +87,7 @@ impl Schedule {
             }
             Outcome::Failed { .. } => self.fail(&run, now),
             Outcome::Refused => self.refused(run, now),
+            Outcome::NotStarted(reason) => self.miss(&run.id, reason),
         }
         true
     }

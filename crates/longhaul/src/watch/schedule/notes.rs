@@ -51,6 +51,12 @@ pub enum Reason {
     /// It was asked for, and waited too long.
     WaitedTooLong,
     Stopping,
+    /// An earlier agent had begun it, or was about to, and ended before it did.
+    AgentStopped,
+    /// There was no room for its result.
+    DiskFull,
+    /// More waits to be sent on than the file allows.
+    SpoolFull,
 }
 
 impl Reason {
@@ -65,6 +71,9 @@ impl Reason {
             Reason::ClockStepped => "clock_stepped",
             Reason::WaitedTooLong => "waited_too_long",
             Reason::Stopping => "stopping",
+            Reason::AgentStopped => "agent_stopped",
+            Reason::DiskFull => "disk_full",
+            Reason::SpoolFull => "spool_full",
         }
     }
 }
@@ -80,6 +89,9 @@ impl fmt::Display for Reason {
             Reason::ClockStepped => "the clock stepped over its time",
             Reason::WaitedTooLong => "asked for, and waited too long",
             Reason::Stopping => "the agent was stopping",
+            Reason::AgentStopped => "the agent ended before it did",
+            Reason::DiskFull => "the disk has no room for its result",
+            Reason::SpoolFull => "more waits to be sent on than spool_bytes allows",
         })
     }
 }

@@ -1,0 +1,28 @@
+//! Clocks of the kernel that the standard library does not read.
+
+use crate::syscall::status;
+use std::io;
+use std::time::Duration;
+
+/// Time since the host booted, the time that it slept included. Nobody can set it.
+pub fn since_boot() -> io::Result<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` lives for the call.
+    status(unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) })?;
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::since_boot;
+
+    #[test]
+    fn it_never_goes_back() {
+        let first = since_boot().expect("every Linux has it");
+        assert!(!first.is_zero());
+        assert!(since_boot().expect("still") >= first);
+    }
+}

@@ -1,0 +1,161 @@
+//! What a search for a better setting proves, when it was made because of an event.
+
+use super::gathered::Taken;
+use crate::render::figures::{count_of, rate};
+use longhaul_analysis::event::Explained;
+use longhaul_model::report::v1::event::Event;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::scan::{Choice, Setting};
+use longhaul_model::report::v1::{Advice, Finding, Scan};
+use longhaul_model::units::Bytes;
+
+/// The found setting gives at least so much more than the runs since the event.
+const BETTER: f64 = 1.1;
+/// A setting that was tried and gave more is as sure as causes get.
+const PROVED_RATIO: f64 = 0.95;
+
+/// Adds the newest search since the event to the causes.
+pub fn add(event: &Event, scans: &[Taken<Scan>], explained: &mut Explained) {
+    let better = |choice: &&Choice| choice.goodput_bps as f64 > event.after.median * BETTER;
+    let newest = scans.iter().max_by_key(|it| it.at_us);
+    let found = newest.and_then(choice).filter(better);
+    let Some(found) = found.filter(|_| event.quantity == Quantity::Goodput) else {
+        return;
+    };
+    let text = format!(
+        "a search after the event found {}, which gave {} instead of {}",
+        in_words(&found.setting),
+        rate(found.goodput_bps),
+        rate(event.after.median as u64)
+    );
+    let advice = Advice {
+        place: "initiator".to_owned(),
+        text: format!("Use {}", in_words(&found.setting)),
+        command: None,
+        expected_bps: Some(found.goodput_bps),
+    };
+    let causes = &mut explained.causes;
+    if causes.is_empty() {
+        causes.push(new(event));
+    }
+    // Where something else was named, a better setting may have been there before the event too.
+    let Some(finding) = causes.iter_mut().find(|it| it.cause == "retune") else {
+        return;
+    };
+    finding.confidence_ratio = PROVED_RATIO;
+    finding.supports.insert(0, text);
+    finding.advice.insert(0, advice);
+    causes.sort_by(|a, b| b.confidence_ratio.total_cmp(&a.confidence_ratio));
+}
+
+/// What was found in the direction of the event.
+fn choice(scan: &Taken<Scan>) -> Option<&Choice> {
+    let directions = &scan.report.analysis.directions;
+    let same = directions.iter().find(|it| it.forward == scan.forward)?;
+    same.recommended.as_ref()
+}
+
+fn new(event: &Event) -> Finding {
+    Finding {
+        cause: "retune".to_owned(),
+        summary: format!(
+            "The setting no longer fits the path: another one gives more than the {} of the runs",
+            rate(event.after.median as u64)
+        ),
+        confidence_ratio: PROVED_RATIO,
+        supports: Vec::new(),
+        contradicts: Vec::new(),
+        advice: Vec::new(),
+    }
+}
+
+fn in_words(setting: &Setting) -> String {
+    let window = setting.window_bytes.map_or_else(
+        || "windows left to the kernel".to_owned(),
+        |bytes| format!("windows of {}", Bytes(bytes)),
+    );
+    let control = setting.congestion_control.as_ref();
+    let control = control.map_or_else(String::new, |name| format!(", {name}"));
+    format!(
+        "{} with {window}{control}",
+        count_of(u64::from(setting.streams), "stream")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::event::{Level, State};
+    use longhaul_model::report::v1::series::Pair;
+
+    const SCAN: &str = include_str!("../../../../../fixtures/reports/scan-guided.json");
+
+    fn event(after: f64) -> Event {
+        let level = |median| Level {
+            median,
+            deviation: 0.0,
+            samples: 10,
+        };
+        Event {
+            id: "goodput-1".to_owned(),
+            pair: Pair {
+                from: "a".to_owned(),
+                to: "b".to_owned(),
+            },
+            quantity: Quantity::Goodput,
+            state: State::Confirmed,
+            between_us: [0, 10],
+            before: level(2.0 * after),
+            after: level(after),
+            change_ratio: Some(0.5),
+            score: 2.0,
+            autocorrelation: 0.0,
+            announced_at_us: 10,
+            recovered_by: None,
+            causes: Vec::new(),
+            unchanged: Vec::new(),
+            scope: None,
+            follow_ups: Vec::new(),
+        }
+    }
+
+    fn scan() -> Taken<Scan> {
+        Taken {
+            at_us: 20,
+            forward: true,
+            report: serde_json::from_str(SCAN).expect("a report"),
+        }
+    }
+
+    #[test]
+    fn a_setting_that_gives_more_is_the_first_cause_with_its_proof() {
+        let found = choice(&scan()).expect("a choice").goodput_bps;
+        let mut explained = Explained::default();
+        add(&event(found as f64 / 2.0), &[scan()], &mut explained);
+        let first = &explained.causes[0];
+        assert_eq!(first.cause, "retune");
+        assert_eq!(first.advice[0].expected_bps, Some(found));
+        assert!(first.supports[0].contains("stream"), "{first:?}");
+    }
+
+    #[test]
+    fn beside_another_cause_a_better_setting_is_no_cause() {
+        let found = choice(&scan()).expect("a choice").goodput_bps;
+        let mut explained = Explained::default();
+        explained.causes.push(Finding {
+            cause: "shaper_appeared".to_owned(),
+            ..new(&event(1.0))
+        });
+        let before = explained.clone();
+        add(&event(found as f64 / 2.0), &[scan()], &mut explained);
+        assert_eq!(explained, before);
+    }
+
+    #[test]
+    fn a_setting_that_gives_no_more_proves_nothing() {
+        let found = choice(&scan()).expect("a choice").goodput_bps;
+        let mut explained = Explained::default();
+        add(&event(found as f64), &[scan()], &mut explained);
+        assert_eq!(explained, Explained::default());
+    }
+}

@@ -1,0 +1,279 @@
+//! From what a run wrote to what the archive takes: the report as it is, whom it is of, and the
+//! values that it gives to series.
+
+use crate::watch::jobs::Job;
+use jiff::Timestamp;
+use longhaul_analysis::detect::points::points_of;
+use longhaul_model::report::v1::series::Pair;
+use longhaul_model::report::v1::{AnyReport, Kind, Throughput};
+use longhaul_store::StoreError;
+use longhaul_store::watched::{Reading, WatchedRun, run_of};
+use serde_json::{Value, json};
+
+/// Said of a report that its own program could not store.
+const NOT_ARCHIVED: &str = "not_archived";
+
+/// Whom a run is of, by the names of the file. Kept beside its result, so that a later agent can
+/// file it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pub planned_id: String,
+    pub measure: String,
+    /// The agent.
+    pub near: String,
+    /// None for an audit.
+    pub far: Option<String>,
+    /// The far end sends, as far as the run has one direction.
+    pub back: bool,
+}
+
+impl Owner {
+    pub fn of(planned_id: &str, job: &Job, agent: &str) -> Owner {
+        Owner {
+            planned_id: planned_id.to_owned(),
+            measure: job.key.measure.to_string(),
+            near: agent.to_owned(),
+            far: job.far.as_ref().map(ToString::to_string),
+            back: job.is_back(),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        json!({
+            "planned": self.planned_id, "measure": self.measure,
+            "near": self.near, "far": self.far, "back": self.back,
+        })
+        .to_string()
+    }
+
+    pub fn read(text: &str) -> Option<Owner> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let word = |key: &str| Some(value[key].as_str()?.to_owned());
+        Some(Owner {
+            planned_id: word("planned")?,
+            measure: word("measure")?,
+            near: word("near")?,
+            far: word("far"),
+            back: value["back"].as_bool()?,
+        })
+    }
+
+    /// The pair in the direction of the payload.
+    pub fn pair(&self) -> Option<Pair> {
+        let (near, far) = (self.near.clone(), self.far.clone()?);
+        Some(if self.back {
+            Pair {
+                from: far,
+                to: near,
+            }
+        } else {
+            Pair {
+                from: near,
+                to: far,
+            }
+        })
+    }
+
+    /// What a report of this kind is a measurement of.
+    fn pairs(&self, kind: Kind) -> Vec<Pair> {
+        let both_ways = matches!(kind, Kind::Path | Kind::Available);
+        let Some(pair) = self.pair() else {
+            return Vec::new();
+        };
+        let back = Pair {
+            from: pair.to.clone(),
+            to: pair.from.clone(),
+        };
+        if both_ways {
+            vec![pair, back]
+        } else {
+            vec![pair]
+        }
+    }
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Finished {
+    pub report: AnyReport,
+    pub watched: WatchedRun,
+}
+
+/// Why what a run wrote is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum NoReport {
+    #[error("it wrote no report")]
+    Empty,
+    #[error(transparent)]
+    Unreadable(#[from] StoreError),
+    #[error("its report says that it began at `{0}`, which is no time")]
+    Time(String),
+}
+
+/// Reads what a run wrote.
+pub fn read(written: &[u8], owner: &Owner) -> Result<Finished, NoReport> {
+    let text = String::from_utf8_lossy(written);
+    let text = text.trim_end_matches([' ', '\n', '\0']);
+    if text.is_empty() {
+        return Err(NoReport::Empty);
+    }
+    let mut watched = WatchedRun::of_text(text.to_owned(), 0)?;
+    let mut report = any(watched.kind, text, &watched.run.id)?;
+    if forget_not_archived(&mut report) {
+        watched = WatchedRun::of(&report, 0)?;
+    }
+    let began = &run_of(&report).started_at;
+    let began: Timestamp = began.parse().map_err(|_| NoReport::Time(began.clone()))?;
+    watched.at_us = began.as_microsecond();
+    watched.pairs = owner.pairs(watched.kind);
+    watched.readings = readings(&report, owner);
+    watched.planned_id = Some(owner.planned_id.clone());
+    Ok(Finished { report, watched })
+}
+
+fn readings(report: &AnyReport, owner: &Owner) -> Vec<Reading> {
+    let placed = points_of(report, Some(&owner.near), owner.far.as_deref());
+    placed
+        .into_iter()
+        .map(|(pair, quantity, point)| Reading {
+            pair,
+            quantity,
+            point,
+        })
+        .collect()
+}
+
+fn any(kind: Kind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
+    match kind {
+        Kind::Throughput => serde_json::from_str(text).map(AnyReport::Throughput),
+        Kind::Scan => serde_json::from_str(text).map(AnyReport::Scan),
+        Kind::Host => serde_json::from_str(text).map(AnyReport::Host),
+        Kind::Predict => serde_json::from_str(text).map(AnyReport::Predict),
+        Kind::Path => serde_json::from_str(text).map(AnyReport::Path),
+        Kind::Available => serde_json::from_str(text).map(AnyReport::Available),
+        Kind::Load => serde_json::from_str(text).map(AnyReport::Load),
+    }
+    .map_err(|source| StoreError::Report {
+        id: id.to_owned(),
+        source,
+    })
+}
+
+/// What the run could not store the agent stores now: then that caveat is no longer true.
+fn forget_not_archived(report: &mut AnyReport) -> bool {
+    let caveats = match report {
+        AnyReport::Throughput(it) => &mut it.caveats,
+        AnyReport::Scan(it) => &mut it.caveats,
+        AnyReport::Host(it) => &mut it.caveats,
+        AnyReport::Predict(it) => &mut it.caveats,
+        AnyReport::Path(it) => &mut it.caveats,
+        AnyReport::Available(it) => &mut it.caveats,
+        AnyReport::Load(it) => &mut it.caveats,
+    };
+    let before = caveats.len();
+    caveats.retain(|caveat| caveat.code != NOT_ARCHIVED);
+    caveats.len() < before
+}
+
+/// Bytes that a run sent, where its report tells.
+pub fn sent_bytes(report: &AnyReport) -> Option<u64> {
+    match report {
+        AnyReport::Throughput(it) => Some(of_transfer(it)),
+        AnyReport::Scan(it) => {
+            let cells = it.observation.cells.iter();
+            Some(cells.filter_map(|cell| cell.receiver_bytes).sum())
+        }
+        AnyReport::Available(it) => {
+            let seen = &it.observation;
+            let both = [&seen.forward, &seen.reverse];
+            Some(both.into_iter().flatten().map(|it| it.probe_bytes).sum())
+        }
+        AnyReport::Load(it) => {
+            let phases = it.observation.phases.iter();
+            let flows = phases.flat_map(|phase| [&phase.load, &phase.competitor]);
+            Some(flows.flatten().map(|flow| flow.bytes).sum())
+        }
+        AnyReport::Host(_) | AnyReport::Predict(_) => Some(0),
+        AnyReport::Path(_) => None,
+    }
+}
+
+fn of_transfer(report: &Throughput) -> u64 {
+    let back = report.analysis.reverse.as_ref();
+    report.analysis.totals.sender_bytes + back.map_or(0, |it| it.totals.sender_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::quantity::Quantity;
+
+    const BULK: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
+    const PATH: &str = include_str!("../../../../fixtures/reports/path-sanjose-lulea.json");
+
+    fn owner(back: bool) -> Owner {
+        Owner {
+            planned_id: "a-1-1".to_owned(),
+            measure: "bulk".to_owned(),
+            near: "here".to_owned(),
+            far: Some("there".to_owned()),
+            back,
+        }
+    }
+
+    fn on_one_line(text: &str) -> String {
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        value.to_string()
+    }
+
+    #[test]
+    fn a_report_is_filed_under_the_names_of_the_file_and_keeps_its_text() {
+        let text = on_one_line(BULK);
+        let padded = format!("{text}\n{}", " ".repeat(4096));
+        let finished = read(padded.as_bytes(), &owner(false)).expect("a report");
+        assert_eq!(finished.watched.report, text);
+        assert_eq!(finished.watched.planned_id.as_deref(), Some("a-1-1"));
+        let pair = Pair {
+            from: "here".to_owned(),
+            to: "there".to_owned(),
+        };
+        assert_eq!(finished.watched.pairs, [pair.clone()]);
+        let goodput = finished.watched.readings.iter();
+        let goodput = goodput.filter(|it| it.quantity == Quantity::Goodput);
+        assert_eq!(goodput.map(|it| &it.pair).collect::<Vec<_>>(), [&pair]);
+        assert!(finished.watched.at_us > 0);
+        assert!(sent_bytes(&finished.report).is_some_and(|bytes| bytes > 0));
+    }
+
+    #[test]
+    fn a_look_at_a_path_is_of_both_directions() {
+        let finished = read(PATH.as_bytes(), &owner(false)).expect("a report");
+        assert_eq!(finished.watched.pairs.len(), 2);
+    }
+
+    #[test]
+    fn what_is_stored_now_is_not_said_to_be_unstored() {
+        let mut value: Value = serde_json::from_str(BULK).expect("JSON");
+        let caveat = json!({"code": NOT_ARCHIVED, "text": "no room"});
+        value["caveats"].as_array_mut().expect("a list").push(caveat);
+        let finished = read(value.to_string().as_bytes(), &owner(false)).expect("a report");
+        assert!(!finished.watched.report.contains(NOT_ARCHIVED));
+    }
+
+    #[test]
+    fn half_a_report_is_none() {
+        let text = on_one_line(BULK);
+        for cut in [0, 1, text.len() / 2, text.len() - 1] {
+            assert!(read(&text.as_bytes()[..cut], &owner(false)).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_owner_comes_back_from_its_text() {
+        for (back, far) in [(true, Some("there".to_owned())), (false, None)] {
+            let owner = Owner { far, ..owner(back) };
+            assert_eq!(Owner::read(&owner.text()), Some(owner));
+        }
+        assert_eq!(Owner::read("{}"), None);
+    }
+}

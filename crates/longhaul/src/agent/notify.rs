@@ -1,0 +1,282 @@
+//! Telling people and programs of an event: once when it is confirmed, once when it has recovered.
+//!
+//! Each way has a task and a queue of its own, so that one that fails holds up neither the others
+//! nor the measuring. What was told is in a file of the agent's folder, so that a restart tells
+//! nothing twice.
+//!
+//! - [`memory`]: what was told
+//! - [`webhook`], [`email`], [`program`]: the ways
+
+mod email;
+mod memory;
+mod program;
+mod webhook;
+
+use super::folder::Folder;
+use super::voice::Voice;
+use crate::watch::file::{Notify, WatchFile};
+use longhaul_model::report::v1::event::{Event, State};
+use memory::{Memory, Told};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// For each attempt.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+/// Notices of one way that wait.
+const QUEUE_MAX: usize = 256;
+/// Between attempts; after the last one the notice is given up.
+const WAITS: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_secs(120),
+    Duration::from_secs(600),
+];
+/// For what is under way when the agent stops; the rest is told by the next one.
+const LAST: Duration = Duration::from_secs(5);
+
+/// The ways to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Webhook,
+    Email,
+    Program,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::Webhook, Way::Email, Way::Program];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Way::Webhook => "webhook",
+            Way::Email => "email",
+            Way::Program => "command",
+        }
+    }
+
+    fn is_asked_for(self, notify: &Notify) -> bool {
+        match self {
+            Way::Webhook => notify.webhook.is_some(),
+            Way::Email => notify.email.is_some(),
+            Way::Program => notify.command.is_some(),
+        }
+    }
+}
+
+/// What is told.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    pub event: Event,
+    /// The text for whoever runs the path.
+    pub case: Arc<str>,
+    pub agent: Arc<str>,
+}
+
+impl Notice {
+    fn key(&self, way: Way) -> String {
+        key(&self.event, way)
+    }
+
+    /// One line, for a subject.
+    pub fn title(&self) -> String {
+        crate::render::watch::lines::headline(&self.event)
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::json!({
+            "agent": *self.agent, "title": self.title(), "event": self.event, "text": *self.case,
+        })
+        .to_string()
+    }
+}
+
+fn key(event: &Event, way: Way) -> String {
+    format!("{}/{}/{}", event.id, event.state.word(), way.word())
+}
+
+/// What holds for all ways.
+#[derive(Clone)]
+struct Shared {
+    /// Follows the file.
+    notify: watch::Receiver<Arc<Notify>>,
+    folder: PathBuf,
+    memory: Arc<Mutex<Memory>>,
+    counts: Arc<Counts>,
+    voice: Voice,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    told: AtomicU64,
+    failed: AtomicU64,
+}
+
+pub struct Notifier {
+    queues: Vec<(Way, Sender<Notice>)>,
+    tasks: Vec<JoinHandle<()>>,
+    notify: watch::Sender<Arc<Notify>>,
+    agent: Arc<str>,
+    shared: Shared,
+}
+
+impl Notifier {
+    /// `folder`: from which relative names in the file count.
+    pub fn start(file: &WatchFile, folder: &Path, own: &Folder, voice: Voice) -> Notifier {
+        let (notify, followed) = watch::channel(Arc::new(file.notify.clone()));
+        let shared = Shared {
+            notify: followed,
+            folder: folder.to_owned(),
+            memory: Arc::new(Mutex::new(Memory::read(own.file("told.json")))),
+            counts: Arc::default(),
+            voice,
+        };
+        let (mut queues, mut tasks) = (Vec::new(), Vec::new());
+        for way in Way::ALL {
+            let (queue, taken) = channel(QUEUE_MAX);
+            queues.push((way, queue));
+            tasks.push(tokio::spawn(work(way, taken, shared.clone())));
+        }
+        Notifier {
+            queues,
+            tasks,
+            notify,
+            agent: file.agent.name.as_str().into(),
+            shared,
+        }
+    }
+
+    pub fn follow(&self, file: &WatchFile) {
+        self.notify.send_replace(Arc::new(file.notify.clone()));
+    }
+
+    /// Tells of the event wherever that is still to be done.
+    pub fn tell(&self, event: &Event, case: Arc<str>) {
+        if !matches!(event.state, State::Confirmed | State::Recovered) {
+            return;
+        }
+        let notify = Arc::clone(&self.shared.notify.borrow());
+        for (way, queue) in &self.queues {
+            let key = key(event, *way);
+            if !way.is_asked_for(&notify) || !lock(&self.shared.memory).begin(&key) {
+                continue;
+            }
+            let notice = Notice {
+                event: event.clone(),
+                case: Arc::clone(&case),
+                agent: Arc::clone(&self.agent),
+            };
+            if queue.try_send(notice).is_err() {
+                self.shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                let way = way.word();
+                let text = format!("too many notices wait for {way}: one is told later");
+                self.shared.voice.trouble(&text);
+                lock(&self.shared.memory).set(&key, None);
+            }
+        }
+    }
+
+    /// Events since the first start that nobody has been told of for certain.
+    pub fn is_to_tell(&self, event: &Event) -> bool {
+        let notify = Arc::clone(&self.shared.notify.borrow());
+        let memory = lock(&self.shared.memory);
+        let mut ways = Way::ALL.into_iter();
+        matches!(event.state, State::Confirmed | State::Recovered)
+            && event.announced_at_us >= memory.since_us
+            && ways.any(|way| way.is_asked_for(&notify) && memory.may_tell(&key(event, way)))
+    }
+
+    /// Notices told, and given up.
+    pub fn counts(&self) -> (u64, u64) {
+        let counts = &self.shared.counts;
+        (
+            counts.told.load(Ordering::Relaxed),
+            counts.failed.load(Ordering::Relaxed),
+        )
+    }
+
+    pub async fn finish(&mut self) {
+        self.queues.clear();
+        for task in self.tasks.drain(..) {
+            let stop = task.abort_handle();
+            if timeout(LAST, task).await.is_err() {
+                stop.abort();
+            }
+        }
+    }
+}
+
+fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn work(way: Way, mut notices: Receiver<Notice>, shared: Shared) {
+    while let Some(notice) = notices.recv().await {
+        let key = notice.key(way);
+        let mut waits = WAITS.iter();
+        loop {
+            lock(&shared.memory).set(&key, Some(Told::Trying));
+            let why = match attempt(way, &notice, &shared).await {
+                Ok(()) => {
+                    shared.counts.told.fetch_add(1, Ordering::Relaxed);
+                    lock(&shared.memory).set(&key, Some(Told::Done));
+                    break;
+                }
+                Err(why) => why,
+            };
+            let text = format!("{} was not told: {why}", way.word());
+            let Some(wait) = waits.next() else {
+                shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                lock(&shared.memory).set(&key, Some(Told::GivenUp));
+                shared.voice.trouble(&format!("{text}; given up"));
+                break;
+            };
+            shared.voice.trouble(&format!("{text}; tried again in {} s", wait.as_secs()));
+            lock(&shared.memory).set(&key, Some(Told::Waiting));
+            tokio::time::sleep(*wait).await;
+        }
+    }
+}
+
+/// One attempt; the error is one line.
+async fn attempt(way: Way, notice: &Notice, shared: &Shared) -> Result<(), String> {
+    let notify = Arc::clone(&shared.notify.borrow());
+    let told = async {
+        match way {
+            Way::Webhook => match &notify.webhook {
+                Some(webhook) => webhook::tell(webhook, &shared.folder, notice).await,
+                None => Ok(()),
+            },
+            Way::Email => match &notify.email {
+                Some(email) => email::tell(email, &shared.folder, notice).await,
+                None => Ok(()),
+            },
+            Way::Program => match &notify.command {
+                Some(command) => program::tell(command, notice).await,
+                None => Ok(()),
+            },
+        }
+    };
+    timeout(DEADLINE, told)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", DEADLINE.as_secs())))
+}
+
+/// The first line of a file with a secret.
+fn secret(folder: &Path, file: &Path) -> Result<String, String> {
+    let path = folder.join(file);
+    let text = super::folder::read(&path, 4096)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() {
+        return Err(format!("{} holds no secret", path.display()));
+    }
+    Ok(line.to_owned())
+}

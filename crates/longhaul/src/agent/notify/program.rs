@@ -1,0 +1,31 @@
+//! A program of the user's, which gets the event as JSON on its standard input.
+
+use super::Notice;
+use std::process::Stdio;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+pub async fn tell(command: &[String], notice: &Notice) -> Result<(), String> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err("the file names no program".to_owned());
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Whoever stops waiting for it ends it.
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("cannot start {program}: {e}"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // A program that does not read has its reasons; its exit code tells.
+        let _ = input.write_all(notice.json().as_bytes()).await;
+    }
+    let status = child.wait().await.map_err(|e| format!("{program}: {e}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program} ended with {status}"))
+    }
+}

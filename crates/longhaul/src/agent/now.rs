@@ -1,0 +1,34 @@
+//! The time, on both clocks that the schedule wants.
+
+use crate::watch::schedule::Now;
+use longhaul_probe::supervise;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The clocks of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks {
+    /// In place of the time since boot, on a kernel that does not tell it.
+    began: Instant,
+}
+
+impl Clocks {
+    pub fn new() -> Self {
+        Clocks {
+            began: Instant::now(),
+        }
+    }
+
+    pub fn now(&self) -> Now {
+        let steady = supervise::since_boot().unwrap_or_else(|_| self.began.elapsed());
+        Now {
+            wall_us: wall_us(),
+            steady_us: i64::try_from(steady.as_micros()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// Since 1970, UTC; a clock before that shows 0.
+pub fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |it| i64::try_from(it.as_micros()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,66 @@
+//! What an agent says when it begins.
+
+use crate::render::figures::count_of;
+use crate::render::page::Page;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub struct Begun<'a> {
+    pub agent: &'a str,
+    /// Address and port of the page.
+    pub page: &'a str,
+    pub archive: &'a Path,
+    /// Planned runs of an earlier agent that nobody will end.
+    pub missed: u64,
+    /// Runs of the spool.
+    pub left: usize,
+    /// Due times and names, the earliest first.
+    pub next: Vec<(i64, String)>,
+    pub jobs: usize,
+}
+
+impl Begun<'_> {
+    pub fn text(&self) -> String {
+        let mut page = Page::default();
+        let version = env!("CARGO_PKG_VERSION");
+        page.heading(&format!("longhaul {version} watching as {}", self.agent));
+        page.labelled("page", &format!("http://{}/", self.page));
+        page.labelled("archive", &self.archive.display().to_string());
+        page.labelled("jobs", &self.jobs.to_string());
+        for (number, (due_us, who)) in self.next.iter().enumerate() {
+            let label = if number == 0 { "next" } else { "" };
+            page.labelled(label, &format!("{}  {who}", moment(*due_us)));
+        }
+        if self.missed > 0 {
+            let runs = count_of(self.missed, "run");
+            page.labelled(
+                "earlier",
+                &format!("{runs} planned by an earlier agent, which ended before them: missed"),
+            );
+        }
+        if self.left > 0 {
+            let runs = count_of(self.left as u64, "run");
+            page.labelled("spool", &format!("{runs} of an earlier agent, taken up"));
+        }
+        page.finish()
+    }
+
+    pub fn json(&self) -> Value {
+        let next = self.next.iter();
+        let next: Vec<Value> = next
+            .map(|(due_us, who)| json!({ "due_us": due_us, "run": who }))
+            .collect();
+        json!({
+            "event": "watching", "longhaul": env!("CARGO_PKG_VERSION"), "agent": self.agent,
+            "page": format!("http://{}/", self.page), "archive": self.archive,
+            "jobs": self.jobs, "next": next, "missed": self.missed, "spool": self.left,
+        })
+    }
+}
+
+/// `2026-11-22 12:05:00Z`.
+fn moment(at_us: i64) -> String {
+    let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
