@@ -6,7 +6,7 @@
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
-//! - [`mod@watch`]: the watch file, checked
+//! - [`mod@watch`]: the watch file, checked, and the agent
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does
