@@ -14,8 +14,6 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// What every request says of how it is to be done.
 const SETTINGS: &[(&str, &str)] = &[
-    // Old measurements may come for many months at once.
-    ("max_partitions_per_insert_block", "0"),
     // An answer means that it is on the disks of the shards.
     ("insert_distributed_sync", "1"),
     // Tables that are asked together are spread alike.
@@ -23,6 +21,8 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 const SETTINGS_OF_CURRENT: &[(&str, &str)] = &[
+    // Old measurements may come for many months at once.
+    ("max_partitions_per_insert_block", "0"),
     ("async_insert", "0"),
     // The key of a partition is part of the sorting key.
     ("do_not_merge_across_partitions_select_final", "1"),
@@ -36,7 +36,7 @@ pub struct Door {
     /// `host:port`, for a first try.
     address: String,
     pub http: Client,
-    /// The same without a database, which may not exist yet.
+    /// The same without database and settings, which may not exist: to ask who is there.
     pub outside: Client,
     answered: Cell<Option<Instant>>,
 }
@@ -50,7 +50,7 @@ impl Door {
         Ok(Door {
             url: url.to_owned(),
             address,
-            http: outside.clone().with_database(&options.database),
+            http: inside(&outside, options),
             outside,
             answered: Cell::new(None),
         })
@@ -90,6 +90,11 @@ fn outside(url: &str, options: &Options) -> Client {
     if let Some(password) = &options.password {
         http = http.with_password(password);
     }
+    http
+}
+
+fn inside(outside: &Client, options: &Options) -> Client {
+    let mut http = outside.clone().with_database(&options.database);
     let current = match options.dialect {
         Dialect::Current => SETTINGS_OF_CURRENT,
         Dialect::Of2018 => &[],
@@ -136,7 +141,13 @@ mod tests {
         ] {
             assert_eq!(address(url).as_deref(), Ok(expected), "{url}");
         }
-        for url in ["db:8123", "ftp://db", "http://", "http://u:p@db", "http://db/x"] {
+        for url in [
+            "db:8123",
+            "ftp://db",
+            "http://",
+            "http://u:p@db",
+            "http://db/x",
+        ] {
             assert!(address(url).is_err(), "{url}");
         }
     }

@@ -46,8 +46,7 @@ pub fn one(reach: &Reach, id: &str) -> Result<Option<Event>, StoreError> {
 
 pub fn list(reach: &Reach, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
     let (begin_us, end_us) = within(filter.range);
-    let mut sql =
-        String::from("SELECT event FROM event FINAL WHERE end_us >= ? AND begin_us < ?");
+    let mut sql = String::from("SELECT event FROM event FINAL WHERE end_us >= ? AND begin_us < ?");
     if filter.pair.is_some() {
         sql += " AND sender = ? AND receiver = ?";
     }

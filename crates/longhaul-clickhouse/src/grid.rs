@@ -96,9 +96,9 @@ fn usual_of(
         "SELECT sender, receiver, \
          sorted[intDiv(length(sorted) + 1, 2)] / 2 + sorted[intDiv(length(sorted), 2) + 1] / 2 \
          FROM (SELECT sender, receiver, arraySort(arrayFilter( \
-                   (middle, hour) -> hour >= newest - {USUAL_HOURS} AND hour < newest, \
-                   middles, hours)) AS sorted \
-               FROM (SELECT sender, receiver, max(hour) AS newest, \
+                   (middle, hour, newest) -> hour >= newest - {USUAL_HOURS} AND hour < newest, \
+                   middles, hours, arrayResize([last], length(hours), last))) AS sorted \
+               FROM (SELECT sender, receiver, max(hour) AS last, \
                             groupArray(hour) AS hours, groupArray(median) AS middles \
                      FROM (SELECT sender, receiver, hour, quantileMerge(0.5)(middle) AS median \
                            FROM hourly WHERE quantity = ? AND hour >= ? AND hour < ? \

@@ -114,7 +114,9 @@ pub fn marks(count: usize) -> String {
 }
 
 fn pairs_of(run: &WatchedRun) -> impl Iterator<Item = &Pair> {
-    run.pairs.iter().chain(run.readings.iter().map(|it| &it.pair))
+    run.pairs
+        .iter()
+        .chain(run.readings.iter().map(|it| &it.pair))
 }
 
 /// Adds pairs that this connection has not added before.
@@ -182,7 +184,12 @@ fn values<'a>(
 type OwnedHour = (String, String, String, i64);
 
 fn owned((quantity, sender, receiver, hour): Hour<'_>) -> OwnedHour {
-    (quantity.to_owned(), sender.to_owned(), receiver.to_owned(), hour)
+    (
+        quantity.to_owned(),
+        sender.to_owned(),
+        receiver.to_owned(),
+        hour,
+    )
 }
 
 /// Which hours of these readings take no values any more.

@@ -10,9 +10,7 @@ use crate::rows::PlannedRow as Stored;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_store::StoreError;
 use longhaul_store::watched::limits::TIME_END_US;
-use longhaul_store::watched::{
-    Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range,
-};
+use longhaul_store::watched::{Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range};
 use std::collections::BTreeMap;
 
 pub const WAITING: u8 = 0;
@@ -125,9 +123,8 @@ pub fn within(range: Range) -> (i64, i64) {
 
 pub fn rows(reach: &Reach, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError> {
     let (begin_us, end_us) = within(filter.range);
-    let mut sql = String::from(
-        "SELECT ?fields FROM planned FINAL WHERE due_us >= ? AND due_us < ?",
-    );
+    let mut sql =
+        String::from("SELECT ?fields FROM planned FINAL WHERE due_us >= ? AND due_us < ?");
     if filter.waiting {
         sql += " AND state = 0";
     }

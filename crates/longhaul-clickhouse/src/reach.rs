@@ -193,7 +193,10 @@ mod tests {
         assert!(began.elapsed() >= deadline);
         let error = asked.expect_err("nobody answers");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
-        assert_eq!(error.to_string(), format!("cannot ask in the database longhaul at {url}"));
+        assert_eq!(
+            error.to_string(),
+            format!("cannot ask in the database longhaul at {url}")
+        );
         assert_eq!(cause.as_deref(), Some("no answer within 1 s"));
         assert!(error.hint().is_some_and(|hint| hint.contains("/ping")));
         assert!(!format!("{error:?}").contains("hunter2"));

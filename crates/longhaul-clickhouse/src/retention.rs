@@ -8,6 +8,7 @@ use crate::clock;
 use crate::landing::marks;
 use crate::reach::Reach;
 use crate::rows::ClosingRow;
+use crate::schema::quoted;
 use longhaul_store::StoreError;
 use longhaul_store::watched::buckets::HOUR_US;
 use longhaul_store::watched::{Removed, Retention};
@@ -88,11 +89,12 @@ fn close(reach: &Reach, begin: i64, end: i64) -> Result<(u64, u64), StoreError> 
                       arraySort(groupArray(value)) AS sorted \
                FROM value FINAL WHERE at_us >= {} AND at_us < {} \
                AND (quantity, sender, receiver, intDiv(at_us, 3600000000)) NOT IN \
-                   (SELECT quantity, sender, receiver, hour FROM closed_hour \
+                   (SELECT quantity, sender, receiver, hour FROM {}.closed_hour \
                     WHERE hour >= {begin} AND hour < {end}) \
                GROUP BY quantity, sender, receiver, hour)",
         begin * HOUR_US,
         end * HOUR_US,
+        quoted(&reach.options.database),
     );
     let sql = &sql;
     reach.step("close old hours", |at| async move {
@@ -110,7 +112,10 @@ fn close(reach: &Reach, begin: i64, end: i64) -> Result<(u64, u64), StoreError> 
 fn remove(reach: &Reach, table: &str, which: &str) -> Result<(), StoreError> {
     let sql = match &reach.options.cluster {
         Some(cluster) => {
-            format!("DELETE FROM {table}_local ON CLUSTER `{cluster}` WHERE {which}")
+            format!(
+                "DELETE FROM {table}_local ON CLUSTER {} WHERE {which}",
+                quoted(cluster)
+            )
         }
         None => format!("DELETE FROM {table} WHERE {which}"),
     };
@@ -158,7 +163,7 @@ fn planned(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
 /// All rows of a planned run go at once: one that stayed alone would stand for it.
 fn remove_planned(reach: &Reach, before_us: i64, ids: &[String]) -> Result<(), StoreError> {
     let on = match &reach.options.cluster {
-        Some(cluster) => format!("planned_local ON CLUSTER `{cluster}`"),
+        Some(cluster) => format!("planned_local ON CLUSTER {}", quoted(cluster)),
         None => String::from("planned"),
     };
     let sql = format!(

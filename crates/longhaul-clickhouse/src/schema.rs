@@ -49,7 +49,9 @@ fn too_old(reach: &Reach, version: &str, year: u32, release: u32) -> StoreError 
         doing: "use the server",
         at: reach.place(),
         source: format!("it is ClickHouse {version}, and {year}.{release} is the least").into(),
-        hint: Some(String::from("upgrade it; docs/clickhouse.md says how to set one up")),
+        hint: Some(String::from(
+            "upgrade it; docs/clickhouse.md says how to set one up",
+        )),
     }
 }
 
@@ -117,9 +119,8 @@ pub fn bytes(reach: &Reach) -> Result<Option<u64>, StoreError> {
         Some(cluster) => format!("cluster('{}', system.parts)", cluster.replace('\'', "\\'")),
         None => String::from("system.parts"),
     };
-    let sql = &format!(
-        "SELECT toUInt64(sum(bytes_on_disk)) FROM {from} WHERE active AND database = ?"
-    );
+    let sql =
+        &format!("SELECT toUInt64(sum(bytes_on_disk)) FROM {from} WHERE active AND database = ?");
     let asked = reach.ask("ask the size of the tables", |at| async move {
         let query = at.query(sql).bind(&reach.options.database);
         query.fetch_one().await
@@ -144,7 +145,9 @@ impl Writer<'_> {
         let mut shard = "";
         for paragraph in text.split("\n\n") {
             let of_comment = |line: &&str| line.starts_with("--");
-            let key = paragraph.lines().find_map(|it| it.strip_prefix("-- shard: "));
+            let key = paragraph
+                .lines()
+                .find_map(|it| it.strip_prefix("-- shard: "));
             shard = key.unwrap_or(shard);
             let lines: Vec<&str> = paragraph.lines().filter(|it| !of_comment(it)).collect();
             if !lines.is_empty() {
@@ -171,18 +174,22 @@ impl Writer<'_> {
                 found.push(self.replicated(&statement, &table, cluster));
                 found.push(self.distributed(&table, cluster, shard));
             }
-            None => found.push(view_on(&statement, cluster)),
+            None => found.push(self.view(&statement, cluster)),
         }
     }
 
     fn replicated(&self, statement: &str, table: &str, cluster: &str) -> String {
-        let path = format!("/clickhouse/tables/{{shard}}/{}/{table}", self.database);
+        let database = self.database.replace(['\\', '\''], "_");
+        let path = format!("/clickhouse/tables/{{shard}}/{database}/{table}");
         let engine = |kind: &str| format!("Replicated{kind}MergeTree('{path}', '{{replica}}'");
         let mut lines = Vec::new();
         for line in statement.lines() {
             let line = line.replace(
                 &format!("IF NOT EXISTS {table} ("),
-                &format!("IF NOT EXISTS {table}_local ON CLUSTER `{cluster}` ("),
+                &format!(
+                    "IF NOT EXISTS {table}_local ON CLUSTER {} (",
+                    quoted(cluster)
+                ),
             );
             lines.push(match line.strip_prefix(") ENGINE = ") {
                 Some(plain) => format!(") ENGINE = {}", with_path(plain, engine)),
@@ -193,18 +200,41 @@ impl Writer<'_> {
     }
 
     fn distributed(&self, table: &str, cluster: &str, shard: &str) -> String {
-        let database = self.database;
+        let (database, cluster) = (quoted(self.database), quoted(cluster));
         let key = if shard.contains("Hash") {
             shard.to_owned()
         } else {
             format!("cityHash64({shard})")
         };
         format!(
-            "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER `{cluster}` \
-             AS `{database}`.{table}_local \
-             ENGINE = Distributed(`{cluster}`, `{database}`, {table}_local, {key})"
+            "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER {cluster} \
+             AS {database}.{table}_local \
+             ENGINE = Distributed({cluster}, {database}, {table}_local, {key})"
         )
     }
+
+    /// A view reads and feeds the tables of its own server, which it names in full: other servers
+    /// run it outside of the database.
+    fn view(&self, statement: &str, cluster: &str) -> String {
+        let database = quoted(self.database);
+        let mut before = "";
+        let words = statement.split_inclusive([' ', '\n']).map(|word| {
+            let (name, end) = word.split_at(word.trim_end().len());
+            let written = match before {
+                "TO" | "FROM" => format!("{database}.{name}_local{end}"),
+                "EXISTS" => format!("{name} ON CLUSTER {}{end}", quoted(cluster)),
+                _ => word.to_owned(),
+            };
+            before = name;
+            written
+        });
+        words.collect()
+    }
+}
+
+/// A name as it stands in a statement.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
 /// `ReplacingMergeTree(version)` with the path of its replicas before its own arguments.
@@ -219,26 +249,6 @@ fn with_path(plain: &str, engine: impl Fn(&str) -> String) -> String {
 fn table_of(statement: &str) -> Option<String> {
     let rest = statement.strip_prefix("CREATE TABLE IF NOT EXISTS ")?;
     Some(rest.split_whitespace().next()?.to_owned())
-}
-
-/// A view reads and feeds the tables of its own server.
-fn view_on(statement: &str, cluster: &str) -> String {
-    let mut words = Vec::new();
-    let mut before = "";
-    for line in statement.lines() {
-        let mut out: Vec<String> = Vec::new();
-        for word in line.split(' ') {
-            out.push(match before {
-                "TO" => format!("{word}_local"),
-                "FROM" => format!("{word}_local"),
-                "EXISTS" => format!("{word} ON CLUSTER `{cluster}`"),
-                _ => word.to_owned(),
-            });
-            before = word;
-        }
-        words.push(out.join(" "));
-    }
-    words.join("\n")
 }
 
 /// Without what came after 2018.
@@ -281,7 +291,11 @@ mod tests {
         let plain = written(None, Dialect::Current);
         assert_eq!(plain.len(), 13);
         assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));
-        assert!(plain.iter().all(|it| !it.contains("--") && !it.contains(';')));
+        assert!(
+            plain
+                .iter()
+                .all(|it| !it.contains("--") && !it.contains(';'))
+        );
     }
 
     #[test]
@@ -299,14 +313,21 @@ mod tests {
                      cityHash64(sender, receiver))";
         assert!(all.iter().any(|it| it == value));
         let view = all.iter().find(|it| it.contains("VIEW")).unwrap();
-        assert!(view.contains("newest_of_value ON CLUSTER `fleet` TO newest_local AS\n"));
-        assert!(view.contains("FROM value_local\n"));
+        assert!(view.contains("newest_of_value ON CLUSTER `fleet` TO `fleet`.newest_local AS\n"));
+        assert!(view.contains("FROM `fleet`.value_local\n"));
     }
 
     #[test]
     fn the_dialect_of_2018_has_plain_columns() {
         for statement in written(Some("fleet"), Dialect::Of2018) {
-            for later in ["CODEC", "LowCardinality", "TTL", "SETTINGS", "INDEX", ",\n)"] {
+            for later in [
+                "CODEC",
+                "LowCardinality",
+                "TTL",
+                "SETTINGS",
+                "INDEX",
+                ",\n)",
+            ] {
                 assert!(!statement.contains(later), "{later}: {statement}");
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::planned::within;
 use crate::reach::Reach;
+use crate::schema::quoted;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Bucket, Pair, Point};
 use longhaul_store::StoreError;
@@ -12,14 +13,22 @@ use std::collections::HashSet;
 
 type Both = (Vec<Point>, Vec<Bucket>);
 
-/// Values that count: those of hours that are not closed.
-const OPEN: &str = "quantity = ? AND sender = ? AND receiver = ? AND at_us >= ? AND at_us < ? \
-     AND intDiv(at_us, 3600000000) NOT IN (SELECT hour FROM closed_hour \
-         WHERE quantity = ? AND sender = ? AND receiver = ?)";
+/// Values that count: those of hours that are not closed. The database is named because another
+/// shard has another one at hand.
+fn open_values(database: &str) -> String {
+    format!(
+        "quantity = ? AND sender = ? AND receiver = ? AND at_us >= ? AND at_us < ? \
+         AND intDiv(at_us, 3600000000) NOT IN (SELECT hour FROM {}.closed_hour \
+             WHERE quantity = ? AND sender = ? AND receiver = ?)",
+        quoted(database)
+    )
+}
 
 /// A series and the part of it that is asked for, which may be empty.
 struct Part<'a> {
     reach: &'a Reach,
+    /// The condition of [`open_values`].
+    open: String,
     quantity: Quantity,
     pair: &'a Pair,
     begin_us: i64,
@@ -36,6 +45,7 @@ pub fn series(
     let (begin_us, end_us) = within(range);
     let part = Part {
         reach,
+        open: open_values(&reach.options.database),
         quantity: of.1,
         pair: of.0,
         begin_us,
@@ -63,25 +73,28 @@ impl Part<'_> {
     /// Hours of which only the count is left: how many, the first and the last. A closed hour
     /// belongs to the part that its begin lies in.
     fn closed_extent(&self) -> Result<(u64, i64, i64), StoreError> {
-        self.reach.ask("read the extent of the series", |at| async move {
-            let sql = "SELECT toUInt64(uniqExact(hour)), min(hour), max(hour) FROM closed_hour \
+        self.reach
+            .ask("read the extent of the series", |at| async move {
+                let sql = "SELECT toUInt64(uniqExact(hour)), min(hour), max(hour) FROM closed_hour \
                        WHERE quantity = ? AND sender = ? AND receiver = ? \
                        AND hour >= ? AND hour < ?";
-            let query = at.query(sql).bind(self.quantity.word());
-            let query = query.bind(&self.pair.from).bind(&self.pair.to);
-            let query = query.bind(up_to_hour(self.begin_us));
-            query.bind(up_to_hour(self.end_us)).fetch_one().await
-        })
+                let query = at.query(sql).bind(self.quantity.word());
+                let query = query.bind(&self.pair.from).bind(&self.pair.to);
+                let query = query.bind(up_to_hour(self.begin_us));
+                query.bind(up_to_hour(self.end_us)).fetch_one().await
+            })
     }
 
     fn open_extent(&self) -> Result<(u64, i64, i64), StoreError> {
+        let open = &self.open;
         let sql = format!(
-            "SELECT toUInt64(count()), min(at_us), max(at_us) FROM value FINAL WHERE {OPEN}"
+            "SELECT toUInt64(count()), min(at_us), max(at_us) FROM value FINAL WHERE {open}"
         );
         let sql = &sql;
-        self.reach.ask("read the extent of the series", |at| async move {
-            self.bound(at.query(sql)).fetch_one().await
-        })
+        self.reach
+            .ask("read the extent of the series", |at| async move {
+                self.bound(at.query(sql)).fetch_one().await
+            })
     }
 
     fn bound(&self, query: clickhouse::query::Query) -> clickhouse::query::Query {
@@ -94,7 +107,8 @@ impl Part<'_> {
     /// Values are read before closed hours, and those of an hour that was closed between are left
     /// to its bucket: nothing is missing and nothing is there twice.
     fn points_and_closed(&self) -> Result<Both, StoreError> {
-        let sql = format!("SELECT at_us, value FROM value FINAL WHERE {OPEN} ORDER BY at_us");
+        let open = &self.open;
+        let sql = format!("SELECT at_us, value FROM value FINAL WHERE {open} ORDER BY at_us");
         let sql = &sql;
         let rows: Vec<(i64, f64)> = self.reach.ask("read the series", |at| async move {
             self.bound(at.query(sql)).fetch_all().await
@@ -111,12 +125,13 @@ impl Part<'_> {
 
     /// Buckets of a span up to an hour from the values, and the closed hours among them.
     fn open_and_closed(&self, span_us: i64) -> Result<Vec<Bucket>, StoreError> {
+        let open = &self.open;
         let sql = format!(
             "SELECT begin_us, toUInt32(length(sorted)) AS samples, sorted[1], \
              sorted[intDiv(samples + 1, 2)] / 2 + sorted[intDiv(samples, 2) + 1] / 2, sorted[-1] \
              FROM (SELECT intDiv(at_us, {span_us}) * {span_us} AS begin_us, \
                           arraySort(groupArray(value)) AS sorted \
-                   FROM value FINAL WHERE {OPEN} GROUP BY begin_us) ORDER BY begin_us"
+                   FROM value FINAL WHERE {open} GROUP BY begin_us) ORDER BY begin_us"
         );
         let sql = &sql;
         let rows: Vec<Kept> = self.reach.ask("read the series", |at| async move {
@@ -165,7 +180,10 @@ fn bucket((at_us, samples, min, median, max): Kept, span_us: i64) -> Bucket {
 
 /// Whether a time lies in none of these hours.
 fn open_after(closed: &[Bucket]) -> impl Fn(i64) -> bool + use<> {
-    let hours: HashSet<i64> = closed.iter().map(|it| it.at_us.div_euclid(HOUR_US)).collect();
+    let hours: HashSet<i64> = closed
+        .iter()
+        .map(|it| it.at_us.div_euclid(HOUR_US))
+        .collect();
     move |at_us| !hours.contains(&at_us.div_euclid(HOUR_US))
 }
 

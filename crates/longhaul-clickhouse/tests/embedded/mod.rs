@@ -45,7 +45,11 @@ fn python() -> PathBuf {
 }
 
 fn start() -> Shim {
-    let folder = format!("{}/embedded-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let folder = format!(
+        "{}/embedded-{}",
+        env!("CARGO_TARGET_TMPDIR"),
+        std::process::id()
+    );
     let python = python();
     let mut process = Command::new(&python)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shim.py"))

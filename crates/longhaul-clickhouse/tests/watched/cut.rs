@@ -40,7 +40,10 @@ impl Line {
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let far = TcpStream::connect(&address).expect("the database");
-                let ends = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
+                let ends = (
+                    near.try_clone().expect("a copy"),
+                    far.try_clone().expect("a copy"),
+                );
                 let (counts, answers) = (Arc::clone(&left), Arc::clone(&left));
                 std::thread::spawn(move || questions((near, far), lost, &counts));
                 std::thread::spawn(move || carry(ends.1, ends.0, |_| answers.load(ORDER) > 0));
@@ -109,7 +112,10 @@ fn is_whole(archive: &dyn Watched, what: &str) {
     let listed = archive.runs(&filter).expect("a list");
     assert_eq!(listed.len(), batch().len(), "{what}");
     for entry in listed {
-        assert!(archive.report(&entry.id).expect("a report").is_some(), "{what}");
+        assert!(
+            archive.report(&entry.id).expect("a report").is_some(),
+            "{what}"
+        );
     }
     let filter = PlannedFilter {
         range: Range::ALL,
@@ -138,10 +144,16 @@ fn cut_at_every_insert(lost: Lost) {
         let mut archive = open(direct).expect("the database itself");
         if stored.is_ok() {
             is_whole(archive.as_ref(), "never cut");
-            assert!(inserts > 4, "pairs, values, outcomes, lines, reports: {inserts}");
+            assert!(
+                inserts > 4,
+                "pairs, values, outcomes, lines, reports: {inserts}"
+            );
             return;
         }
-        assert!(matches!(stored, Err(StoreError::Database { .. })), "{stored:?}");
+        assert!(
+            matches!(stored, Err(StoreError::Database { .. })),
+            "{stored:?}"
+        );
         // Whoever did not hear that it is there says it again.
         let again = archive.append_runs(&batch()).expect("stored");
         assert_eq!(again.new + again.already, 6, "{lost:?} at {inserts}");

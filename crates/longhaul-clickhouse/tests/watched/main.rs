@@ -26,7 +26,8 @@ mod clickhouse {
     impl Place for Database {
         fn open(&self) -> Box<dyn Watched> {
             let opened = open(self.0.clone());
-            opened.unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
+            opened
+                .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
         }
     }
 

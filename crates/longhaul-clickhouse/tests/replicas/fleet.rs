@@ -1,0 +1,246 @@
+//! Two replicas of one shard and their ZooKeeper, as processes of this test.
+
+use longhaul_clickhouse::{Dialect, Options};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub const PASSWORD: &str = "correct-horse";
+
+const HOW: &str =
+    "`cargo xtask replicas` installs clickhouse-server and zookeeper, Debian's packages";
+
+/// Java and an old server need their time on a busy machine.
+const START_WITHIN: Duration = Duration::from_secs(120);
+
+/// A session of a server that was killed ends after this.
+const SESSION_MS: u32 = 6000;
+
+pub struct Fleet {
+    folder: PathBuf,
+    _keeper: Process,
+    pub replicas: Vec<Replica>,
+}
+
+/// Ended by its number when this goes.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub struct Replica {
+    folder: PathBuf,
+    http: u16,
+    process: Option<Process>,
+}
+
+impl Fleet {
+    pub fn start() -> Fleet {
+        let name = format!("replicas-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&folder);
+        let ports = free_ports::<7>();
+        let keeper = keeper(&folder.join("keeper"), ports[0]);
+        let replicas = [&ports[1..4], &ports[4..7]];
+        let tcp = [ports[2], ports[5]];
+        let replicas = replicas.into_iter().enumerate().map(|(number, own)| {
+            let folder = folder.join(format!("replica{number}"));
+            fs::create_dir_all(&folder).expect("a folder");
+            let config = config(&folder, number, own, (ports[0], tcp));
+            fs::write(folder.join("config.xml"), config).expect("its configuration");
+            fs::write(folder.join("users.xml"), users()).expect("its users");
+            let mut replica = Replica {
+                folder,
+                http: own[0],
+                process: None,
+            };
+            replica.start();
+            replica
+        });
+        Fleet {
+            replicas: replicas.collect(),
+            _keeper: keeper,
+            folder,
+        }
+    }
+
+    /// Through these replicas, the first one first.
+    pub fn options(&self, replicas: &[usize]) -> Options {
+        let urls = replicas.iter().map(|&number| self.replicas[number].url());
+        Options {
+            urls: urls.collect(),
+            database: String::from("fleet"),
+            password: Some(String::from(PASSWORD)),
+            cluster: Some(String::from("mesh")),
+            dialect: Dialect::Of2018,
+            ..Options::default()
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for replica in &mut self.replicas {
+            replica.kill();
+            if std::thread::panicking() {
+                replica.tell_log();
+            }
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Replica {
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.http)
+    }
+
+    /// Returns when it answers.
+    pub fn start(&mut self) {
+        let mut command = Command::new("clickhouse-server");
+        let config = self.folder.join("config.xml");
+        let log = self.folder.join("log");
+        let _ = fs::remove_file(&log);
+        command.arg(format!("--config-file={}", config.display()));
+        self.process = Some(spawn(&mut command, &self.folder));
+        // This old server falls over statements for the cluster that come before it has begun its
+        // session with the keeper.
+        wait_for("a replica", || {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            log.contains("DDLWorker: Waiting a watch")
+        });
+        wait_for("a replica's answer", || {
+            said(self.http, "GET /ping HTTP/1.0\r\n\r\n").is_some_and(|it| it.contains("Ok."))
+        });
+    }
+
+    /// As `kill -9`.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    fn tell_log(&self) {
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let bad = |line: &&str| line.contains("<Error>") || line.contains("<Warning>");
+        let lines: Vec<&str> = log.lines().filter(bad).collect();
+        let last = &lines[lines.len().saturating_sub(30)..];
+        eprintln!("{}:\n{}", self.folder.display(), last.join("\n"));
+    }
+}
+
+fn spawn(command: &mut Command, folder: &Path) -> Process {
+    let out = fs::File::create(folder.join("out")).expect("a file");
+    let copy = out.try_clone().expect("a copy");
+    let program = command.get_program().to_owned();
+    let child = command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(copy)
+        .spawn();
+    Process(
+        child.unwrap_or_else(|error| panic!("cannot start {}: {error}; {HOW}", program.display())),
+    )
+}
+
+fn keeper(folder: &Path, port: u16) -> Process {
+    fs::create_dir_all(folder).expect("a folder");
+    let settings = format!(
+        "tickTime=500\nmaxSessionTimeout=20000\ndataDir={}\nclientPort={port}\n\
+         clientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n",
+        folder.display()
+    );
+    fs::write(folder.join("zoo.cfg"), settings).expect("its configuration");
+    let mut command = Command::new("java");
+    command
+        .args(["-Xmx256m", "-cp", "/usr/share/java/zookeeper.jar"])
+        .arg("org.apache.zookeeper.server.ZooKeeperServerMain")
+        .arg("zoo.cfg");
+    let process = spawn(&mut command, folder);
+    wait_for("ZooKeeper", || {
+        said(port, "ruok").is_some_and(|it| it == "imok")
+    });
+    process
+}
+
+/// What a port answers to a few words.
+fn said(port: u16, words: &str) -> Option<String> {
+    let mut to = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    to.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    to.write_all(words.as_bytes()).ok()?;
+    let mut answer = String::new();
+    to.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// Asks again and again until it is so.
+pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(
+            began.elapsed() < START_WITHIN,
+            "{what} is not there in time; {HOW}"
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    // All are held before the first is given back, so no two are the same.
+    let held = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    held.map(|it| it.local_addr().expect("an address").port())
+}
+
+fn config(folder: &Path, number: usize, own: &[u16], (keeper, tcp): (u16, [u16; 2])) -> String {
+    let replica = |port: u16| {
+        format!(
+            "<replica><host>127.0.0.1</host><port>{port}</port><user>default</user>\
+             <password>{PASSWORD}</password></replica>"
+        )
+    };
+    let replicas: String = tcp.map(replica).concat();
+    let folder = folder.display();
+    format!(
+        "<yandex>
+  <logger><level>debug</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <http_port>{}</http_port> <tcp_port>{}</tcp_port> <interserver_http_port>{}</interserver_http_port>
+  <interserver_http_host>127.0.0.1</interserver_http_host>
+  <path>{folder}/data/</path> <tmp_path>{folder}/temporary/</tmp_path>
+  <users_config>{folder}/users.xml</users_config>
+  <default_profile>default</default_profile> <default_database>default</default_database>
+  <mark_cache_size>67108864</mark_cache_size> <uncompressed_cache_size>0</uncompressed_cache_size>
+  <remote_servers><mesh><shard>
+    <internal_replication>true</internal_replication>{replicas}
+  </shard></mesh></remote_servers>
+  <zookeeper>
+    <node><host>127.0.0.1</host><port>{keeper}</port></node>
+    <session_timeout_ms>{SESSION_MS}</session_timeout_ms>
+  </zookeeper>
+  <macros><shard>0</shard><replica>{number}</replica></macros>
+  <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
+</yandex>",
+        own[0], own[1], own[2]
+    )
+}
+
+fn users() -> String {
+    format!(
+        "<yandex>
+  <profiles><default><max_memory_usage>1000000000</max_memory_usage></default></profiles>
+  <quotas><default></default></quotas>
+  <users><default>
+    <password>{PASSWORD}</password>
+    <networks><ip>127.0.0.1</ip></networks>
+    <profile>default</profile> <quota>default</quota>
+  </default></users>
+</yandex>"
+    )
+}

@@ -1,0 +1,221 @@
+//! Two replicas, of which one is killed while results come in: nothing is lost, the other goes on,
+//! and the killed one catches up.
+//!
+//! The servers are Debian's, of 2018: for how a cluster behaves, not for its dialect. What they
+//! cannot do (retention, codecs, indices) the embedded engine is asked.
+
+mod fleet;
+
+use fleet::{Fleet, PASSWORD, wait_for};
+use longhaul_clickhouse::{Dialect, Options, open};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_model::report::v1::{AnyReport, Throughput};
+use longhaul_store::watched::{
+    Outcome, Planned, PlannedFilter, Range, Reading, RunFilter, WatchedRun,
+};
+use longhaul_store::{StoreError, Watched};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
+
+/// 2026-11-22T00:00:00Z.
+const MIDNIGHT_US: i64 = 1_795_305_600_000_000;
+const MINUTE_US: i64 = 60_000_000;
+
+const BATCHES: i64 = 60;
+const RUNS: i64 = 20;
+/// One replica dies when this many batches are in.
+const KILLED_AT: i64 = 20;
+
+/// A batch that is not taken is said again for so long.
+const STORED_WITHIN: Duration = Duration::from_secs(120);
+
+fn pair() -> Pair {
+    Pair {
+        from: String::from("losangeles"),
+        to: String::from("geneva"),
+    }
+}
+
+fn run(number: i64) -> WatchedRun {
+    let mut report: Throughput = serde_json::from_str(FIXTURE).expect("a report");
+    report.run.id = format!("run-{number:06}");
+    let at_us = MIDNIGHT_US + number * MINUTE_US;
+    let mut run = WatchedRun::of(&AnyReport::Throughput(Box::new(report)), at_us).expect("text");
+    run.pairs = vec![pair()];
+    run.readings = vec![Reading {
+        pair: pair(),
+        quantity: Quantity::Goodput,
+        point: Point {
+            at_us,
+            value: number as f64,
+        },
+    }];
+    run.planned_id = Some(planned(number).id);
+    run
+}
+
+fn planned(number: i64) -> Planned {
+    Planned {
+        id: format!("planned-{number:06}"),
+        due_us: MIDNIGHT_US + number * MINUTE_US,
+        measurement: String::from("bulk"),
+        pair: Some(pair()),
+    }
+}
+
+/// As an agent does: says it again until it is heard. Returns how often that was.
+fn store(archive: &mut dyn Watched, batch: i64) -> u32 {
+    let numbers = batch * RUNS..(batch + 1) * RUNS;
+    let due: Vec<Planned> = numbers.clone().map(planned).collect();
+    let runs: Vec<WatchedRun> = numbers.map(run).collect();
+    let began = Instant::now();
+    let mut again = 0;
+    loop {
+        let stored = archive.plan(&due).and_then(|_| archive.append_runs(&runs));
+        match stored {
+            Ok(landed) => {
+                assert_eq!(landed.differing, Vec::<String>::new());
+                return again;
+            }
+            Err(error) => {
+                assert!(began.elapsed() < STORED_WITHIN, "{}", told(&error));
+                again += 1;
+            }
+        }
+    }
+}
+
+fn told(error: &StoreError) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    format!("{error}: {}", cause.unwrap_or_default())
+}
+
+fn connect(options: Options) -> Box<dyn Watched> {
+    open(options).unwrap_or_else(|error| panic!("{}", told(&error)))
+}
+
+fn ids(archive: &dyn Watched) -> Result<BTreeSet<String>, StoreError> {
+    let filter = RunFilter {
+        range: Range::ALL,
+        pair: None,
+        kind: None,
+        limit: 100_000,
+    };
+    let runs = archive.runs(&filter)?;
+    Ok(runs.into_iter().map(|entry| entry.id).collect())
+}
+
+fn has_everything(archive: &dyn Watched) -> Result<bool, StoreError> {
+    let range = Range::ALL;
+    let series = archive.series(&pair(), Quantity::Goodput, range, 100_000)?;
+    let expected: Vec<f64> = (0..BATCHES * RUNS).map(|it| it as f64).collect();
+    let values: Vec<f64> = series.points.iter().map(|it| it.value).collect();
+    let counts = archive.planned_counts(Range::ALL)?;
+    let all = (BATCHES * RUNS) as u64;
+    let settled = (counts.done, counts.missed, counts.waiting) == (all, 0, 0);
+    Ok(values == expected && settled && ids(archive)?.len() as u64 == all)
+}
+
+#[test]
+fn a_killed_replica_costs_no_result_and_catches_up() {
+    let mut fleet = Fleet::start();
+    strangers_are_turned_away(&fleet);
+    let mut archive = connect(fleet.options(&[0, 1]));
+    let landed = Mutex::new(0);
+    let both = fleet.options(&[0, 1]);
+    let first = fleet.options(&[0]);
+    let (dying, other) = fleet.replicas.split_at_mut(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let in_time = || *landed.lock().expect("a count") >= KILLED_AT;
+            wait_for("the first results", in_time);
+            dying[0].kill();
+        });
+        for batch in 0..BATCHES {
+            store(archive.as_mut(), batch);
+            *landed.lock().expect("a count") += 1;
+            if batch == KILLED_AT + 2 {
+                // In the middle of it, whichever replica answers: somebody reads.
+                assert!(!ids(archive.as_ref()).expect("an answer").is_empty());
+            }
+        }
+    });
+    drop(archive);
+    // What the dead one alone had is away for as long as it is; the rest is not.
+    let mut alone = connect(both.clone());
+    assert!(
+        ids(alone.as_ref()).expect("an answer").len() as i64 >= (BATCHES - KILLED_AT - 3) * RUNS
+    );
+    settles_as_ever(alone.as_mut());
+    assert_eq!(other.len(), 1);
+    dying[0].start();
+    let back = connect(first);
+    wait_for("what was missed by the killed one", || {
+        has_everything(back.as_ref()).unwrap_or(false)
+    });
+    wait_for("what the killed one had alone", || {
+        has_everything(alone.as_ref()).unwrap_or(false)
+    });
+    for number in [0, KILLED_AT * RUNS, BATCHES * RUNS - 1] {
+        let report = back.report(&format!("run-{number:06}")).expect("an answer");
+        assert!(report.is_some(), "{number}");
+    }
+    let grid = back.grid(Quantity::Goodput).expect("the grid");
+    assert_eq!(grid.len(), 1);
+    let newest = grid[0].newest.map(|it| it.value);
+    assert_eq!(newest, Some((BATCHES * RUNS - 1) as f64));
+}
+
+/// A wrong password and a server that is too old are told as what they are.
+fn strangers_are_turned_away(fleet: &Fleet) {
+    let wrong = Options {
+        password: Some(String::from("battery-staple")),
+        ..fleet.options(&[0])
+    };
+    let Err(error) = open(wrong) else {
+        panic!("a wrong password is taken")
+    };
+    let text = format!("{} {:?}", told(&error), error);
+    assert!(
+        !text.contains("battery-staple") && !text.contains(PASSWORD),
+        "{text}"
+    );
+    assert!(
+        error.hint().is_some_and(|it| it.contains("password_file")),
+        "{text}"
+    );
+    let modern = Options {
+        dialect: Dialect::Current,
+        ..fleet.options(&[0])
+    };
+    let Err(error) = open(modern) else {
+        panic!("a server of 2018 is taken")
+    };
+    let text = told(&error);
+    assert!(text.contains("18.16") && text.contains("24.3"), "{text}");
+}
+
+/// A done run stays done, whatever is said of it with one replica down.
+fn settles_as_ever(archive: &mut dyn Watched) {
+    let last = planned(BATCHES * RUNS - 1).id;
+    let reason = String::from("late");
+    archive
+        .settle(&last, &Outcome::Missed { reason })
+        .expect("settled");
+    let filter = PlannedFilter {
+        range: Range {
+            begin_us: MIDNIGHT_US + (BATCHES * RUNS - 1) * MINUTE_US,
+            end_us: i64::MAX,
+        },
+        pair: Some(pair()),
+        waiting: false,
+        limit: 10,
+    };
+    let rows = archive.planned(&filter).expect("an answer");
+    assert_eq!(rows.len(), 1);
+    assert!(matches!(rows[0].outcome, Some(Outcome::Done { .. })));
+}
