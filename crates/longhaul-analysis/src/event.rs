@@ -42,6 +42,7 @@ mod words;
 pub use case_text::case_text;
 pub use evidence::{Audited, BaseRate, Elsewhere, Evidence, Note, Place, PlanChange, Seen, Steady};
 pub use follow_up::{Cost, Measurement, Wanted, follow_up};
+pub use words::{span, value};
 
 use candidate::Candidate;
 use case::Case;

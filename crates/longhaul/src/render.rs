@@ -10,10 +10,12 @@
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
 //! - [`mod@watch`]: what a watch file will cost
+//! - [`events`]: lasting changes, with their causes
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
 pub mod available;
 pub mod ends;
+pub mod events;
 pub mod figures;
 pub mod host;
 pub mod live;

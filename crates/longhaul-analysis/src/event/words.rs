@@ -111,7 +111,7 @@ pub fn date(us: i64) -> String {
     format!("{year:04}-{month:02}-{day_of_month:02}")
 }
 
-/// When something became another, as far as that is known.
+/// When something became another, as far as that is known: `between 2003-06-11 22:45 and 23:10 UTC`.
 pub fn span(between_us: [i64; 2]) -> String {
     let [from, to] = between_us.map(moment);
     if from == to {

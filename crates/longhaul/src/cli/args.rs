@@ -20,7 +20,7 @@ pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, Up
 pub use load::LoadArgs;
 pub use path::PathArgs;
 pub use predict::PredictArgs;
-pub use report::{ReportArgs, ReportCommand, RoutesArgs};
+pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
 pub use tune::{ScanFilesArgs, TuneArgs};
@@ -76,7 +76,7 @@ pub enum Command {
     Lab(LabArgs),
     /// Read the archive of earlier runs
     Report(ReportArgs),
-    /// Check the file of regular measurements, and say what they will cost
+    /// Measure regularly, find lasting changes and their causes, show them on a page
     Watch(WatchArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),

@@ -1,5 +1,6 @@
 //! `longhaul report`: what was measured before.
 
+mod events;
 mod routes;
 
 use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
@@ -25,6 +26,8 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
             archive,
         } => show(&id, json, &files, &archive),
         ReportCommand::Routes(args) => routes::run(&args),
+        ReportCommand::Events(args) => events::list(&args),
+        ReportCommand::Event { id, json, archive } => events::one(&id, json, &archive),
     }
 }
 

@@ -39,6 +39,19 @@ pub enum ReportCommand {
     },
     /// Routes over time: a table of hours for each far end, and what changed
     Routes(RoutesArgs),
+    /// Lasting changes that `longhaul watch` found, the latest first
+    Events(EventsArgs),
+    /// One change: what it was, and what caused it
+    Event {
+        /// Id of the event, or its first letters
+        #[arg(value_name = "ID")]
+        id: String,
+        /// As JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -55,6 +68,27 @@ pub struct RoutesArgs {
     /// Every trace as a line of CSV
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub csv: bool,
+    /// As JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// Of paths from or to this host alone, as the watch file calls it
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// Changes of the last N days
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = parse::days)]
+    pub days: u16,
+    /// Changes from this day or time on (UTC)
+    #[arg(long, value_name = "TIME", value_parser = parse::since, conflicts_with = "days")]
+    pub since: Option<Timestamp>,
+    /// Withdrawn suspicions too
+    #[arg(short, long)]
+    pub all: bool,
     /// As JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,

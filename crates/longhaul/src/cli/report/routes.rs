@@ -20,7 +20,7 @@ pub fn run(args: &RoutesArgs) -> Result<ExitCode, Fail> {
             "`longhaul path HOST` makes one; `--archive FILE` names another",
         ))
     })?;
-    let since = since(args)?;
+    let since = filing::rfc3339(since(args.since, args.days)?);
     let mut tables = Vec::with_capacity(args.hosts.len());
     for host in &args.hosts {
         let reports = archive.paths(host, MOST_TRACES)?;
@@ -45,16 +45,15 @@ fn show(args: &RoutesArgs, tables: &[Table]) -> Result<(), Fail> {
     }
 }
 
-/// The begin of the period, as reports have it.
-fn since(args: &RoutesArgs) -> Result<String, Fail> {
-    if let Some(moment) = args.since {
-        return Ok(filing::rfc3339(moment));
+/// The begin of the period.
+pub fn since(moment: Option<Timestamp>, days: u16) -> Result<Timestamp, Fail> {
+    if let Some(moment) = moment {
+        return Ok(moment);
     }
-    let hours = i64::from(args.days) * 24;
-    let begin = Timestamp::now()
+    let hours = i64::from(days) * 24;
+    Timestamp::now()
         .checked_sub(hours.hours())
-        .map_err(|e| Fail::from_error(BUG, &e))?;
-    Ok(filing::rfc3339(begin))
+        .map_err(|e| Fail::from_error(BUG, &e))
 }
 
 /// Why there is no table, and where there would be one.
