@@ -57,7 +57,7 @@ describe.each(Object.entries(PAGES))("%s", (name, hash) => {
 it("hears news, and shows what the agent is", async () => {
   const { page, close } = await open(browser, base, "#/mesh");
   await expect.poll(() => page.locator("header [role=status]").textContent(), { timeout: 15_000 }).toContain("live");
-  expect(await page.locator("footer").textContent()).toContain("archive: sqlite");
+  expect(await page.locator("footer").textContent()).toContain("archive: SQLite");
   await close();
 });
 

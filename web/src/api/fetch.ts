@@ -2,7 +2,7 @@
 
 import { refused, unanswered } from "./fault.ts";
 import type {
-  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series,
+  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series, Standing,
 } from "./types.ts";
 
 const BASE = "/api/v1";
@@ -73,7 +73,7 @@ const spanOf = (range: Range) => ({ begin_us: timeOf(range.beginUs), end_us: tim
 const id = (text: string) => encodeURIComponent(text);
 
 export interface EventQuery { range?: Range; pair?: Pair; state?: string }
-export interface PlannedQuery { range: Range; pair?: Pair; state?: "waiting" | "done" | "missed"; limit: number }
+export interface PlannedQuery { range: Range; pair?: Pair; state?: Standing; limit: number }
 export interface RunQuery { pair?: Pair; kind?: string; limit?: number }
 
 export const api = {

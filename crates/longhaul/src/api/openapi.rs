@@ -4,6 +4,7 @@
 //! left out of an answer, so no field is described as one that may be null.
 
 use super::shape::ErrorBody;
+use super::shape::run::Standing;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,7 @@ use utoipa::OpenApi;
         version = "1",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
-    components(schemas(ErrorBody)),
+    components(schemas(ErrorBody, Standing)),
     tags(
         (name = "agent", description = "The agent and its hosts"),
         (name = "mesh", description = "Pairs over time"),

@@ -53,6 +53,7 @@ pub struct Event {
     pub quantity: Quantity,
     pub state: State,
     /// The change lies between the last value before it and the first one after it.
+    #[schema(min_items = 2, max_items = 2)]
     pub between_us: [i64; 2],
     pub before: Level,
     pub after: Level,

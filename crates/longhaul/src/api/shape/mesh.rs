@@ -201,8 +201,10 @@ pub struct RouteChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HopRange {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 2, max_items = 2)]
     pub here: Option<[u8; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 2, max_items = 2)]
     pub other: Option<[u8; 2]>,
 }
 

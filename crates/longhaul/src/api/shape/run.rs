@@ -43,7 +43,7 @@ pub struct RunRow {
     pub id: String,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// One of [`Kind`], or a word of a later longhaul.
+    /// Of an archive that a later longhaul wrote, perhaps another word.
     #[schema(value_type = Kind)]
     pub kind: String,
     pub initiator_host: String,

@@ -11,7 +11,7 @@ fn about_says_what_the_agent_is() {
     let about = scene.json("/api/v1/about");
     assert_eq!(about["longhaul"], env!("CARGO_PKG_VERSION"));
     assert_eq!(about["started_at"], "2026-09-11T12:00:00Z");
-    assert_eq!(about["archive"]["kind"], "sqlite");
+    assert_eq!(about["archive"]["kind"], "SQLite");
     assert!(about["archive"]["bytes"].as_u64().is_some_and(|it| it > 0));
     let agent = &about["agent"];
     assert_eq!(agent["name"], "slac");
@@ -23,15 +23,16 @@ fn about_says_what_the_agent_is() {
 fn pairs_and_their_newest_values_are_told() {
     let scene = Scene::new();
     let pair = json!({ "from": "slac", "to": "cesnet" });
-    assert_eq!(scene.json("/api/v1/pairs"), json!([pair]));
+    let back = json!({ "from": "cesnet", "to": "slac" });
+    assert_eq!(scene.json("/api/v1/pairs"), json!([back, pair]));
     let grid = scene.json("/api/v1/grid?quantity=goodput");
-    let cell = &grid[0];
+    let cell = &grid[1];
     assert_eq!(cell["pair"], pair);
     assert_eq!(cell["value"], 1e8 + 99.0);
     assert_eq!(cell["at_us"], BEGIN_US + 99 * HOUR_US);
     assert_eq!(cell["open_events"], 1);
     let loss = scene.json("/api/v1/grid?quantity=loss");
-    assert!(loss[0].get("value").is_none(), "absent, never null: {loss}");
+    assert!(loss[1].get("value").is_none(), "absent, never null: {loss}");
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn runs_are_listed_and_their_reports_are_those_that_were_stored() {
     let hosts = scene.json("/api/v1/runs?kind=host");
     assert_eq!(hosts.as_array().map(Vec::len), Some(1));
     let report = scene.json("/api/v1/runs/run-042");
-    assert_eq!(report["schema"], "longhaul-report/1");
+    assert_eq!(report["schema"], "longhaul.report/1");
     assert_eq!(report["run"]["id"], "run-042");
     assert_eq!(scene.get("/api/v1/runs/nosuch").code(), "not_found");
 }

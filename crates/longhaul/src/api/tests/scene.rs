@@ -64,6 +64,14 @@ pub fn pair() -> Pair {
     }
 }
 
+/// The other direction, with one value of each quantity.
+fn back() -> Pair {
+    Pair {
+        from: "cesnet".to_owned(),
+        to: "slac".to_owned(),
+    }
+}
+
 impl Scene {
     pub fn new() -> Scene {
         Scene::with("")
@@ -290,6 +298,13 @@ fn fill(path: &Path) {
                 value: if hour == 50 { 9e9 } else { 1e8 + hour as f64 },
             },
         }];
+        if hour == 0 {
+            run.readings.extend(Quantity::ALL.map(|quantity| Reading {
+                pair: back(),
+                quantity,
+                point: Point { at_us, value: 0.5 },
+            }));
+        }
         runs.push(run);
     }
     for name in ["path-slac-cesnet-change.json", "host-judged.json"] {
