@@ -15,8 +15,8 @@ mod tests;
 
 use super::fault::Fault;
 use crate::agent::desk::{Desk, News};
+use crate::agent::forward::wall_us;
 use crate::agent::forward::wire::{self, Answer, Batch};
-use crate::agent::now::wall_us;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -67,7 +67,9 @@ async fn batches(State(intake): State<Arc<Intake>>, request: Request) -> Result<
         drop(place);
         answer
     });
-    let answer = stored.await.map_err(|_| Fault::defect("storing the batch"))??;
+    let answer = stored
+        .await
+        .map_err(|_| Fault::defect("storing the batch"))??;
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::OK, json, answer.text()).into_response())
 }

@@ -49,8 +49,27 @@ impl Greeting {
     }
 }
 
+/// Whether certificate and key can be used, where the file names them.
+pub fn look(file: &WatchFile, folder: &Path) -> io::Result<()> {
+    acceptor(file, folder).map(drop)
+}
+
+/// What is to be said of an agent that others reach without TLS.
+pub fn in_the_clear(file: &WatchFile) -> Option<String> {
+    let listen = file.agent.listen;
+    (!listen.ip().is_loopback() && file.api.tls.is_none()).then(|| {
+        format!(
+            "page and API on {listen} speak plain HTTP: tokens and results can be read on the way; \
+             name certificate and key in [api], or put a proxy with TLS before it"
+        )
+    })
+}
+
 /// The connection once both ends agree, or why they do not.
-pub async fn handshake(acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+pub async fn handshake(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
     timeout(HANDSHAKE, acceptor.accept(stream))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
@@ -64,7 +83,8 @@ fn acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAcceptor>> 
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&chain)
         .and_then(Iterator::collect)
         .map_err(|error| told(&chain, "certificates", &error))?;
-    let private = PrivateKeyDer::from_pem_file(&key).map_err(|error| told(&key, "a key", &error))?;
+    let private =
+        PrivateKeyDer::from_pem_file(&key).map_err(|error| told(&key, "a key", &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -58,11 +58,16 @@ fn is_over(error: &axum::Error) -> bool {
 }
 
 fn packed(headers: &HeaderMap) -> Result<Packed, Fault> {
-    match headers.get(header::CONTENT_ENCODING).map(|it| it.as_bytes()) {
+    match headers
+        .get(header::CONTENT_ENCODING)
+        .map(|it| it.as_bytes())
+    {
         None | Some(b"identity") => Ok(Packed::Plain),
         Some(b"gzip") => Ok(Packed::Gzip),
-        Some(_) => Err(Fault::asked("the batch is packed in a way that is not known")
-            .hint("Content-Encoding may be gzip, or absent")),
+        Some(_) => Err(
+            Fault::asked("the batch is packed in a way that is not known")
+                .hint("Content-Encoding may be gzip, or absent"),
+        ),
     }
 }
 

@@ -1,0 +1,296 @@
+//! One step after the other: take a batch, send it, note what has arrived.
+
+use super::backoff::Backoff;
+use super::collector::Way;
+use super::wire::Answer;
+use super::{Spool, Trouble, chain, database};
+use crate::agent::desk::Desk;
+use crate::agent::fleet;
+use crate::agent::now::wall_us;
+use crate::agent::voice::Voice;
+use crate::watch::draw;
+use crate::watch::file::WatchFile;
+use longhaul_store::sqlite::outbox::{Backlog, Outgoing, Refusal};
+use longhaul_store::{Archive, StoreError, Watched};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Items of one batch, as long as all goes well.
+const ITEMS: u32 = 500;
+/// What a batch weighs at most, unless one item alone weighs more.
+const BATCH_BYTES: u64 = 4 << 20;
+/// Between two looks into an empty outbox: batches fill a little.
+const EMPTY: Duration = Duration::from_secs(1);
+/// Between two looks at a file without a destination.
+const NOWHERE: Duration = Duration::from_secs(5);
+/// Between two counts of all that waits.
+const COUNT: Duration = Duration::from_secs(10);
+
+/// Where batches go.
+enum Destination {
+    Collector(Way),
+    Database(Arc<Mutex<Box<dyn Watched>>>),
+}
+
+/// A destination, and the file that named it.
+struct Held {
+    file: Arc<WatchFile>,
+    destination: Result<Option<Destination>, String>,
+}
+
+pub struct Course {
+    desk: Arc<Desk>,
+    path: PathBuf,
+    archive: Option<Arc<Mutex<Archive>>>,
+    voice: Voice,
+    spool: Spool,
+    held: Option<Held>,
+    backoff: Backoff,
+    /// Items that the next batch may have.
+    items: u32,
+    /// What was last told.
+    told: Option<String>,
+    counted: Option<Instant>,
+}
+
+impl Course {
+    pub fn new(desk: Arc<Desk>, path: PathBuf, voice: Voice, spool: Spool) -> Course {
+        let seed = draw::word(&desk.file().agent.name) ^ desk.started_us as u64;
+        Course {
+            desk,
+            path,
+            archive: None,
+            voice,
+            spool,
+            held: None,
+            backoff: Backoff::new(seed),
+            items: ITEMS,
+            told: None,
+            counted: None,
+        }
+    }
+
+    /// Never ends by itself.
+    pub async fn work(mut self) {
+        loop {
+            let wait = match self.step().await {
+                Ok(wait) => wait,
+                Err(why) => self.failed(why),
+            };
+            self.count().await;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One batch; how long to wait before the next.
+    async fn step(&mut self) -> Result<Duration, String> {
+        let file = self.look_at_the_file().await;
+        if !self.has_destination()? {
+            return Ok(NOWHERE);
+        }
+        let items = self.items;
+        let outgoing = self
+            .on_archive(move |archive| archive.to_send(items, BATCH_BYTES))
+            .await?;
+        let Some(outgoing) = outgoing else {
+            return Ok(EMPTY);
+        };
+        let up_to = outgoing.up_to;
+        let count = outgoing.items.len();
+        let only = outgoing.items.first().map(|it| it.place);
+        let refused = match self.deliver(&file.agent.name, outgoing).await {
+            Ok(answer) => {
+                self.worked();
+                answer.refused
+            }
+            Err(Trouble::Later(why)) => return Err(why),
+            Err(Trouble::Refused(why)) => match only {
+                // Alone, it is the one that is refused.
+                Some(place) if count == 1 => vec![Refusal { place, why }],
+                _ => {
+                    self.items = (count as u32 / 2).max(1);
+                    return Ok(Duration::ZERO);
+                }
+            },
+        };
+        self.tell_refused(&refused);
+        self.on_archive(move |archive| archive.acknowledged(up_to, &refused))
+            .await?;
+        self.items = (self.items * 2).min(ITEMS);
+        Ok(Duration::ZERO)
+    }
+
+    /// The file that holds now; a new one has its destination made anew.
+    async fn look_at_the_file(&mut self) -> Arc<WatchFile> {
+        let file = self.desk.file();
+        let known = self.held.as_ref();
+        let fails = known.is_some_and(|held| held.destination.is_err());
+        // What cannot be read, such as a token, may have been mended since.
+        if fails || known.is_none_or(|held| !Arc::ptr_eq(&held.file, &file)) {
+            let (named, folder) = (Arc::clone(&file), self.desk.folder.clone());
+            let made = tokio::task::spawn_blocking(move || destination(&named, &folder)).await;
+            self.held = Some(Held {
+                file: Arc::clone(&file),
+                destination: made.unwrap_or_else(|error| Err(error.to_string())),
+            });
+            self.counted = None;
+        }
+        file
+    }
+
+    fn has_destination(&self) -> Result<bool, String> {
+        match self.held.as_ref().map(|held| &held.destination) {
+            Some(Ok(destination)) => Ok(destination.is_some()),
+            Some(Err(why)) => Err(why.clone()),
+            None => Ok(false),
+        }
+    }
+
+    async fn deliver(&self, agent: &str, outgoing: Outgoing) -> Result<Answer, Trouble> {
+        if outgoing.items.is_empty() {
+            return Ok(Answer::default());
+        }
+        let items = Arc::new(outgoing.items);
+        match self.held.as_ref().map(|held| &held.destination) {
+            Some(Ok(Some(Destination::Collector(way)))) => {
+                way.deliver(agent, wall_us(), items).await
+            }
+            Some(Ok(Some(Destination::Database(database)))) => {
+                let (agent, database) = (agent.to_owned(), Arc::clone(database));
+                let stored = tokio::task::spawn_blocking(move || {
+                    let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
+                    database::deliver(database.as_mut(), &agent, &items)
+                });
+                let gone = |error: tokio::task::JoinError| Trouble::Later(error.to_string());
+                stored.await.map_err(gone)?
+            }
+            _ => Err(Trouble::Later("there is no destination".to_owned())),
+        }
+    }
+
+    /// Runs on a thread that may wait for the disk.
+    async fn on_archive<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let archive = match &self.archive {
+            Some(archive) => Arc::clone(archive),
+            None => {
+                let path = self.path.clone();
+                let opened = tokio::task::spawn_blocking(move || opened(&path)).await;
+                let opened = opened.map_err(|error| error.to_string())??;
+                let opened = Arc::new(Mutex::new(opened));
+                Arc::clone(self.archive.insert(opened))
+            }
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&mut archive).map_err(|error| chain(&error))
+        });
+        done.await.map_err(|error| error.to_string())?
+    }
+
+    /// Counts what waits, now and then.
+    async fn count(&mut self) {
+        if self.counted.is_some_and(|at| at.elapsed() < COUNT) {
+            return;
+        }
+        self.counted = Some(Instant::now());
+        if !matches!(self.has_destination(), Ok(true) | Err(_)) {
+            self.figures(None);
+            return;
+        }
+        let retain_us = self.desk.file().retain.runs.as_micros();
+        let before_us = wall_us().saturating_sub(i64::try_from(retain_us).unwrap_or(i64::MAX));
+        if let Ok(backlog) = self.on_archive(move |it| it.backlog(before_us)).await {
+            self.figures(Some(backlog));
+        }
+    }
+
+    fn figures(&self, backlog: Option<Backlog>) {
+        let file = self.desk.file();
+        let of_collector = file.collector.as_ref().map(|it| it.spool_bytes);
+        let bound = of_collector.or(file.database.as_ref().map(|it| it.spool_bytes));
+        let held = backlog.map_or(0, |it| it.held_bytes);
+        let full = bound.is_some_and(|bound| held > bound);
+        if self.spool.set(full) {
+            self.voice.trouble(if full {
+                "more waits to be sent than spool_bytes allows beyond [retain]: no run starts"
+            } else {
+                "what waits to be sent fits into spool_bytes again: runs start again"
+            });
+        }
+        let mut figures = self
+            .desk
+            .figures
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        figures.to_send = backlog.map(|it| it.items);
+    }
+
+    fn tell_refused(&self, refused: &[Refusal]) {
+        if let Some(first) = refused.first() {
+            let count = refused.len();
+            self.voice.trouble(&format!(
+                "{count} of what was sent {} not taken and stays here; the first because: {}",
+                if count == 1 { "was" } else { "were" },
+                first.why
+            ));
+        }
+    }
+
+    fn whereto(&self) -> String {
+        match self.held.as_ref().map(|held| &held.destination) {
+            Some(Ok(Some(Destination::Collector(way)))) => format!("the collector {}", way.host()),
+            Some(Ok(Some(Destination::Database(_)))) => "the database".to_owned(),
+            _ if self.desk.file().database.is_some() => "the database".to_owned(),
+            _ => "the collector".to_owned(),
+        }
+    }
+
+    /// The same trouble is told once.
+    fn failed(&mut self, why: String) -> Duration {
+        if self.told.as_ref() != Some(&why) {
+            let whereto = self.whereto();
+            self.voice.trouble(&format!(
+                "cannot send to {whereto}: {why}; what is measured waits in the archive"
+            ));
+            self.told = Some(why);
+        }
+        self.backoff.failed()
+    }
+
+    fn worked(&mut self) {
+        if self.backoff.failures() > 0 {
+            self.voice
+                .note(&format!("{} takes what was measured again", self.whereto()));
+        }
+        self.backoff.worked();
+        self.told = None;
+    }
+}
+
+/// Where the file sends to; none where it says nothing of that.
+fn destination(file: &WatchFile, folder: &std::path::Path) -> Result<Option<Destination>, String> {
+    if let Some(section) = &file.database {
+        let database = fleet::open(section, folder).map_err(|error| chain(&error))?;
+        let database = Arc::new(Mutex::new(database));
+        return Ok(Some(Destination::Database(database)));
+    }
+    let Some(section) = &file.collector else {
+        return Ok(None);
+    };
+    Way::to(section, folder).map(|way| Some(Destination::Collector(way)))
+}
+
+/// The archive, with what was refused once put back into the outbox: the other side may have
+/// changed its mind.
+fn opened(path: &std::path::Path) -> Result<Archive, String> {
+    let open = || -> Result<Archive, StoreError> {
+        let mut archive = Archive::open(path)?;
+        archive.send_refused_again()?;
+        Ok(archive)
+    };
+    open().map_err(|error| chain(&error))
+}
