@@ -38,7 +38,7 @@ pub mod throughput;
 pub mod tune;
 pub mod verdicts;
 
-use crate::{Outcome, process};
+use crate::{Outcome, clickhouse, process};
 use std::path::Path;
 use table::Table;
 
@@ -57,6 +57,7 @@ pub const NAMES: &[&str] = &[
     "archive",
     "days",
     "seeds",
+    "fleet",
 ];
 
 /// What may follow the name of a bench.
@@ -145,6 +146,7 @@ fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), 
         "days" => one(days::run_all(options.only, options.keep, options.jobs)?),
         "seeds" => one(seeds::run_all(options.only, options.keep)?),
         "archive" => archive::run_all()?,
+        "fleet" => ungated(clickhouse::bench()?),
         _ => {
             return Err(format!(
                 "there is no bench `{name}`; there are: {}",

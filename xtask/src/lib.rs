@@ -5,6 +5,7 @@
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
 //! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
+//! - [`clickhouse`]: the database of a fleet, for tests and benches
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
 //! - [`tree`], [`process`]: the checkout, and running programs in it
@@ -14,6 +15,7 @@
 pub mod bench;
 pub mod boundaries;
 pub mod ci;
+pub mod clickhouse;
 pub mod demo;
 pub mod needs;
 pub mod page;
@@ -32,6 +34,10 @@ pub const CHORES: &[(&str, &str)] = &[
     (
         "needs",
         "what the tests need; installs it as root with apt-get",
+    ),
+    (
+        "clickhouse",
+        "the database of a fleet, for its tests: an embedded engine, and servers",
     ),
     ("page", "builds the page, which the next build of the program takes in"),
     (
@@ -66,6 +72,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["tidy"] => tidy::run(),
         ["boundaries"] => boundaries::run(),
         ["needs"] => needs::ensure(),
+        ["clickhouse"] => clickhouse::ensure(),
         ["page"] => page::build(),
         ["page-test"] => page::check(),
         ["page-in-program"] => page::in_program(),

@@ -175,7 +175,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_server_that_never_answers_costs_its_deadline_once() {
+    fn a_database_that_never_answers_costs_its_deadline_once() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", silent.local_addr().expect("an address"));
         let options = Options {

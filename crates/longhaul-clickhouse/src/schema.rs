@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_gets_the_statements_as_they_stand() {
+    fn without_a_cluster_statements_go_as_they_stand() {
         let plain = written(None, Dialect::Current);
         assert_eq!(plain.len(), 13);
         assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_is_sorted_by_its_code() {
+    fn what_the_database_says_is_sorted_by_its_code() {
         let denied = said("Code: 516. DB::Exception: default: Authentication failed");
         assert!(!denied.is_passing());
         assert_eq!(denied.hint().unwrap(), "check `user` and `password_file`");

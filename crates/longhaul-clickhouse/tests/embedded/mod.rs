@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const HOW: &str = "the embedded ClickHouse is not here: `cargo xtask clickhouse` installs it into \
-                   target/tools (or name a Python that has the package chdb in LONGHAUL_CHDB_PYTHON)";
+                   the target folder (or name a Python that has the package chdb in LONGHAUL_CHDB_PYTHON)";
 
 /// A slow machine needs some seconds to load half a gigabyte of engine.
 const START_WITHIN: Duration = Duration::from_secs(180);
@@ -41,7 +41,7 @@ fn python() -> PathBuf {
     if let Some(named) = std::env::var_os("LONGHAUL_CHDB_PYTHON") {
         return PathBuf::from(named);
     }
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/chdb/bin/python")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/chdb/bin/python")
 }
 
 fn start() -> Shim {

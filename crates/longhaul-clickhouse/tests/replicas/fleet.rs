@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const PASSWORD: &str = "correct-horse";
 
 const HOW: &str =
-    "`cargo xtask replicas` installs clickhouse-server and zookeeper, Debian's packages";
+    "`cargo xtask clickhouse` installs clickhouse-server and zookeeper, Debian's packages";
 
 /// Java and an old server need their time on a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(120);

@@ -34,7 +34,12 @@ pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Databas
     let table = top.table("database", KEYS)?;
     if top.get("collector").is_some() {
         let advice = "results go to one place: leave out [collector] or [database]";
-        table.found.add(table.node.line, "database", "there is a [collector] too", advice);
+        table.found.add(
+            table.node.line,
+            "database",
+            "there is a [collector] too",
+            advice,
+        );
     }
     let advice = "where ClickHouse listens, such as \"https://db.example.net:8443\"";
     let has_url = table.must_have("url", advice);
@@ -66,7 +71,9 @@ fn urls(table: &Table<'_>) -> Option<Vec<String>> {
     for (text, line) in named {
         match web_address(&text, &["http", "https"]).and_then(without_path) {
             Ok(url) => urls.push(url),
-            Err(advice) => table.found.add(line, table.key("url"), "does not fit here", advice),
+            Err(advice) => table
+                .found
+                .add(line, table.key("url"), "does not fit here", advice),
         }
     }
     Some(urls)
@@ -108,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn several_servers_of_a_cluster_share_a_database() {
+    fn several_urls_lead_to_one_database() {
         let section = "[database]\nurl = [\"https://a\", \"https://b:9\"]\nname = \"fleet\"\n\
                        user = \"agent\"\npassword_file = \"secret\"\ncluster = \"mesh\"";
         let database = read(section).expect("a file").database.expect("a database");

@@ -1,0 +1,245 @@
+//! What `cargo xtask bench archive` asks of SQLite, asked of the embedded engine of ClickHouse: a
+//! year of ten million values. Prints lines of cells, separated by tabs; `cargo xtask bench fleet`
+//! makes tables of them.
+
+#[path = "../tests/embedded/mod.rs"]
+mod embedded;
+
+use longhaul_clickhouse::open;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_store::watched::buckets::HOUR_US;
+use longhaul_store::watched::{Range, Reading, Retention, WatchedRun};
+use longhaul_store::{StoreError, Watched};
+use std::time::{Duration, Instant};
+
+const REPORT: &str = include_str!("../../../fixtures/reports/path-balanced-v6.json");
+
+/// 32 hosts in a full mesh.
+const HOSTS: usize = 32;
+/// 2026-01-01T00:00:00Z.
+const BEGIN_US: i64 = 1_767_225_600_000_000;
+const MINUTE_US: i64 = 60_000_000;
+const HOURS: i64 = 365 * 24;
+/// Pairs that have a value a minute, besides.
+const PAIRS_BY_MINUTE: usize = 3;
+const BATCH_HOURS: i64 = 24;
+/// Runs of the mesh in one batch, and batches.
+const MESH: usize = 992;
+const BATCHES: usize = 20;
+const ASKED: usize = 31;
+
+const YEAR: Range = Range {
+    begin_us: BEGIN_US,
+    end_us: BEGIN_US + HOURS * HOUR_US,
+};
+
+fn main() {
+    if let Err(error) = measure() {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        eprintln!("{error}: {}", cause.unwrap_or_default());
+        std::process::exit(1);
+    }
+}
+
+fn measure() -> Result<(), StoreError> {
+    for (name, real) in [("short reports", false), ("path reports", true)] {
+        append(name, real)?;
+    }
+    let mut archive = open(embedded::options())?;
+    let begin = Instant::now();
+    let values = fill(archive.as_mut())?;
+    step(
+        "appended, a day in a batch",
+        values,
+        begin,
+        archive.as_ref(),
+    )?;
+    question("grid of 992 pairs", |pair| grid(archive.as_ref(), pair))?;
+    for (name, pair, quantity, at_most) in [
+        (
+            "a year of one pair, by hours, values",
+            None,
+            Quantity::RttFloor,
+            8760,
+        ),
+        (
+            "a year of one pair, by minutes, as hours",
+            Some(0),
+            Quantity::Hops,
+            8760,
+        ),
+        (
+            "a year of one pair, by minutes, in 1000 buckets",
+            Some(0),
+            Quantity::Hops,
+            1000,
+        ),
+    ] {
+        question(name, |asked| {
+            let pair = pair.unwrap_or(asked);
+            year(archive.as_ref(), &pairs()[pair], quantity, at_most)
+        })?;
+    }
+    let begin = Instant::now();
+    let keep = Retention {
+        values: Duration::from_secs(30 * 86_400),
+        reports: Duration::MAX,
+        planned: Duration::MAX,
+    };
+    let removed = archive.retain(YEAR.end_us, &keep)?;
+    step(
+        "removed, all but 30 days",
+        removed.values,
+        begin,
+        archive.as_ref(),
+    )?;
+    question("a year of one pair by hours, values removed", |pair| {
+        year(archive.as_ref(), &pairs()[pair], Quantity::RttFloor, 8760)
+    })?;
+    question("grid of 992 pairs, values removed", |pair| {
+        grid(archive.as_ref(), pair)
+    })
+}
+
+fn grid(archive: &dyn Watched, _: usize) -> Result<usize, StoreError> {
+    archive.grid(Quantity::RttFloor).map(|cells| cells.len())
+}
+
+fn year(
+    archive: &dyn Watched,
+    pair: &Pair,
+    quantity: Quantity,
+    at_most: u32,
+) -> Result<usize, StoreError> {
+    let series = archive.series(pair, quantity, YEAR, at_most)?;
+    Ok(series.points.len() + series.buckets.len())
+}
+
+/// The mesh's results of a minute, batch after batch.
+fn append(name: &str, real: bool) -> Result<(), StoreError> {
+    let mut archive = open(embedded::options())?;
+    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0)?;
+    let pairs = pairs();
+    let run = |place: usize| {
+        let at_us = BEGIN_US + (place / MESH) as i64 * MINUTE_US;
+        let mut run = pattern.clone();
+        run.run.id = format!("20260101T000000Z-{place:08x}");
+        run.report = run.report.replace(&pattern.run.id, &run.run.id);
+        if !real {
+            run.report.truncate(1000);
+        }
+        run.at_us = at_us;
+        let levels = [
+            (Quantity::RttFloor, 80_000.0),
+            (Quantity::Loss, 0.001),
+            (Quantity::Hops, 17.0),
+        ];
+        let reading = |(quantity, level)| {
+            reading(
+                &pairs[place % MESH],
+                quantity,
+                at_us,
+                noisy(level, place as u64),
+            )
+        };
+        run.readings = levels.map(reading).to_vec();
+        run
+    };
+    let runs: Vec<WatchedRun> = (0..MESH * BATCHES).map(run).collect();
+    let begin = Instant::now();
+    for batch in runs.chunks(MESH) {
+        archive.append_runs(batch)?;
+    }
+    let rate = runs.len() as f64 / begin.elapsed().as_secs_f64();
+    let bytes = runs[0].report.len();
+    println!("append\tthe mesh, minute by minute, {name}\t{MESH}\t{bytes}\t3\t{rate:.0}");
+    Ok(())
+}
+
+fn step(name: &str, values: u64, begin: Instant, archive: &dyn Watched) -> Result<(), StoreError> {
+    let seconds = begin.elapsed().as_secs_f64();
+    let megabytes = archive.about()?.bytes.unwrap_or_default() as f64 / 1e6;
+    println!("step\t{name}\t{values}\t{seconds:.1}\t{megabytes:.0}");
+    Ok(())
+}
+
+/// Each time of another pair, so that no answer is at hand from the last.
+fn question(
+    name: &str,
+    ask: impl Fn(usize) -> Result<usize, StoreError>,
+) -> Result<(), StoreError> {
+    let mut times = Vec::with_capacity(ASKED);
+    let mut rows = 0;
+    for number in 0..ASKED {
+        let begin = Instant::now();
+        rows = ask(number * 37 % MESH)?;
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    let (middle, high) = (times[ASKED / 2], times[ASKED * 95 / 100]);
+    println!("question\t{name}\t{rows}\t{middle:.1}\t{high:.1}");
+    Ok(())
+}
+
+/// A year, in the order of time, through the same door as an agent's results.
+fn fill(archive: &mut dyn Watched) -> Result<u64, StoreError> {
+    let pairs = pairs();
+    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0)?;
+    let mut values = 0;
+    for first in (0..HOURS).step_by(BATCH_HOURS as usize) {
+        let mut batch = Vec::new();
+        for hour in first..(first + BATCH_HOURS).min(HOURS) {
+            let mut run = pattern.clone();
+            run.run.id = format!("20260101T000000Z-{hour:08x}");
+            run.at_us = BEGIN_US + hour * HOUR_US;
+            run.readings = readings(&pairs, hour);
+            values += run.readings.len() as u64;
+            batch.push(run);
+        }
+        archive.append_runs(&batch)?;
+    }
+    Ok(values)
+}
+
+/// Of one hour: a value of every pair, and one a minute of some.
+fn readings(pairs: &[Pair], hour: i64) -> Vec<Reading> {
+    let at_us = BEGIN_US + hour * HOUR_US;
+    let hourly = pairs.iter().enumerate().map(|(place, pair)| {
+        let value = noisy(80_000.0, (hour * 1000) as u64 + place as u64);
+        reading(pair, Quantity::RttFloor, at_us, value)
+    });
+    let by_minute = pairs[..PAIRS_BY_MINUTE].iter().flat_map(|pair| {
+        (0..60).map(move |minute| {
+            let value = noisy(17.0, (hour * 60 + minute) as u64);
+            reading(pair, Quantity::Hops, at_us + minute * MINUTE_US, value)
+        })
+    });
+    hourly.chain(by_minute).collect()
+}
+
+fn pairs() -> Vec<Pair> {
+    let host = |number: usize| format!("host{number:02}.example.net");
+    let of = |from: usize| {
+        let others = (0..HOSTS).filter(move |&to| to != from);
+        others.map(move |to| Pair {
+            from: host(from),
+            to: host(to),
+        })
+    };
+    (0..HOSTS).flat_map(of).collect()
+}
+
+fn reading(pair: &Pair, quantity: Quantity, at_us: i64, value: f64) -> Reading {
+    Reading {
+        pair: pair.clone(),
+        quantity,
+        point: Point { at_us, value },
+    }
+}
+
+/// Values that look measured: spread over a fifth of `level`, the same for the same number.
+fn noisy(level: f64, number: u64) -> f64 {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    level * (0.9 + 0.2 * mixed as f64 / f64::from(1 << 24))
+}

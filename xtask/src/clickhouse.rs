@@ -1,0 +1,127 @@
+//! ClickHouse for tests and benches: today's engine, embedded in a package of Python's, and two
+//! servers of 2018 with ZooKeeper, Debian's packages.
+
+use crate::bench::table::Table;
+use crate::process::{self, cargo, find_program, show_and_run};
+use crate::{Outcome, needs};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Held to, so that a new engine does not change what CI says.
+const ENGINE: &str = "chdb>=4.4,<5";
+
+/// What the test of replicas starts: a file that is there when the package is, and the package.
+const PACKAGES: &[(&str, &str)] = &[
+    ("/usr/sbin/clickhouse-server", "clickhouse-server"),
+    ("/usr/share/java/zookeeper.jar", "zookeeper"),
+];
+
+/// Makes both ready; says what is missing where that cannot be.
+pub fn ensure() -> Outcome {
+    engine()?;
+    replicas()
+}
+
+/// Where the tests look for it, in the target folder.
+fn engine() -> Outcome {
+    let folder = process::target_folder()?.join("tools/chdb");
+    let python = match std::env::var_os("LONGHAUL_CHDB_PYTHON") {
+        Some(named) => PathBuf::from(named),
+        None => folder.join("bin/python"),
+    };
+    if has_engine(&python) {
+        println!("clickhouse: the embedded engine is here");
+        return Ok(());
+    }
+    needs::venv()?;
+    show_and_run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    show_and_run(Command::new(folder.join("bin/pip")).args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        ENGINE,
+    ]))
+}
+
+fn has_engine(python: &PathBuf) -> bool {
+    let mut import = Command::new(python);
+    import.args(["-c", "from chdb import session"]);
+    process::stdout_of(&mut import, Duration::from_secs(180)).is_ok()
+}
+
+fn replicas() -> Outcome {
+    let missing = || {
+        PACKAGES
+            .iter()
+            .filter(|(file, _)| !PathBuf::from(file).exists())
+    };
+    let packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
+    if packages.is_empty() {
+        println!("clickhouse: servers for replicas are here");
+        return Ok(());
+    }
+    let packages = packages.join(" ");
+    if !needs::is_root() || find_program("apt-get").is_none() {
+        return Err(format!(
+            "the test of replicas needs Debian's servers; install them: apt-get install {packages}"
+        ));
+    }
+    let mut apt = Command::new("apt-get");
+    // No service is started: the tests start processes of their own.
+    apt.env("RUNLEVEL", "1")
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(["--quiet", "--yes", "--no-install-recommends", "install"]);
+    show_and_run(apt.args(packages.split(' ')))?;
+    match missing().next() {
+        Some((file, _)) => Err(format!("apt-get ran, and still there is no {file}")),
+        None => Ok(()),
+    }
+}
+
+/// What the archive of a fleet bears, on the embedded engine.
+pub fn bench() -> Result<Vec<Table>, String> {
+    engine()?;
+    let mut bench = cargo();
+    bench.args([
+        "bench",
+        "--quiet",
+        "--package",
+        "longhaul-clickhouse",
+        "--bench",
+        "archive",
+    ]);
+    let text = process::stdout_of(&mut bench, Duration::from_secs(3600))?;
+    let kinds: [(&str, &str, &[&str]); 3] = [
+        (
+            "append",
+            "Results appended to ClickHouse",
+            &[
+                "results",
+                "batch",
+                "bytes of a report",
+                "values of a run",
+                "results/s",
+            ],
+        ),
+        (
+            "step",
+            "How the values came into ClickHouse and went",
+            &["step", "values", "s", "MB"],
+        ),
+        (
+            "question",
+            "Questions to ClickHouse at ten million values",
+            &["question", "rows", "median, ms", "p95, ms"],
+        ),
+    ];
+    let table = |(kind, title, columns): (&str, &str, &[&str])| {
+        let mut table = Table::new(title, columns);
+        let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
+        for line in lines {
+            table.row(line.split('\t').skip(1).map(str::to_owned).collect());
+        }
+        table
+    };
+    Ok(kinds.map(table).to_vec())
+}
