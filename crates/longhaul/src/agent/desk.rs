@@ -46,8 +46,10 @@ pub struct Figures {
     /// Runs that were not made, by the word of their reason.
     pub missed: Vec<(String, u64)>,
     pub bytes_today: u64,
-    /// Runs that wait to be sent to a collector or database; absent where there is none.
+    /// Runs, planned runs and events that wait to be sent to a collector or database; absent where there is none.
     pub to_send: Option<u64>,
+    /// Items that a collector or database refused; they stay here.
+    pub set_aside: Option<u64>,
     pub notified: u64,
     pub notices_failed: u64,
     pub reloads: u64,

@@ -227,6 +227,7 @@ impl Course {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         figures.to_send = backlog.map(|it| it.items);
+        figures.set_aside = backlog.map(|it| it.set_aside);
     }
 
     fn tell_refused(&self, refused: &[Refusal]) {

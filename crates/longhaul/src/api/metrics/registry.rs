@@ -93,8 +93,12 @@ impl Page {
 
     fn sending(&mut self, figures: &Figures) {
         if let Some(to_send) = figures.to_send {
-            let help = "Runs that a collector has not acknowledged";
+            let help = "Items that a collector or database has not acknowledged";
             self.decimal("to_send_runs", help, to_send as f64);
+        }
+        if let Some(set_aside) = figures.set_aside {
+            let help = "Items that a collector or database refused";
+            self.decimal("set_aside_items", help, set_aside as f64);
         }
         for (name, help, value) in [
             ("notices", "Notices of events that were taken", figures.notified),

@@ -163,6 +163,7 @@ fn metrics_are_open_metrics_with_the_figures() {
         "longhaul_runs_running 1.0",
         "longhaul_today_bytes 12345.0",
         "longhaul_to_send_runs 3.0",
+        "longhaul_set_aside_items 1.0",
         "longhaul_archive_up 1.0",
         "longhaul_events_open{state=\"confirmed\"} 1.0",
         "longhaul_goodput_bps{from=\"slac\",to=\"cesnet\"} 100000099.0",

@@ -265,6 +265,7 @@ fn figures() -> Figures {
         missed: vec![("locked".to_owned(), 2)],
         bytes_today: 12_345,
         to_send: Some(3),
+        set_aside: Some(1),
         notified: 4,
         notices_failed: 1,
         reloads: 2,
@@ -279,15 +280,21 @@ pub fn report(name: &str) -> String {
     value.to_string()
 }
 
+fn text_id(report: &str) -> String {
+    let value: Value = serde_json::from_str(report).expect("JSON");
+    value["run"]["id"].as_str().expect("an id").to_owned()
+}
+
 /// Some hours of throughput, the reports of fixtures, planned runs, an event.
 fn fill(path: &Path) {
     let mut archive = Archive::open(path).expect("an archive");
     let mut runs = Vec::new();
     for hour in 0..100 {
         let at_us = BEGIN_US + hour * HOUR_US;
-        let text = report("la-geneva-9-streams.json");
+        let text = report("udp-reverse.json");
+        let carried = text_id(&text);
         let id = format!("run-{hour:03}");
-        let text = text.replace("20261121T215612Z-4f3a9c", &id);
+        let text = text.replace(&carried, &id);
         let mut run = WatchedRun::of_text(text, at_us).expect("a report");
         run.pairs = vec![pair()];
         run.readings = vec![Reading {
