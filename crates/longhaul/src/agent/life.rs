@@ -22,6 +22,7 @@ use crate::cli::output;
 use crate::fail::{Fail, HOST};
 use crate::watch::file::WatchFile;
 use crate::watch::schedule::Schedule;
+use longhaul_store::watched::{EventFilter, Range};
 use longhaul_store::{Archive, Watched};
 use std::collections::HashSet;
 use std::io;
@@ -44,6 +45,10 @@ const RAN_MAX: usize = 1024;
 const LAST_RUNS: Duration = Duration::from_secs(60);
 /// For runs that were told to end, and for the last notes.
 const LAST_NOTES: Duration = Duration::from_secs(10);
+
+/// An event of longer ago is no news.
+const TOLD_LATE_US: i64 = 7 * 86_400_000_000;
+const EVENTS_MAX: u32 = 1000;
 
 /// The file that the agent was started with, and how it is read again.
 pub struct Origin<'a> {
@@ -172,6 +177,7 @@ async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
     forward::spawn(Arc::clone(&desk), path, (voice, spool), stopped.clone());
     let page = tokio::spawn(super::serve_page(desk, listener, stopped));
     agent.turn();
+    tell_what_is_left(&agent)?;
     Ok(Born {
         agent,
         ears: Ears {
@@ -186,6 +192,25 @@ async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
         archive_thread,
         _folder: folder,
     })
+}
+
+/// Events that an earlier agent found, and ended before somebody was told.
+fn tell_what_is_left(agent: &Agent) -> Result<(), Fail> {
+    let filter = EventFilter {
+        range: Range {
+            begin_us: agent.clocks.now().wall_us - TOLD_LATE_US,
+            end_us: i64::MAX,
+        },
+        pair: None,
+        state: None,
+        limit: EVENTS_MAX,
+    };
+    for event in (agent.desk.open)()?.events(&filter)? {
+        if agent.notifier.is_to_tell(&event) {
+            agent.inquiry.tell(event.id);
+        }
+    }
+    Ok(())
 }
 
 /// What is said at the start.
