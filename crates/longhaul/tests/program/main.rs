@@ -2,6 +2,7 @@
 
 mod available;
 mod bad_input;
+mod collector;
 mod data;
 mod documentation;
 mod help;
