@@ -6,6 +6,7 @@
 use crate::error::StoreError;
 use crate::filed::{self, Derived, Filed};
 use crate::schema;
+use crate::sqlite::names::Names;
 use longhaul_model::report::v1::{AnyReport, Kind, Report, Run};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub struct Archive {
     pub(crate) path: PathBuf,
     /// Whether what is written also goes to the outbox.
     pub(crate) sends_on: bool,
+    pub(crate) names: Names,
 }
 
 /// What became of an append.
@@ -130,6 +132,7 @@ impl Archive {
             connection,
             path: path.to_owned(),
             sends_on: false,
+            names: Names::default(),
         })
     }
 

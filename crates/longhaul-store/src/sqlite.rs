@@ -17,7 +17,7 @@
 mod events;
 mod hours;
 mod landing;
-mod names;
+pub(crate) mod names;
 pub mod outbox;
 mod planned;
 mod reading;
@@ -36,19 +36,19 @@ use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Series};
+use names::Names;
+use outbox::Outbox;
 use rusqlite::{Transaction, TransactionBehavior};
 
 impl Watched for Archive {
     fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
         limits::runs(runs)?;
-        let outbox = self.outbox();
-        self.write("store the runs", |to| landing::land(to, runs, outbox))
+        self.write_named("store the runs", |to, with| landing::land(to, runs, with))
     }
 
     fn plan(&mut self, due: &[Planned]) -> Result<u64, StoreError> {
         limits::planned(due)?;
-        let outbox = self.outbox();
-        self.write("note planned runs", |to| planned::plan(to, due, outbox))
+        self.write_named("note planned runs", |to, with| planned::plan(to, due, with))
     }
 
     fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
@@ -68,15 +68,14 @@ impl Watched for Archive {
 
     fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
         let texts = delivery.checked()?;
-        let outbox = self.outbox();
-        self.write("store what an agent sent", |to| {
+        self.write_named("store what an agent sent", |to, (outbox, names)| {
             let planned: Vec<Planned> = delivery
                 .planned
                 .iter()
                 .map(|row| row.planned.clone())
                 .collect();
-            planned::plan(to, &planned, outbox)?;
-            let landed = landing::land(to, &delivery.runs, outbox)?;
+            planned::plan(to, &planned, (outbox, &mut *names))?;
+            let landed = landing::land(to, &delivery.runs, (outbox, &mut *names))?;
             for row in &delivery.planned {
                 if let Some(outcome) = &row.outcome {
                     planned::settle(to, &row.planned.id, outcome, outbox)?;
@@ -216,6 +215,20 @@ impl Archive {
             .map_err(sql)?;
         let done = work(&transaction).map_err(sql)?;
         transaction.commit().map_err(sql)?;
+        Ok(done)
+    }
+
+    /// The same, with the outbox and the numbers of names.
+    fn write_named<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction<'_>, (Outbox, &mut Names)) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let outbox = self.outbox();
+        // Where the transaction fails they are gone, and are looked up again.
+        let mut names = std::mem::take(&mut self.names);
+        let done = self.write(doing, |to| work(to, (outbox, &mut names)))?;
+        self.names = names.bounded();
         Ok(done)
     }
 

@@ -27,9 +27,12 @@ enum Fate {
 }
 
 /// Stores a batch; what is new in it also goes to the outbox, where there is one.
-pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], outbox: Outbox) -> rusqlite::Result<Landed> {
+pub fn land(
+    to: &Transaction<'_>,
+    runs: &[WatchedRun],
+    (outbox, names): (Outbox, &mut Names),
+) -> rusqlite::Result<Landed> {
     let mut landed = Landed::default();
-    let mut names = Names::default();
     let mut values = Vec::new();
     for run in runs {
         match insert(to, run)? {
@@ -38,7 +41,7 @@ pub fn land(to: &Transaction<'_>, runs: &[WatchedRun], outbox: Outbox) -> rusqli
                     Fate::Joined => landed.joined += 1,
                     _ => landed.new += 1,
                 }
-                follow(to, run, &mut names, &mut values)?;
+                follow(to, run, names, &mut values)?;
                 outbox.run(to, run)?;
             }
             Fate::Already => landed.already += 1,
@@ -103,10 +106,10 @@ fn says_the_same(stored: &str, other: &str) -> bool {
 }
 
 /// Notes which pairs a new run is of, and sets its values aside.
-fn follow<'a>(
+fn follow(
     to: &Transaction<'_>,
-    run: &'a WatchedRun,
-    names: &mut Names<'a>,
+    run: &WatchedRun,
+    names: &mut Names,
     values: &mut Vec<Sample>,
 ) -> rusqlite::Result<()> {
     let mut pairs = BTreeSet::new();

@@ -8,27 +8,39 @@ use std::collections::HashMap;
 /// Stands for no pair.
 pub const NO_PAIR: i64 = 0;
 
-/// Numbers that one transaction has looked up or given.
-#[derive(Default)]
-pub struct Names<'a> {
-    pairs: HashMap<&'a Pair, i64>,
+/// Series whose numbers a connection remembers; those of some thousand pairs.
+const SERIES_MAX: usize = 50_000;
+
+/// Numbers that were looked up or given. They never change, so a connection keeps them from one
+/// transaction to the next, unless that failed: what it gave is not given then.
+#[derive(Debug, Default)]
+pub struct Names {
+    pairs: HashMap<Pair, i64>,
     series: HashMap<(i64, Quantity), i64>,
 }
 
-impl<'a> Names<'a> {
-    pub fn pair(&mut self, to: &Transaction<'_>, pair: &'a Pair) -> rusqlite::Result<i64> {
+impl Names {
+    /// Forgets all of them when they are too many.
+    pub fn bounded(self) -> Names {
+        if self.pairs.len().max(self.series.len()) > SERIES_MAX {
+            return Names::default();
+        }
+        self
+    }
+
+    pub fn pair(&mut self, to: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<i64> {
         if let Some(&id) = self.pairs.get(pair) {
             return Ok(id);
         }
         let id = pair_or_new(to, pair)?;
-        self.pairs.insert(pair, id);
+        self.pairs.insert(pair.clone(), id);
         Ok(id)
     }
 
     pub fn series(
         &mut self,
         to: &Transaction<'_>,
-        pair: &'a Pair,
+        pair: &Pair,
         quantity: Quantity,
     ) -> rusqlite::Result<i64> {
         let pair = self.pair(to, pair)?;

@@ -14,8 +14,11 @@ const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason
                       FROM planned LEFT JOIN pair ON pair.id = planned.pair";
 
 /// Notes what is due; says how many were new.
-pub fn plan(to: &Transaction<'_>, planned: &[Planned], outbox: Outbox) -> rusqlite::Result<u64> {
-    let mut names = Names::default();
+pub fn plan(
+    to: &Transaction<'_>,
+    planned: &[Planned],
+    (outbox, names): (Outbox, &mut Names),
+) -> rusqlite::Result<u64> {
     let mut new = 0;
     let mut insert = to.prepare_cached(
         "INSERT INTO planned (id, due_us, measurement, pair) VALUES (?1, ?2, ?3, ?4) \
