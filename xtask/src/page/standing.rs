@@ -134,9 +134,10 @@ fn watch_file(at: SocketAddr) -> String {
 fn fill(path: &Path) -> Result<(), String> {
     let mut archive = Archive::open(path).map_err(|e| e.to_string())?;
     let mut runs = reports()?;
-    let carrier = runs.first().cloned().ok_or("there are no fixtures")?;
+    let small = runs.iter().min_by_key(|run| run.report.len());
+    let carrier = small.cloned().ok_or("there are no fixtures")?;
     for (index, pair) in pairs().into_iter().enumerate() {
-        runs.extend(series(&carrier, &pair, index as i64));
+        runs.push(series(&carrier, &pair, index as i64));
     }
     archive.append_runs(&runs).map_err(|e| e.to_string())?;
     for event in events()? {
@@ -178,39 +179,43 @@ fn reports() -> Result<Vec<WatchedRun>, String> {
             runs.push(run);
         }
     }
-    runs.sort_by_key(|run| (run.kind != longhaul_model::report::v1::Kind::Throughput, run.at_us));
     Ok(runs)
 }
 
-/// A value an hour of each quantity, with a change in one path.
-fn series(carrier: &WatchedRun, pair: &Pair, number: i64) -> Vec<WatchedRun> {
+/// A value an hour of each quantity, with a change in one path; one run carries them all.
+fn series(carrier: &WatchedRun, pair: &Pair, number: i64) -> WatchedRun {
     let changed = pair.from == "slac" && pair.to == "cesnet";
-    let mut runs = Vec::new();
+    let mut run = carrier.clone();
+    run.run.id = format!("{}-{number:02}", carrier.run.id);
+    run.report = run.report.replace(&carrier.run.id, &run.run.id);
+    run.pairs = vec![pair.clone()];
     for hour in 0..DAYS * 24 {
         let at_us = NOW_US - (DAYS * 24 - hour) * HOUR_US + number * 1_000_000;
         let after = changed && at_us > CHANGE_US;
         let wave = 1.0 + 0.03 * ((hour * (7 + number)) % 11) as f64 / 11.0;
-        let readings = Quantity::ALL.into_iter().map(|quantity| {
-            let base = match quantity {
-                Quantity::Goodput => if after { 51.8e6 } else { 93e6 },
-                Quantity::Available => 240e6,
-                Quantity::Capacity => 311e6,
-                Quantity::RttFloor => 161_800.0,
-                Quantity::Loss | Quantity::Retransmits => 1e-4,
-                Quantity::Hops => if after { 13.0 } else { 17.0 },
-            };
-            let value = if quantity == Quantity::Hops { base } else { base * wave };
-            Reading { pair: pair.clone(), quantity, point: Point { at_us, value } }
-        });
-        let mut run = carrier.clone();
-        run.run.id = format!("{}-{number:02}-{hour:04}", carrier.run.id);
-        run.report = run.report.replace(&carrier.run.id, &run.run.id);
-        run.at_us = at_us;
-        run.pairs = vec![pair.clone()];
-        run.readings = readings.collect();
-        runs.push(run);
+        run.readings.extend(Quantity::ALL.map(|quantity| Reading {
+            pair: pair.clone(),
+            quantity,
+            point: Point {
+                at_us,
+                value: value(quantity, after, wave),
+            },
+        }));
     }
-    runs
+    run
+}
+
+fn value(quantity: Quantity, after: bool, wave: f64) -> f64 {
+    match (quantity, after) {
+        (Quantity::Goodput, true) => 51.8e6 * wave,
+        (Quantity::Goodput, false) => 93e6 * wave,
+        (Quantity::Available, _) => 240e6 * wave,
+        (Quantity::Capacity, _) => 311e6 * wave,
+        (Quantity::RttFloor, _) => 161_800.0 * wave,
+        (Quantity::Loss | Quantity::Retransmits, _) => 1e-4 * wave,
+        (Quantity::Hops, true) => 13.0,
+        (Quantity::Hops, false) => 17.0,
+    }
 }
 
 fn json(name: &str) -> Result<Value, String> {
