@@ -38,7 +38,7 @@ pub struct Reroute<'a> {
 
 impl<'a> Case<'a> {
     pub fn tau_us(&self) -> f64 {
-        turn::tau_us(self.evidence.period_us)
+        turn::tau_us(self.evidence.period_us, self.evidence.quicker)
     }
 
     /// How near in time, 0 to 1.

@@ -90,6 +90,8 @@ pub struct BaseRate {
 pub struct Evidence<'a> {
     /// Usual distance of two values of the event's series.
     pub period_us: i64,
+    /// Time runs so many times faster, as where a day is replayed in minutes; 0 is plain time.
+    pub quicker: u64,
     pub paths: Vec<Seen<'a, Path>>,
     pub throughput: Vec<Seen<'a, Throughput>>,
     pub available: Vec<Seen<'a, Available>>,

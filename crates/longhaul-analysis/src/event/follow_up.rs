@@ -158,6 +158,11 @@ fn needs_available(case: &Case, explained: &Explained) -> bool {
     !decided(explained) && !known && case.of_link()
 }
 
+/// A changed route says where, not what is there.
+fn named_route(explained: &Explained) -> bool {
+    explained.causes.iter().any(|f| f.cause == "route_change")
+}
+
 fn needs_shaper(case: &Case, explained: &Explained) -> bool {
     let end = case.event.between_us[1];
     let mut since = case
@@ -169,7 +174,10 @@ fn needs_shaper(case: &Case, explained: &Explained) -> bool {
         let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
         found || seen.report.plan.shaper_time_us.is_some()
     });
-    let of_rate = matches!(case.event.quantity, Quantity::Goodput | Quantity::Available);
+    let of_rate = matches!(
+        case.event.quantity,
+        Quantity::Goodput | Quantity::Available | Quantity::Capacity
+    );
     if looked || !of_rate || !case.fell() || explained.causes.iter().any(|f| f.cause == "retune") {
         return false;
     }
@@ -185,7 +193,7 @@ fn needs_shaper(case: &Case, explained: &Explained) -> bool {
         .causes
         .iter()
         .any(|f| link.contains(&f.cause.as_str()))
-        || (explained.causes.len() != 1 && case.available().is_some())
+        || ((explained.causes.len() != 1 || named_route(explained)) && case.available().is_some())
 }
 
 #[cfg(test)]

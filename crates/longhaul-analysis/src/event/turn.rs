@@ -76,9 +76,10 @@ pub fn turns<T: Clone>(
     found
 }
 
-/// Time within which a change counts as near: half an hour, or two sampling periods.
-pub fn tau_us(period_us: i64) -> f64 {
-    NEAR_US.max(period_us.max(0) as f64 * 2.0)
+/// Time within which a change counts as near: half an hour, or two sampling periods. Time that
+/// runs `quicker` times faster has a shorter half hour; 0 is plain time.
+pub fn tau_us(period_us: i64, quicker: u64) -> f64 {
+    (NEAR_US / quicker.max(1) as f64).max(period_us.max(0) as f64 * 2.0)
 }
 
 /// How well the time of a change fits that of the event, 0 to 1: `exp(-|Δt| / τ)`, less where the
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn nearness_fades_with_tau_and_with_vagueness() {
         let event = [0, 10 * MINUTE];
-        let tau = tau_us(MINUTE);
+        let tau = tau_us(MINUTE, 1);
         assert!((timing([2 * MINUTE, 8 * MINUTE], event, tau) - 1.0).abs() < 1e-9);
         let late = timing([40 * MINUTE, 41 * MINUTE], event, tau);
         assert!((late - (-1.0_f64).exp()).abs() < 1e-9, "{late}");
