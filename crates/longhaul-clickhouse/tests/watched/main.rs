@@ -4,6 +4,7 @@
 mod cut;
 #[path = "../embedded/mod.rs"]
 mod embedded;
+mod grafana;
 mod opening;
 #[path = "../../../longhaul-store/tests/watched/sent.rs"]
 mod sent;

@@ -71,8 +71,8 @@ fn tables_of_a_later_longhaul_are_left_alone() {
     assert!(error.hint().is_some_and(|hint| hint.contains("upgrade")));
 }
 
-/// As another program would.
-fn say(options: &Options, sql: &str) {
+/// As another program would; with the head of the answer.
+pub fn say(options: &Options, sql: &str) -> String {
     let address = options.urls[0].trim_start_matches("http://");
     let mut to = TcpStream::connect(address).expect("a connection");
     let (database, length) = (&options.database, sql.len());
@@ -83,5 +83,6 @@ fn say(options: &Options, sql: &str) {
     to.write_all(head.as_bytes()).expect("asked");
     let mut answer = String::new();
     to.read_to_string(&mut answer).expect("answered");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{sql}: {answer}");
+    answer
 }

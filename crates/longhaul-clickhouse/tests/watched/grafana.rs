@@ -1,0 +1,71 @@
+//! The dashboard in contrib/: every query of it finds something in an archive that has something.
+
+use crate::embedded;
+use crate::opening::say;
+use crate::suite::{HOUR_US, MIDNIGHT_US, geneva, runs};
+use crate::written::event;
+use longhaul_clickhouse::{Options, open};
+use longhaul_store::watched::{Outcome, Planned};
+use serde_json::Value;
+
+const DASHBOARD: &str = include_str!("../../../../contrib/grafana/clickhouse.json");
+
+fn filled() -> Options {
+    let options = embedded::options();
+    let mut archive = open(options.clone()).expect("a database");
+    let due = Planned {
+        id: String::from("planned"),
+        due_us: MIDNIGHT_US,
+        measurement: String::from("bulk"),
+        pair: Some(geneva()),
+    };
+    archive.plan(&[due]).expect("planned");
+    let reason = String::from("budget");
+    archive
+        .settle("planned", &Outcome::Missed { reason })
+        .expect("settled");
+    let values: Vec<(i64, f64)> = (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US, 2.0)).collect();
+    archive.append_runs(&runs(&values)).expect("stored");
+    archive
+        .put_event(&event("change", MIDNIGHT_US))
+        .expect("stored");
+    options
+}
+
+/// As Grafana replaces the names, for the time and the pair that are there.
+fn replaced(sql: &str) -> String {
+    let known = [
+        ("${__from}", format!("{}", MIDNIGHT_US / 1000)),
+        ("${__to}", format!("{}", (MIDNIGHT_US + 6 * HOUR_US) / 1000)),
+        ("${quantity:sqlstring}", String::from("'goodput'")),
+        ("${sender:sqlstring}", format!("'{}'", geneva().from)),
+        ("${receiver:sqlstring}", format!("'{}'", geneva().to)),
+    ];
+    let sql = known.iter().fold(sql.to_owned(), |sql, (name, value)| {
+        sql.replace(name, value)
+    });
+    assert!(!sql.contains('$'), "a name that nobody replaces: {sql}");
+    sql
+}
+
+fn texts<'a>(list: &'a Value, path: &'a str) -> impl Iterator<Item = &'a str> {
+    let list = list.as_array().expect("a list").iter();
+    list.filter_map(move |it| it.pointer(path)?.as_str())
+}
+
+#[test]
+fn every_query_of_the_dashboard_finds_what_is_there() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let options = filled();
+    let panels = texts(&dashboard["panels"], "/targets/0/rawSql");
+    let names = texts(&dashboard["templating"]["list"], "/definition");
+    let notes = texts(&dashboard["annotations"]["list"], "/target/rawSql");
+    let queries: Vec<&str> = panels.chain(names).chain(notes).collect();
+    assert_eq!(queries.len(), 14);
+    for query in queries {
+        let answer = say(&options, &replaced(query));
+        let (_, rows) = answer.split_once("\r\n\r\n").expect("an answer");
+        assert!(!rows.trim().is_empty(), "nothing for {query}");
+        assert!(!rows.contains("nan"), "{query}: {rows}");
+    }
+}
