@@ -213,14 +213,18 @@ impl Inquirer {
                 news.push(event.id.clone());
                 self.tried.remove(&event.id);
                 self.explain(event, true)?;
-            } else {
+            } else if earlier.iter().any(|old| old.between_us == event.between_us) {
                 self.archive.put_event(&event)?;
+            } else {
+                // What lies before it and after it is not what it was.
+                news.push(event.id.clone());
+                self.explain(event, false)?;
             }
         }
         Ok(())
     }
 
-    /// Open events without a cause are explained anew by what other runs have brought.
+    /// Open events are explained anew for some runs, by what these have brought.
     fn look_for_causes(&mut self, pairs: &[Pair], done: &[String]) -> Result<(), StoreError> {
         for pair in pairs {
             let filter = EventFilter {
@@ -231,7 +235,7 @@ impl Inquirer {
             };
             for event in self.archive.events(&filter)? {
                 let tried = self.tried.get(&event.id).copied().unwrap_or(0);
-                let asks = event.causes.is_empty() && is_open(&event) && tried < TRIES;
+                let asks = is_open(&event) && tried < TRIES;
                 if asks && !done.contains(&event.id) {
                     self.explain(event, false)?;
                 }
@@ -250,12 +254,11 @@ impl Inquirer {
         let base_rate = self.reroutes.base_rate(&*self.archive, &event.pair)?;
         let mut gathered = Gathered::around(&*self.archive, &event, &self.file)?;
         gathered.base_rate = base_rate;
-        let (seen, gathered) = gathered.in_plain_time(&event, quicker);
-        let evidence = gathered.evidence(&seen);
-        let mut explained = explain(&seen, &evidence);
-        proved::add(&seen, &gathered.scans, &mut explained);
-        let case = case_text(&seen, &explained, &evidence);
-        let wanted = follow_up(&seen, &explained, &evidence);
+        let evidence = gathered.evidence(&event, quicker);
+        let mut explained = explain(&event, &evidence);
+        proved::add(&event, &gathered.scans, &mut explained);
+        let case = case_text(&event, &explained, &evidence);
+        let wanted = follow_up(&event, &explained, &evidence);
         let found = found_more(&event, &explained);
         event.causes = explained.causes;
         event.unchanged = explained.unchanged;

@@ -123,36 +123,11 @@ impl Gathered {
         Ok(())
     }
 
-    /// The same with times as far from the event as they would be in plain time.
-    pub fn in_plain_time(mut self, event: &Event, quicker: u64) -> (Event, Gathered) {
-        let mut seen = event.clone();
-        let factor = i64::try_from(quicker).unwrap_or(1);
-        if factor == 1 {
-            return (seen, self);
-        }
-        let middle = event.between_us[1];
-        let plain = |at_us: i64| middle + (at_us - middle).saturating_mul(factor);
-        seen.between_us = event.between_us.map(plain);
-        self.period_us = self.period_us.saturating_mul(factor);
-        self.paths.iter_mut().for_each(|it| it.at_us = plain(it.at_us));
-        self.throughput
-            .iter_mut()
-            .for_each(|it| it.at_us = plain(it.at_us));
-        self.available
-            .iter_mut()
-            .for_each(|it| it.at_us = plain(it.at_us));
-        self.hosts.iter_mut().for_each(|it| it.at_us = plain(it.at_us));
-        self.rtt.iter_mut().for_each(|it| it.at_us = plain(it.at_us));
-        let others = self.others.changed.iter_mut().map(|(event, _)| event);
-        for other in others.chain(&mut self.earlier) {
-            other.between_us = other.between_us.map(plain);
-        }
-        (seen, self)
-    }
-
-    pub fn evidence(&self, event: &Event) -> Evidence<'_> {
+    /// `quicker`: as in the file.
+    pub fn evidence(&self, event: &Event, quicker: u64) -> Evidence<'_> {
         Evidence {
             period_us: self.period_us,
+            quicker,
             paths: seen(&self.paths),
             throughput: seen(&self.throughput),
             available: seen(&self.available),
