@@ -20,6 +20,9 @@ pub const IDS_AT_ONCE: usize = 500;
 /// Bytes of reports in one request.
 const REPORTS_BYTES: usize = 16 << 20;
 
+/// Pairs that are remembered; of more, some are written again.
+const KNOWN_MAX: usize = 1_000_000;
+
 /// Stands for no pair, and for the list of all runs; no name is empty.
 pub const NO_NAME: &str = "";
 
@@ -143,6 +146,9 @@ pub fn note_pairs<'a>(
         }
         insert.end().await
     })?;
+    if known.len() + new.len() > KNOWN_MAX {
+        known.clear();
+    }
     known.extend(new.into_iter().cloned());
     Ok(())
 }
