@@ -49,6 +49,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "the page in the program, before its API, in a browser",
     ),
     (
+        "page-many",
+        "how soon a path of a million values is drawn, moved and zoomed",
+    ),
+    (
         "api-test",
         "the API under schemathesis [EXAMPLES for each address]",
     ),
@@ -76,6 +80,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["page"] => page::build(),
         ["page-test"] => page::check(),
         ["page-in-program"] => page::in_program(),
+        ["page-many"] => page::many(),
         ["api-test"] => page::hostile::run(None),
         ["api-test", examples] => page::hostile::run(Some(examples)),
         ["fuzz"] => ci::fuzzing(),

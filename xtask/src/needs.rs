@@ -53,7 +53,10 @@ pub fn ensure() -> Outcome {
 
 /// Node.js and npm, new enough; installs them where there are none.
 pub fn node() -> Outcome {
-    let missing = ["node", "npm"].map(find_program).iter().any(Option::is_none);
+    let missing = ["node", "npm"]
+        .map(find_program)
+        .iter()
+        .any(Option::is_none);
     if missing && is_root() && find_program("apt-get").is_some() {
         // Where a packager other than Debian has it, npm comes with it.
         install(&["nodejs"])?;
@@ -91,7 +94,9 @@ pub fn venv() -> Outcome {
         return Ok(());
     }
     if !is_root() || find_program("apt-get").is_none() {
-        return Err("python3 has no venv here; install it: apt-get install python3-venv".to_owned());
+        return Err(
+            "python3 has no venv here; install it: apt-get install python3-venv".to_owned(),
+        );
     }
     install(&["python3-venv"])
 }

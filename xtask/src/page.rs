@@ -46,6 +46,18 @@ pub fn in_program() -> Outcome {
     Ok(())
 }
 
+/// How soon a path of a million values is drawn, moved and zoomed, in the program.
+pub fn many() -> Outcome {
+    let program = process::longhaul_for_tests()?;
+    let standing = Standing::with_many(&program)?;
+    show_and_run(
+        npm()
+            .args(["run", "e2e:many"])
+            .env("CHROMIUM", browser()?)
+            .env("LONGHAUL_AGENT", standing.address()),
+    )
+}
+
 /// What the lock file says, exactly.
 fn install() -> Outcome {
     needs::node()?;

@@ -33,6 +33,7 @@ mod turns;
 mod voice;
 mod wishes;
 
+pub use inquiry::case_text_of;
 pub use life::run;
 
 use desk::Desk;

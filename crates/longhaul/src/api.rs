@@ -16,7 +16,6 @@
 mod about;
 mod asked;
 mod batches;
-mod case;
 mod events;
 mod fault;
 mod gate;
@@ -39,6 +38,7 @@ mod tests;
 pub mod tls;
 
 use crate::agent::desk::Desk;
+use crate::agent::fleet;
 use axum::body::Bytes;
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ struct Shared {
 impl Shared {
     fn new(desk: Arc<Desk>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<Shared> {
         Arc::new(Shared {
-            readers: readers::Readers::new(Arc::clone(&desk.open)),
+            readers: readers::Readers::new(fleet::reader(&desk)),
             gate: gate::Gate::new(Arc::clone(&desk), own),
             traces: routes::Memory::default(),
             texts: broadcast::Sender::new(live::TEXTS),

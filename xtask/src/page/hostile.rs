@@ -20,6 +20,8 @@ pub fn run(examples: Option<&str>) -> Outcome {
     let mut standing = Standing::new(&program)?;
     let outcome = show_and_run(
         Command::new(tool()?)
+            // It leaves a folder where it runs.
+            .current_dir(process::target_folder()?)
             .arg("run")
             .arg(format!("{}/api/v1/openapi.json", standing.address()))
             // News never end, so they have tests of their own.
@@ -49,10 +51,12 @@ fn tool() -> Result<PathBuf, String> {
     }
     needs::venv()?;
     show_and_run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    show_and_run(
-        Command::new(folder.join("bin/pip"))
-            .args(["install", "--quiet", "--disable-pip-version-check", TOOL]),
-    )?;
+    show_and_run(Command::new(folder.join("bin/pip")).args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        TOOL,
+    ]))?;
     Ok(tool)
 }
 

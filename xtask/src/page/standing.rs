@@ -32,6 +32,21 @@ pub struct Standing {
 
 impl Standing {
     pub fn new(program: &Path) -> Result<Standing, String> {
+        Standing::filled(program, fill)
+    }
+
+    /// With a million values of one path, one every half a minute.
+    pub fn with_many(program: &Path) -> Result<Standing, String> {
+        Standing::filled(program, |path| {
+            fill(path)?;
+            fill_many(path)
+        })
+    }
+
+    fn filled(
+        program: &Path,
+        fill: impl Fn(&Path) -> Result<(), String>,
+    ) -> Result<Standing, String> {
         let name = format!("longhaul-standing-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let cannot = |e: std::io::Error| format!("cannot make {}: {e}", folder.display());
@@ -101,7 +116,10 @@ fn healthy(at: SocketAddr) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET /healthz HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "GET /healthz HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n\r\n"
+        )?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
@@ -116,7 +134,11 @@ fn watch_file(at: SocketAddr) -> String {
          city = \"Menlo Park, CA\"\nlatitude = 37.42\nlongitude = -122.2\ncatch_up = \"none\"\n\
          [[group]]\nname = \"all\"\n"
     );
-    let places = [("cesnet", 50.08, 14.42), ("in2p3", 45.78, 4.87), ("cern", 46.23, 6.05)];
+    let places = [
+        ("cesnet", 50.08, 14.42),
+        ("in2p3", 45.78, 4.87),
+        ("cern", 46.23, 6.05),
+    ];
     for (name, latitude, longitude) in places {
         text.push_str(&format!(
             "[[host]]\nname = \"{name}\"\naddress = \"127.0.0.1\"\nport = 9\ngroups = [\"all\"]\n\
@@ -146,8 +168,43 @@ fn fill(path: &Path) -> Result<(), String> {
     planned(&mut archive)
 }
 
+/// Values of the throughput from `slac` to `cern`.
+fn fill_many(path: &Path) -> Result<(), String> {
+    const RUNS: i64 = 100;
+    const VALUES: i64 = 10_000;
+    const STEP_US: i64 = 30_000_000;
+    let mut archive = Archive::open(path).map_err(|e| e.to_string())?;
+    let runs = reports()?;
+    let small = runs.iter().min_by_key(|run| run.report.len());
+    let carrier = small.ok_or("there are no fixtures")?;
+    let pair = Pair {
+        from: "slac".to_owned(),
+        to: "cern".to_owned(),
+    };
+    for number in 0..RUNS {
+        let mut run = carrier.clone();
+        run.run.id = format!("{}-many-{number:03}", carrier.run.id);
+        run.report = run.report.replace(&carrier.run.id, &run.run.id);
+        run.readings = (0..VALUES)
+            .map(|at| number * VALUES + at)
+            .map(|at| Reading {
+                pair: pair.clone(),
+                quantity: Quantity::Goodput,
+                point: Point {
+                    at_us: NOW_US - 1_000_000 - (RUNS * VALUES - at) * STEP_US,
+                    value: 93e6 * (1.0 + ((at * 7919) % 101) as f64 / 1000.0),
+                },
+            })
+            .collect();
+        archive.append_runs(&[run]).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
 fn pairs() -> Vec<Pair> {
-    let all = HOSTS.iter().flat_map(|from| HOSTS.iter().map(move |to| (from, to)));
+    let all = HOSTS
+        .iter()
+        .flat_map(|from| HOSTS.iter().map(move |to| (from, to)));
     all.filter(|(from, to)| from != to)
         .map(|(from, to)| Pair {
             from: (*from).to_owned(),
@@ -167,7 +224,10 @@ fn reports() -> Result<Vec<WatchedRun>, String> {
             let Ok(value) = serde_json::from_str::<Value>(&text) else {
                 continue;
             };
-            let Ok(at_us) = value["run"]["started_at"].as_str().map_or(Err(()), moment_us) else {
+            let Ok(at_us) = value["run"]["started_at"]
+                .as_str()
+                .map_or(Err(()), moment_us)
+            else {
                 continue;
             };
             let Ok(mut run) = WatchedRun::of_text(value.to_string(), at_us) else {
@@ -242,16 +302,24 @@ fn planned(archive: &mut Archive) -> Result<(), String> {
             measurement: word(&row["measurement"]),
             pair,
         };
-        archive.plan(std::slice::from_ref(&due)).map_err(|e| e.to_string())?;
+        archive
+            .plan(std::slice::from_ref(&due))
+            .map_err(|e| e.to_string())?;
         let outcome = &row["outcome"];
         let outcome = if outcome["done"].is_object() {
-            Outcome::Done { run_id: word(&outcome["done"]["run_id"]) }
+            Outcome::Done {
+                run_id: word(&outcome["done"]["run_id"]),
+            }
         } else if outcome["missed"].is_object() {
-            Outcome::Missed { reason: word(&outcome["missed"]["reason"]) }
+            Outcome::Missed {
+                reason: word(&outcome["missed"]["reason"]),
+            }
         } else {
             continue;
         };
-        archive.settle(&due.id, &outcome).map_err(|e| e.to_string())?;
+        archive
+            .settle(&due.id, &outcome)
+            .map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -268,7 +336,8 @@ fn moment_us(text: &str) -> Result<i64, ()> {
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let era_year = year.rem_euclid(400);
     let days = year.div_euclid(400) * 146_097 + era_year * 365 + era_year / 4 - era_year / 100
-        + of_year - 719_468;
+        + of_year
+        - 719_468;
     Ok((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000)
 }
 

@@ -4,11 +4,13 @@
 //!
 //! - [`mod@series`]: the values that the detector looks at
 //! - [`gathered`]: what stands in the archive around an event
+//! - [`letter`]: all of it as a text for whoever runs the path
 //! - [`others`]: paths that changed with it, and paths that did not
 //! - [`reroutes`]: how often the route of a pair changed
 //! - [`proved`]: what a search for a better setting found
 
 mod gathered;
+mod letter;
 mod others;
 mod proved;
 mod reroutes;
@@ -18,6 +20,7 @@ use super::folder::Folder;
 use super::now;
 use crate::watch::file::{Detect, WatchFile};
 use gathered::Gathered;
+pub use letter::case_text_of;
 use longhaul_analysis::detect::Options;
 use longhaul_analysis::detect::watcher::Watcher;
 use longhaul_analysis::event::{Explained, Wanted, case_text, explain, follow_up};

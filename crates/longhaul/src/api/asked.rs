@@ -81,7 +81,11 @@ impl Asked {
     }
 
     /// A whole number.
-    pub fn number(&mut self, name: &str, allowed: RangeInclusive<i64>) -> Result<Option<i64>, Fault> {
+    pub fn number(
+        &mut self,
+        name: &str,
+        allowed: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, Fault> {
         let Some(text) = self.take(name) else {
             return Ok(None);
         };
@@ -104,11 +108,7 @@ impl Asked {
     }
 
     /// One of some words.
-    pub fn one_of<T: Copy>(
-        &mut self,
-        name: &str,
-        words: &[(&str, T)],
-    ) -> Result<Option<T>, Fault> {
+    pub fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
         let Some(text) = self.take(name) else {
             return Ok(None);
         };
@@ -164,8 +164,10 @@ impl Asked {
     pub fn done(self) -> Result<(), Fault> {
         match self.left.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Fault::asked(format!("there is no parameter {}", shown(name)))
-                .hint("docs/api.md and /api/v1/openapi.json name them")),
+            Some((name, _)) => Err(
+                Fault::asked(format!("there is no parameter {}", shown(name)))
+                    .hint("docs/api.md and /api/v1/openapi.json name them"),
+            ),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Shared;
 use super::asked::{self, Asked, Span};
 use super::fault::Fault;
 use super::shape::event::{self, Event};
-use super::case::case_text_of;
+use crate::agent::case_text_of;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
@@ -61,7 +61,10 @@ pub async fn event(
 ) -> Result<Json<Event>, Fault> {
     asked.done()?;
     let id = asked::id("the id of an event", id)?;
-    let event = shared.readers.ask(move |archive| archive.event(&id)).await?;
+    let event = shared
+        .readers
+        .ask(move |archive| archive.event(&id))
+        .await?;
     event.map(|event| Json(event.into())).ok_or_else(unknown)
 }
 
@@ -77,11 +80,13 @@ pub async fn case(
 ) -> Result<impl IntoResponse, Fault> {
     asked.done()?;
     let id = asked::id("the id of an event", id)?;
+    let file = shared.desk.file();
     let text = shared
         .readers
         .ask(move |archive| {
             let event = archive.event(&id)?;
-            event.map(|event| case_text_of(archive, &event)).transpose()
+            let text = event.map(|event| case_text_of(archive, &event, &file));
+            text.transpose()
         })
         .await?;
     let text = text.ok_or_else(unknown)?;

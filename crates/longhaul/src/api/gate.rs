@@ -92,7 +92,10 @@ impl Gate {
                 || name.parse() == Ok(self.own.ip())
         };
         let port = self.own.port();
-        if called.and_then(|host| split(host, port)).is_some_and(|(name, at)| at == port && known(name)) {
+        if called
+            .and_then(|host| split(host, port))
+            .is_some_and(|(name, at)| at == port && known(name))
+        {
             return Ok(());
         }
         Err(Fault::new(
@@ -114,8 +117,15 @@ fn split(host: &str, own_port: u16) -> Option<(&str, u16)> {
         _ => (host, 80),
     };
     // Of a proxy on port 80 or 443 nothing is known here.
-    let port = if own_port == 443 && port == 80 { 443 } else { port };
-    let name = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
+    let port = if own_port == 443 && port == 80 {
+        443
+    } else {
+        port
+    };
+    let name = name
+        .strip_prefix('[')
+        .and_then(|it| it.strip_suffix(']'))
+        .unwrap_or(name);
     Some((name, port))
 }
 
@@ -149,7 +159,9 @@ fn carries(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Result<(), Fa
         return refused("this agent asks for a token");
     };
     let sent = sent.as_bytes();
-    let scheme = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
+    let scheme = sent
+        .get(..7)
+        .is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
     if scheme && same(&hash(sent[7..].trim_ascii()), kept) {
         return Ok(());
     }
@@ -182,7 +194,9 @@ fn access(desk: &Desk, file: &WatchFile) -> Access {
 
 fn first_line(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    std::fs::File::open(path)?.take(TOKEN_BYTES).read_to_end(&mut text)?;
+    std::fs::File::open(path)?
+        .take(TOKEN_BYTES)
+        .read_to_end(&mut text)?;
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(line.trim_ascii().to_vec())
 }

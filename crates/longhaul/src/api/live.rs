@@ -67,7 +67,10 @@ async fn text_of(shared: &Shared, news: News) -> Option<Bytes> {
             let read = shared.readers.ask(move |archive| archive.report(&id)).await;
             let report = read.ok().flatten()?;
             let pair = pairs.into_iter().next().map(Pair::from);
-            ("run", serde_json::to_string(&RunRow::of_report(&report, pair)))
+            (
+                "run",
+                serde_json::to_string(&RunRow::of_report(&report, pair)),
+            )
         }
         News::Event(event) => {
             let event = Event::from(event.as_ref().clone());
@@ -79,7 +82,10 @@ async fn text_of(shared: &Shared, news: News) -> Option<Bytes> {
         }
     };
     // JSON on one line has no line end in it, whatever names hold.
-    Some(Bytes::from(format!("event: {kind}\ndata: {}\n\n", row.ok()?)))
+    Some(Bytes::from(format!(
+        "event: {kind}\ndata: {}\n\n",
+        row.ok()?
+    )))
 }
 
 /// News as they happen: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each

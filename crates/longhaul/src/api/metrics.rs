@@ -56,7 +56,10 @@ fn stored(archive: &dyn Watched) -> Result<Stored, StoreError> {
     Ok(Stored {
         kind: about.kind,
         bytes: about.bytes,
-        grids: Quantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
+        grids: Quantity::ALL
+            .into_iter()
+            .map(grid)
+            .collect::<Result<_, StoreError>>()?,
         suspected: open_events(archive, event::State::Suspected)?,
         confirmed: open_events(archive, event::State::Confirmed)?,
     })
@@ -69,6 +72,8 @@ fn open_events(archive: &dyn Watched, state: event::State) -> Result<u64, StoreE
         state: Some(state),
         limit: EVENTS,
     })?;
-    let open = events.iter().filter(|it| longhaul_store::watched::is_open(it));
+    let open = events
+        .iter()
+        .filter(|it| longhaul_store::watched::is_open(it));
     Ok(open.count() as u64)
 }

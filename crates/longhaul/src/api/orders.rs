@@ -124,9 +124,7 @@ fn refused(error: AskError) -> Fault {
         AskError::Full => {
             Fault::busy("queue_full", text).hint("try again when some of them are done")
         }
-        AskError::Stopping => {
-            Fault::busy("agent_away", text).hint("try again when it runs again")
-        }
+        AskError::Stopping => Fault::busy("agent_away", text).hint("try again when it runs again"),
     }
 }
 
@@ -140,4 +138,3 @@ fn unreadable(rejection: &JsonRejection) -> Fault {
          /api/v1/jobs lists what is known",
     )
 }
-

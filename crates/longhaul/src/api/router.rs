@@ -105,8 +105,13 @@ async fn may_read(
 }
 
 /// A request that takes too long, or shows a defect, costs its own answer and nothing else.
-async fn within_bounds(request: Request, next: Next) -> Response {
-    if request.uri().path_and_query().map_or(0, |it| it.as_str().len()) > ADDRESS_BYTES {
+pub(super) async fn within_bounds(request: Request, next: Next) -> Response {
+    if request
+        .uri()
+        .path_and_query()
+        .map_or(0, |it| it.as_str().len())
+        > ADDRESS_BYTES
+    {
         let text = format!("the address is longer than {ADDRESS_BYTES} bytes");
         return Fault::new(StatusCode::URI_TOO_LONG, "bad_request", text).into_response();
     }

@@ -6,3 +6,4 @@ mod hostile;
 mod news;
 mod orders;
 mod scene;
+mod trouble;

@@ -70,9 +70,17 @@ impl Page {
     fn runs(&mut self, figures: &Figures) {
         let tally = figures.tally;
         for (name, help, value) in [
-            ("runs_planned", "Runs that came due or were asked for", tally.planned),
+            (
+                "runs_planned",
+                "Runs that came due or were asked for",
+                tally.planned,
+            ),
             ("runs_done", "Runs that gave a result", tally.done),
-            ("runs_failed", "Runs that were tried and gave none", tally.failed),
+            (
+                "runs_failed",
+                "Runs that were tried and gave none",
+                tally.failed,
+            ),
         ] {
             self.counter(name, &format!("{help}, since the start"), value);
         }
@@ -101,10 +109,22 @@ impl Page {
             self.decimal("set_aside_items", help, set_aside as f64);
         }
         for (name, help, value) in [
-            ("notices", "Notices of events that were taken", figures.notified),
-            ("notices_failed", "Notices that nobody took", figures.notices_failed),
+            (
+                "notices",
+                "Notices of events that were taken",
+                figures.notified,
+            ),
+            (
+                "notices_failed",
+                "Notices that nobody took",
+                figures.notices_failed,
+            ),
             ("reloads", "Changes of the watch file", figures.reloads),
-            ("reloads_refused", "Watch files that were wrong", figures.reloads_refused),
+            (
+                "reloads_refused",
+                "Watch files that were wrong",
+                figures.reloads_refused,
+            ),
         ] {
             self.counter(name, &format!("{help}, since the start"), value);
         }
@@ -119,7 +139,10 @@ impl Page {
             self.registry.register("archive_bytes", help, size);
         }
         let events = Family::<Labels, Decimal>::default();
-        for (state, count) in [("suspected", stored.suspected), ("confirmed", stored.confirmed)] {
+        for (state, count) in [
+            ("suspected", stored.suspected),
+            ("confirmed", stored.confirmed),
+        ] {
             let labels = vec![("state", state.to_owned())];
             events.get_or_create(&labels).set(count as f64);
         }
@@ -149,7 +172,8 @@ impl Page {
             self.registry.register(name(*quantity), help, values);
         }
         let help = "When the run of a pair's newest value began, seconds since 1970";
-        self.registry.register("newest_timestamp_seconds", help, newest);
+        self.registry
+            .register("newest_timestamp_seconds", help, newest);
         let help = "Pairs whose values are not told here, because there are too many";
         self.decimal("pairs_left_out", help, left_out as f64);
     }

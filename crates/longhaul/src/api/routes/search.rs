@@ -55,7 +55,11 @@ fn gaps(found: &BTreeMap<usize, Path>) -> Vec<(usize, usize)> {
 }
 
 fn is_open(found: &BTreeMap<usize, Path>, (before, after): (usize, usize)) -> bool {
-    let route = |index| found.get(&index).and_then(|it| it.observation.route.as_ref());
+    let route = |index| {
+        found
+            .get(&index)
+            .and_then(|it| it.observation.route.as_ref())
+    };
     let Some((here, there)) = route(before).zip(route(after)) else {
         return false;
     };

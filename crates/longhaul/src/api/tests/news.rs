@@ -50,7 +50,10 @@ fn news_come_as_rows_of_the_lists() {
         scene.tell(News::Run { id, pairs });
         let text = until(&mut line, "data: {").await;
         let row = data(&text);
-        assert_eq!((row["id"].as_str(), row["kind"].as_str()), (Some("run-007"), Some("throughput")));
+        assert_eq!(
+            (row["id"].as_str(), row["kind"].as_str()),
+            (Some("run-007"), Some("throughput"))
+        );
         assert_eq!(row["pair"]["from"], "slac");
     });
 }

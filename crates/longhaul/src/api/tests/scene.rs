@@ -6,8 +6,8 @@ use crate::watch::schedule::{AskError, Asked, Tally};
 use longhaul_model::report::v1::event::{Event, Level, State};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_store::watched::{Outcome, Planned, Reading, Watched, WatchedRun};
 use longhaul_store::Archive;
+use longhaul_store::watched::{Outcome, Planned, Reading, Watched, WatchedRun};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
@@ -206,7 +206,11 @@ impl Answer {
         let chunked = head.contains("transfer-encoding: chunked");
         Answer {
             status: status.unwrap_or(0),
-            body: if chunked { joined(body) } else { body.to_owned() },
+            body: if chunked {
+                joined(body)
+            } else {
+                body.to_owned()
+            },
             head,
         }
     }
@@ -219,7 +223,10 @@ impl Answer {
     pub fn code(&self) -> String {
         let body = self.json();
         let error = &body["error"];
-        assert!(error["text"].as_str().is_some_and(|it| !it.is_empty()), "{body}");
+        assert!(
+            error["text"].as_str().is_some_and(|it| !it.is_empty()),
+            "{body}"
+        );
         error["code"].as_str().unwrap_or_default().to_owned()
     }
 }
@@ -316,7 +323,11 @@ fn fill(path: &Path) {
     }
     for name in ["path-slac-cesnet-change.json", "host-judged.json"] {
         let mut run = WatchedRun::of_text(report(name), BEGIN_US).expect("a report");
-        run.pairs = if name.starts_with("path") { vec![pair()] } else { vec![] };
+        run.pairs = if name.starts_with("path") {
+            vec![pair()]
+        } else {
+            vec![]
+        };
         runs.push(run);
     }
     archive.append_runs(&runs).expect("stored");

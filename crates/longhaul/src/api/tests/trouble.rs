@@ -1,0 +1,110 @@
+//! An archive that is slow, away or broken, and a handler with a defect.
+
+use crate::api::fault::Fault;
+use crate::api::readers::Readers;
+use crate::api::router::within_bounds;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::from_fn;
+use axum::routing::get;
+use longhaul_store::{Archive, StoreError, Watched};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+fn run<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.expect("a run-time").block_on(future)
+}
+
+/// An archive of nothing, in memory of the file system; says how often it was opened.
+fn nowhere(opened: &Arc<AtomicU32>) -> crate::agent::desk::Open {
+    let opened = Arc::clone(opened);
+    let name = format!("longhaul-trouble-{}", std::process::id());
+    let path = std::env::temp_dir().join(name).join("archive.sqlite3");
+    Arc::new(move || {
+        opened.fetch_add(1, Ordering::Relaxed);
+        Archive::open(&path).map(|it| Box::new(it) as Box<dyn Watched>)
+    })
+}
+
+fn gone() -> StoreError {
+    StoreError::Open {
+        path: PathBuf::from("archive.sqlite3"),
+        source: Box::new(std::io::Error::other("it is gone")),
+    }
+}
+
+#[test]
+fn an_archive_that_does_not_answer_costs_its_own_question_only() {
+    let opened = Arc::new(AtomicU32::new(0));
+    let readers = Readers::with(nowhere(&opened), 1, Duration::from_millis(500));
+    let (free, held) = std::sync::mpsc::channel::<()>();
+    run(async {
+        let slow = readers.ask(move |_| Ok(held.recv().ok()));
+        let fault = slow.await.expect_err("it is too slow");
+        assert_eq!(fault.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(fault.text.contains("within 0.5 s"), "{}", fault.text);
+        // Its place is still taken.
+        let next = readers.ask(|archive| archive.pairs()).await;
+        assert_eq!(next.expect_err("no place").code, "archive_busy");
+        free.send(()).expect("it waits");
+        let mut answered = readers.ask(|archive| archive.pairs()).await;
+        while answered.is_err() {
+            answered = readers.ask(|archive| archive.pairs()).await;
+        }
+    });
+}
+
+#[test]
+fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
+    let opened = Arc::new(AtomicU32::new(0));
+    let readers = Readers::with(nowhere(&opened), 1, Duration::from_secs(60));
+    run(async {
+        for _ in 0..3 {
+            readers
+                .ask(|archive| archive.pairs())
+                .await
+                .expect("it answers");
+        }
+        assert_eq!(opened.load(Ordering::Relaxed), 1);
+        let failed: Result<(), Fault> = readers.ask(|_| Err(gone())).await;
+        assert_eq!(failed.expect_err("it fails").code, "archive_failed");
+        let broken: Result<(), Fault> = readers.ask(|_| panic!("a defect, on purpose")).await;
+        assert_eq!(broken.expect_err("it panics").code, "defect");
+        readers
+            .ask(|archive| archive.pairs())
+            .await
+            .expect("it answers again");
+        assert_eq!(opened.load(Ordering::Relaxed), 3);
+    });
+}
+
+async fn defect() -> &'static str {
+    panic!("a defect, on purpose");
+}
+
+#[test]
+fn a_defect_in_a_handler_becomes_an_answer() {
+    let router = Router::new()
+        .route("/", get(defect))
+        .layer(from_fn(within_bounds));
+    let (_stop, stopped) = watch::channel(false);
+    let answer = run(async {
+        let (mut here, there) = tokio::io::duplex(4096);
+        tokio::spawn(crate::api::listen::converse(there, router, stopped));
+        let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        here.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        here.read_to_string(&mut answer).await.expect("an answer");
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+    assert!(answer.contains("\"defect\""), "{answer}");
+}
