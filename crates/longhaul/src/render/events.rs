@@ -26,7 +26,7 @@ pub fn page(event: &Event) -> String {
     let mut page = Page::default();
     page.heading(&event.id);
     page.blank();
-    page.labelled_in("change", &lines::event(&without_causes(event)), STRONG);
+    page.labelled_in("change", &lines::headline(event), STRONG);
     page.labelled("when", &span(event.between_us));
     page.labelled("before", &level(event.quantity, &event.before));
     page.labelled("after", &level(event.quantity, &event.after));
@@ -49,14 +49,6 @@ pub fn page(event: &Event) -> String {
         page.hanging("    - ", sentence);
     }
     page.finish()
-}
-
-/// They stand below, each with its evidence.
-fn without_causes(event: &Event) -> Event {
-    Event {
-        causes: Vec::new(),
-        ..event.clone()
-    }
 }
 
 fn level(quantity: Quantity, level: &Level) -> String {

@@ -1,0 +1,96 @@
+//! `longhaul report events` and `event`: what an agent found, as text and as JSON.
+
+use crate::support::{Folder, golden, longhaul};
+use longhaul_model::report::v1::event::Event;
+use longhaul_store::{Archive, Watched};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+/// 2003-06-11 21:45 UTC.
+const CHANGE_US: i64 = 1_055_367_900_000_000;
+
+fn event(id: &str, far: &str, state: &str) -> Event {
+    let level = |median: f64| json!({"median": median, "deviation": 9e6, "samples": 60});
+    let event = json!({
+        "id": id, "pair": {"from": "slac", "to": far}, "quantity": "goodput", "state": state,
+        "between_us": [CHANGE_US, CHANGE_US + 5_400_000_000_i64],
+        "before": level(3.05e8), "after": level(1.3e8), "change_ratio": 0.43,
+        "score": 2.71, "autocorrelation": 0.1, "announced_at_us": CHANGE_US + 9_000_000_000_i64,
+        "causes": [{
+            "cause": "retune", "confidence_ratio": 0.7,
+            "summary": "The setting no longer fits the path: 8 streams of 1 MiB reach 130 Mbit/s, \
+                        and 330 Mbit/s are free",
+            "supports": ["available bandwidth rose from 268 Mbit/s to 330 Mbit/s"],
+            "contradicts": [],
+            "advice": [{"place": "initiator", "text": "Find the setting that fits the new path.",
+                "command": "longhaul tune cesnet"}],
+        }],
+        "unchanged": ["the least round trip: 165 ms before, 165 ms after"],
+        "follow_ups": ["20030611T231500Z-aaaaaa"],
+    });
+    serde_json::from_value(event).expect("the shape of an event")
+}
+
+fn filled(folder: &Folder) -> std::path::PathBuf {
+    let file = folder.file("archive.sqlite3");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    for event in [
+        event("goodput-1111111111111111", "cesnet", "confirmed"),
+        event("goodput-2222222222222222", "lyon", "withdrawn"),
+    ] {
+        archive.put_event(&event).expect("room for an event");
+    }
+    file
+}
+
+fn said(archive: &Path, words: &[&str], code: i32) -> String {
+    let assert = longhaul(DEADLINE)
+        .arg("report")
+        .args(words)
+        .arg("--archive")
+        .arg(archive)
+        .assert()
+        .code(code);
+    let output = assert.get_output();
+    let text = if code == 0 { &output.stdout } else { &output.stderr };
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[test]
+fn events_read_as_reviewed_and_fit_80_columns() {
+    let folder = Folder::new("events-text");
+    let archive = filled(&folder);
+    let text = said(&archive, &["events", "--since", "2003-06-01"], 0)
+        + &said(&archive, &["event", "goodput-1111"], 0);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    golden("report-events.txt", &text);
+}
+
+#[test]
+fn json_is_the_events_themselves_without_the_withdrawn() {
+    let folder = Folder::new("events-json");
+    let archive = filled(&folder);
+    let list = |words: &[&str]| -> Vec<Event> {
+        serde_json::from_str(&said(&archive, words, 0)).expect("events")
+    };
+    let of_path = event("goodput-1111111111111111", "cesnet", "confirmed");
+    assert_eq!(list(&["events", "--json", "--since", "2003-06-01"]), [of_path]);
+    let all = ["events", "--json", "--all", "--since", "2003-06-01"];
+    assert_eq!(list(&all).len(), 2);
+    let of_host = ["events", "lyon", "--json", "--all", "--since", "2003-06-01"];
+    assert_eq!(list(&of_host).len(), 1);
+    let one: Value = serde_json::from_str(&said(&archive, &["event", "goodput-2", "--json"], 0))
+        .expect("an event");
+    assert_eq!(one["pair"]["to"], "lyon");
+}
+
+#[test]
+fn nothing_found_and_unclear_ids_say_what_to_do() {
+    let folder = Folder::new("events-none");
+    let archive = filled(&folder);
+    assert!(said(&archive, &["events"], 0).starts_with("no lasting change was found since "));
+    assert!(said(&archive, &["event", "goodput"], 2).contains("give more letters"));
+    assert!(said(&archive, &["event", "rtt"], 6).contains("`longhaul report events` lists them"));
+}
