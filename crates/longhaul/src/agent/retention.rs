@@ -1,6 +1,7 @@
 //! What is old goes, once a day and at the start.
 
 use super::desk::Desk;
+use super::fleet;
 use super::now;
 use super::voice::Voice;
 use longhaul_store::StoreError;
@@ -14,8 +15,15 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub async fn daily(desk: Arc<Desk>, voice: Voice) {
     loop {
         let once = Arc::clone(&desk);
-        match tokio::task::spawn_blocking(move || retain(&once)).await {
-            Ok(Ok(removed)) => told(removed, voice),
+        let worked = tokio::task::spawn_blocking(move || {
+            let shared = shared(&once);
+            retain(&once).and_then(|removed| shared.map(|shared| (removed, shared)))
+        });
+        match worked.await {
+            Ok(Ok((removed, shared))) => {
+                told(removed, "", voice);
+                told(shared, " in the database", voice);
+            }
             Ok(Err(error)) => voice.trouble(&format!(
                 "what is old could not be removed: {error}; tried again in a day"
             )),
@@ -36,7 +44,22 @@ fn retain(desk: &Desk) -> Result<Removed, StoreError> {
     (desk.open)()?.retain(now::wall_us(), &keep)
 }
 
-fn told(removed: Removed, voice: Voice) {
+/// The database too, where the file says that this agent does so.
+fn shared(desk: &Desk) -> Result<Removed, StoreError> {
+    let file = desk.file();
+    let section = file.database.as_ref();
+    let Some((section, runs)) = section.and_then(|it| Some((it, it.retain?))) else {
+        return Ok(Removed::default());
+    };
+    let keep = Retention {
+        values: runs,
+        reports: runs,
+        planned: runs,
+    };
+    fleet::open(section, &desk.folder)?.retain(now::wall_us(), &keep)
+}
+
+fn told(removed: Removed, place: &str, voice: Voice) {
     let Removed {
         values,
         reports,
@@ -45,7 +68,7 @@ fn told(removed: Removed, voice: Voice) {
     } = removed;
     if values + reports + planned > 0 {
         voice.note(&format!(
-            "removed as too old: {reports} reports, {values} single values, {planned} planned runs"
+            "removed{place} as too old: {reports} reports, {values} single values, {planned} planned runs"
         ));
     }
 }

@@ -3,6 +3,7 @@
 use super::sections::{Secrets, web_address};
 use super::table::Table;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const KEYS: &[&str] = &[
     "url",
@@ -11,10 +12,12 @@ const KEYS: &[&str] = &[
     "password_file",
     "cluster",
     "spool_bytes",
+    "retain",
 ];
 /// Servers that are tried in turn.
 const URLS_MAX: usize = 64;
 /// Less is no spool; the file system bounds the rest.
+const DAY: Duration = Duration::from_secs(86_400);
 const SPOOL_BYTES: (u64, u64) = (1 << 20, 1 << 40);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Database {
     pub cluster: Option<String>,
     /// What may be kept for the database beyond `[retain]`.
     pub spool_bytes: u64,
+    /// How long runs and values stay in the database; absent: this agent removes nothing there.
+    pub retain: Option<Duration>,
 }
 
 pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Database> {
@@ -56,6 +61,7 @@ pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Databas
         password_file: secrets.file(&table, "password_file"),
         cluster: table.name("cluster"),
         spool_bytes: table.bytes("spool_bytes", least..=most).unwrap_or(1 << 30),
+        retain: table.duration("retain", DAY..=DAY * 36_600),
     })
 }
 
