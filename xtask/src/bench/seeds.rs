@@ -36,18 +36,18 @@ pub struct Seed {
 pub const SEEDS: &[Seed] = &[
     Seed {
         path: "slac-cesnet",
-        sets: &["events.1.at=300 s"],
-        lasts_s: 900,
-        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"10 s\"\n\
-                   streams = 8\nwindow = \"1 MiB\"\ndirections = \"forward\"\nevery = \"25 s\"\n",
+        sets: &["events.1.at=180 s"],
+        lasts_s: 600,
+        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"7 s\"\n\
+                   streams = 8\nwindow = \"1 MiB\"\ndirections = \"forward\"\nevery = \"16 s\"\n",
         gates: of_cesnet,
     },
     Seed {
         path: "slac-in2p3",
-        sets: &["events.1.at=240 s", "events.2.at=600 s"],
-        lasts_s: 900,
-        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"8 s\"\n\
-                   directions = \"forward\"\nevery = \"20 s\"\n",
+        sets: &["events.1.at=160 s", "events.2.at=400 s"],
+        lasts_s: 600,
+        measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"6 s\"\n\
+                   directions = \"forward\"\nevery = \"14 s\"\n",
         gates: of_in2p3,
     },
 ];
@@ -88,7 +88,7 @@ impl Seed {
              latitude = 37.42\nlongitude = -122.2\n\
              [[host]]\nname = \"far\"\nrate = \"1 Gbit/s\"\n[[target]]\nhost = \"far\"\n\
              [[measure]]\nname = \"route\"\nkind = \"path\"\ncount = 5\nevery = \"12 s\"\n\
-             [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"light\"\nevery = \"10 s\"\n\
+             [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"quick\"\nevery = \"12 s\"\n\
              {}[detect]\nquicker = 144\nfollow_ups = true\n",
             archive.display(),
             self.measures,

@@ -16,7 +16,7 @@ pub fn run() -> Outcome {
     let (file, _) = seed.prepare(&scratch.path(seed.path))?;
     println!(
         "\nThe page: http://127.0.0.1:{PAGE_PORT}/   (for {} minutes; Ctrl-C ends it)\n\
-         After 5 minutes the route changes from Abilene to ESnet, as in June 2003. Two to three\n\
+         After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two to three\n\
          minutes later the agent is sure, says what caused it, and looks for a better setting.\n",
         seed.lasts_s / 60
     );
