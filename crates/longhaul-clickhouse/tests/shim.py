@@ -7,6 +7,7 @@ ends: when whoever started it is gone, however that came.
 """
 import os
 import shutil
+import struct
 import sys
 import tempfile
 import threading
@@ -27,6 +28,40 @@ NO_SETTINGS = {"query", "database", "default_format", "user", "password", "compr
 
 def quoted(name):
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def unpacked(body):
+    """Blocks of LZ4, each behind its checksum, method and two lengths."""
+    out, at = bytearray(), 0
+    while at < len(body):
+        length, _ = struct.unpack_from("<II", body, at + 17)
+        out += unpacked_block(body[at + 25 : at + 16 + length])
+        at += 16 + length
+    return bytes(out)
+
+
+def unpacked_block(block):
+    out, at = bytearray(), 0
+
+    def count(nibble, at):
+        total = nibble
+        while nibble == 15:
+            total += block[at]
+            nibble = 15 if block[at] == 255 else 0
+            at += 1
+        return total, at
+
+    while True:
+        token = block[at]
+        literals, at = count(token >> 4, at + 1)
+        out += block[at : at + literals]
+        at += literals
+        if at >= len(block):
+            return out
+        offset = block[at] | block[at + 1] << 8
+        length, at = count(token & 15, at + 2)
+        found = out[len(out) - offset :]
+        out += (found * ((length + 4) // offset + 1))[: length + 4]
 
 
 def prepare(parameters):
@@ -57,7 +92,8 @@ def answer(parameters, body):
         prepare(parameters)
         sql = parameters.get("query", "")
         if sql.lstrip()[:6].upper() == "INSERT":
-            return insert(sql, body)
+            packed = parameters.get("decompress") == "1"
+            return insert(sql, unpacked(body) if packed else body)
         sql = (sql + "\n" + body.decode()).strip()
         found = SESSION.query(sql, parameters.get("default_format", "TabSeparated"))
         return bytes(found.bytes())

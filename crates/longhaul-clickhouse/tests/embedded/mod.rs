@@ -31,8 +31,6 @@ pub fn options() -> Options {
     Options {
         urls: vec![format!("http://127.0.0.1:{}", shim.port)],
         database: format!("fleet-{number}"),
-        // The shim does not unpack.
-        compressed: false,
         ..Options::default()
     }
 }
