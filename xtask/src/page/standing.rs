@@ -129,7 +129,7 @@ fn healthy(at: SocketAddr) -> bool {
 
 /// Nothing answers at the far ends, and nothing is due before long.
 fn watch_file(at: SocketAddr) -> String {
-    let mut text = format!(
+    let head = format!(
         "[agent]\nname = \"slac\"\narchive = \"archive.sqlite3\"\nlisten = \"{at}\"\n\
          city = \"Menlo Park, CA\"\nlatitude = 37.42\nlongitude = -122.2\ncatch_up = \"none\"\n\
          [[group]]\nname = \"all\"\n"
@@ -139,18 +139,18 @@ fn watch_file(at: SocketAddr) -> String {
         ("in2p3", 45.78, 4.87),
         ("cern", 46.23, 6.05),
     ];
-    for (name, latitude, longitude) in places {
-        text.push_str(&format!(
+    let hosts = places.map(|(name, latitude, longitude)| {
+        format!(
             "[[host]]\nname = \"{name}\"\naddress = \"127.0.0.1\"\nport = 9\ngroups = [\"all\"]\n\
              latitude = {latitude}\nlongitude = {longitude}\n"
-        ));
-    }
-    for (name, kind) in [("bulk", "throughput"), ("avail", "available")] {
-        text.push_str(&format!(
+        )
+    });
+    let measures = [("bulk", "throughput"), ("avail", "available")].map(|(name, kind)| {
+        format!(
             "[[measure]]\nname = \"{name}\"\nkind = \"{kind}\"\nevery = \"300 d\"\njitter = \"1 s\"\n"
-        ));
-    }
-    text
+        )
+    });
+    [head, hosts.concat(), measures.concat()].concat()
 }
 
 fn fill(path: &Path) -> Result<(), String> {

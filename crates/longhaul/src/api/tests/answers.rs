@@ -161,8 +161,8 @@ fn hosts_have_their_place_and_their_audit() {
         (&json!("Prague"), &json!(50.08))
     );
     assert!(row("slac").is_some(), "the agent's own");
-    let audited = hosts.as_array().into_iter().flatten();
-    let audit = audited.filter_map(|it| it["audit_run_id"].as_str()).next();
+    let mut audited = hosts.as_array().into_iter().flatten();
+    let audit = audited.find_map(|it| it["audit_run_id"].as_str());
     assert_eq!(audit, Some("20261122T023434Z-e0dc17"));
 }
 

@@ -177,7 +177,8 @@ fn large_and_broken_requests_end_in_an_error() {
         scene.ask("POST", "/api/v1/runs", &[json], &body).status,
         413
     );
-    let many: String = (0..400).map(|it| format!("x-{it}: y\r\n")).collect();
+    let many: Vec<String> = (0..400).map(|it| format!("x-{it}: y\r\n")).collect();
+    let many = many.concat();
     let raw = format!("GET / HTTP/1.1\r\nhost: {}\r\n{many}\r\n", scene.at);
     assert_eq!(scene.raw(&raw).status, 431);
     assert_eq!(scene.raw("\u{1}\u{2}\u{3}\r\n\r\n").status, 400);

@@ -146,17 +146,18 @@ impl Scene {
     }
 
     pub fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
-        let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        let mut lines = vec![
+            format!("{method} {path} HTTP/1.1"),
+            "connection: close".to_owned(),
+        ];
         if !headers.iter().any(|it| it.starts_with("host:")) {
-            text.push_str(&format!("host: {}\r\n", self.at));
+            lines.push(format!("host: {}", self.at));
         }
         if !body.is_empty() {
-            text.push_str(&format!("content-length: {}\r\n", body.len()));
+            lines.push(format!("content-length: {}", body.len()));
         }
-        for header in headers {
-            text.push_str(&format!("{header}\r\n"));
-        }
-        self.raw(&format!("{text}\r\n{body}"))
+        lines.extend(headers.iter().map(|header| (*header).to_owned()));
+        self.raw(&format!("{}\r\n\r\n{body}", lines.join("\r\n")))
     }
 
     /// The answer to bytes, up to the end of the connection.
