@@ -38,7 +38,7 @@ pub enum Ended {
     /// There is no report, and this is why.
     Failed(String),
     /// Its result would have no room; it was not started.
-    DiskFull(String),
+    DiskFull,
     /// It was ended because the agent ends.
     Stopped,
 }
@@ -155,9 +155,7 @@ impl Runner {
     ) -> Ended {
         let (report, said) = match files.make(owner) {
             Ok(made) => made,
-            Err(error) if is_full(&error) => {
-                return Ended::DiskFull(format!("no room in the spool: {error}"));
-            }
+            Err(error) if is_full(&error) => return Ended::DiskFull,
             Err(error) => return Ended::Failed(format!("cannot use the spool: {error}")),
         };
         let child = tokio::process::Command::new(&self.program)

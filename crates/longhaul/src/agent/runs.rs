@@ -33,7 +33,7 @@ pub enum Came {
     Spooled(Box<AnyReport>, String),
     Refused(String),
     Failed(String),
-    DiskFull(String),
+    DiskFull,
     /// More waits to be sent on than the file allows.
     SpoolFull,
     Stopped,
@@ -62,7 +62,7 @@ impl Came {
             Came::Refused(_) => Outcome::Refused,
             // What it sent nobody knows.
             Came::Failed(_) => Outcome::Failed { sent_bytes: 0 },
-            Came::DiskFull(_) => Outcome::NotStarted(Reason::DiskFull),
+            Came::DiskFull => Outcome::NotStarted(Reason::DiskFull),
             Came::SpoolFull => Outcome::NotStarted(Reason::SpoolFull),
             Came::Stopped => Outcome::NotStarted(Reason::Stopping),
         }
@@ -99,7 +99,7 @@ impl Makers {
         // Its plan is on the disk before it begins, or will be before its result.
         self.scribe.reached().await;
         if self.scribe.disk_is_full() {
-            return Came::DiskFull("the disk has no room".to_owned());
+            return Came::DiskFull;
         }
         if self.waiting.is_full() {
             return Came::SpoolFull;
@@ -112,7 +112,7 @@ impl Makers {
             Ended::Finished(finished) => self.land(*finished, owner).await,
             Ended::Refused(why) => Came::Refused(why),
             Ended::Failed(why) => Came::Failed(why),
-            Ended::DiskFull(why) => Came::DiskFull(why),
+            Ended::DiskFull => Came::DiskFull,
             Ended::Stopped => Came::Stopped,
         }
     }

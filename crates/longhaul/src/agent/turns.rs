@@ -144,7 +144,7 @@ impl Agent {
                 self.voice.failed(key, id, why);
                 drop(self.wishes.ended(id));
             }
-            Came::DiskFull(_) | Came::SpoolFull | Came::Stopped => drop(self.wishes.ended(id)),
+            Came::DiskFull | Came::SpoolFull | Came::Stopped => drop(self.wishes.ended(id)),
         }
     }
 

@@ -150,7 +150,8 @@ impl Turns {
 
 /// Runs that one visit of a path makes.
 pub fn runs_each(measure: &Measure) -> u32 {
-    let alone = measure.work.covers_both_ways() || measure.directions != Directions::Both;
+    let one_way = measure.directions != Directions::Both || measure.work == Work::Host;
+    let alone = measure.work.covers_both_ways() || one_way;
     if alone { 1 } else { 2 }
 }
 

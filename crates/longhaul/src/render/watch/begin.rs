@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub struct Begun<'a> {
     pub agent: &'a str,
-    /// Address and port of the page.
+    /// Address of the page.
     pub page: &'a str,
     pub archive: &'a Path,
     /// Planned runs of an earlier agent that nobody will end.
@@ -25,7 +25,7 @@ impl Begun<'_> {
         let mut page = Page::default();
         let version = env!("CARGO_PKG_VERSION");
         page.heading(&format!("longhaul {version} watching as {}", self.agent));
-        page.labelled("page", &format!("http://{}/", self.page));
+        page.labelled("page", self.page);
         page.labelled("archive", &self.archive.display().to_string());
         page.labelled("jobs", &self.jobs.to_string());
         for (number, (due_us, who)) in self.next.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Begun<'_> {
             .collect();
         json!({
             "event": "watching", "longhaul": env!("CARGO_PKG_VERSION"), "agent": self.agent,
-            "page": format!("http://{}/", self.page), "archive": self.archive,
+            "page": self.page, "archive": self.archive,
             "jobs": self.jobs, "next": next, "missed": self.missed, "spool": self.left,
         })
     }

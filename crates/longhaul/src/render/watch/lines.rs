@@ -84,10 +84,11 @@ fn path(report: &Path) -> String {
 }
 
 fn available(report: &Available) -> String {
-    let one = |estimate: &Estimate| {
-        let free = or_absent(estimate.available_bps, rate);
-        let of = estimate.capacity_bps.map(|bps| format!(" of {}", rate(bps)));
-        format!("{free}{} free", of.unwrap_or_default())
+    let one = |estimate: &Estimate| match (estimate.available_bps, estimate.capacity_bps) {
+        (Some(free), Some(all)) => format!("{} of {} free", rate(free), rate(all)),
+        (Some(free), None) => format!("{} free", rate(free)),
+        (None, Some(all)) => format!("capacity {}", rate(all)),
+        (None, None) => "no estimate".to_owned(),
     };
     let there = report.analysis.forward.as_ref().map(one);
     let back = report.analysis.reverse.as_ref().map(one);

@@ -1,0 +1,111 @@
+//! A disk without room: what is finished still lands, nothing new begins, and it goes on by itself
+//! when there is room again.
+
+use crate::stage::*;
+use longhaul_store::Watched;
+use longhaul_sys::signal::Signal;
+use serde_json::Value;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Room for the ballast, the archive, and little more.
+const DISK: &str = "28m";
+
+/// The agent on a small disk that only it and its shell see; what is left of it is copied out at
+/// the end.
+fn agent_on_small_disk(folder: &Folder) -> Agent {
+    let (disk, kept) = (folder.file("disk"), folder.file("kept"));
+    std::fs::create_dir_all(&disk).expect("a folder");
+    let script = format!(
+        "mount -t tmpfs -o size={DISK} tmpfs {disk} && cp {file} {disk}/watch.toml && \
+         trap '' TERM && {program} watch {disk}/watch.toml \"$@\"; rm -f {disk}/filler; \
+         cp -r {disk} {kept}",
+        disk = disk.display(),
+        kept = kept.display(),
+        file = folder.file("watch.toml").display(),
+        program = program()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+    command.arg(script).arg("sh");
+    Agent::of(command, &folder.file("stderr.txt"))
+}
+
+/// The number of the agent's own process: the child of the shell.
+fn agent_of(shell: u32) -> Option<u32> {
+    let children = format!("/proc/{shell}/task/{shell}/children");
+    let text = std::fs::read_to_string(children).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Fills the disk to the last byte.
+fn fill(path: &PathBuf) {
+    let mut file = File::create(path).expect("the disk is there");
+    for piece in [1 << 20, 1 << 12, 1] {
+        let bytes = vec![b'x'; piece];
+        while file.write_all(&bytes).is_ok() {}
+    }
+}
+
+#[test]
+fn a_full_disk_loses_no_finished_result() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("full");
+    let bulk = "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"4 s\"\n\
+                rate = \"5 Mbit/s\"\nevery = \"10 s\"\ndirections = \"forward\"\n";
+    folder.write("watch.toml", &file(far.port, &format!("{LOOKS}{bulk}")));
+    let mut agent = agent_on_small_disk(&folder);
+    agent.wait_for("watching");
+    agent.wait_for("run");
+    let own = agent_of(agent.child.id()).expect("the shell has started it");
+    let seen = PathBuf::from(format!("/proc/{own}/root{}", folder.file("disk").display()));
+    wait_for_bulk(&seen);
+    fill(&seen.join("filler"));
+    // The bulk run was under way when the disk filled up, and lands in the room of the ballast.
+    let lines = std::cell::RefCell::new(Vec::new());
+    let ended = agent.next(|it| {
+        lines.borrow_mut().push(it.clone());
+        it["measurement"] == "bulk"
+    });
+    let bulk = ended.expect("the bulk run ends");
+    assert_eq!(bulk["event"], "run", "{bulk}");
+    let missed = agent.next(|it| it["event"] == "missed" && it["reason"] == "disk_full");
+    assert!(missed.is_some(), "nothing new begins");
+    std::fs::remove_file(seen.join("filler")).expect("it is there");
+    agent.wait_for_words("room again");
+    let again = agent.wait_for("run");
+    longhaul_sys::signal::send(own, Signal::Terminate).expect("it is there");
+    assert!(agent.ended().success());
+    check(&folder, &[bulk, again]);
+}
+
+fn wait_for_bulk(seen: &std::path::Path) {
+    let spool = seen.join("archive.sqlite3.agent/spool");
+    let until = std::time::Instant::now() + DEADLINE;
+    let is_bulk = |path: PathBuf| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"measure\":\"bulk\""))
+    };
+    loop {
+        let entries = std::fs::read_dir(&spool).into_iter().flatten().flatten();
+        let mut owners = entries.map(|it| it.path());
+        if owners.any(|path| path.extension().is_some_and(|it| it == "owner") && is_bulk(path)) {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "no bulk run began");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn check(folder: &Folder, runs: &[Value]) {
+    let kept = Folder(folder.file("kept"));
+    let archive = archive(&kept);
+    assert_all_ended(&archive);
+    let rows = planned(&archive);
+    for run in runs {
+        let id = run["run"].as_str().expect("an id");
+        assert!(archive.report(id).expect("readable").is_some(), "{id}");
+        assert!(rows.iter().any(|row| run_of(row) == Some(id)), "{id}");
+    }
+}

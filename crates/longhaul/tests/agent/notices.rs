@@ -1,0 +1,183 @@
+//! An event is told once: by webhook, by mail and by a command, also over a restart and where the
+//! first attempt fails.
+
+use crate::stage::*;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_model::report::v1::{AnyReport, Path as PathReport};
+use longhaul_store::watched::{Reading, WatchedRun};
+use longhaul_store::{Archive, Watched};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const FIXTURE: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+fn listen(answer: impl Fn(TcpStream, &Heard) + Send + 'static) -> (u16, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let heard = Heard::default();
+    let into = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
+            answer(stream, &into);
+        }
+    });
+    (port, heard)
+}
+
+/// A web server that refuses the first request, and takes the others.
+fn webhook() -> (u16, Heard) {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    listen(move |mut stream, heard| {
+        let mut reader = BufReader::new(stream.try_clone().expect("its other half"));
+        let (mut length, mut line) = (0, String::new());
+        while reader.read_line(&mut line).unwrap_or(0) > 2 {
+            let lower = line.to_ascii_lowercase();
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        if reader.read_exact(&mut body).is_err() {
+            return;
+        }
+        let refuse = first.swap(false, std::sync::atomic::Ordering::Relaxed);
+        let status = if refuse { "503 Busy" } else { "204 Fine" };
+        let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        if !refuse {
+            let text = String::from_utf8_lossy(&body).into_owned();
+            heard.lock().expect("nobody panicked").push(text);
+        }
+    })
+}
+
+/// A mail host that takes everything.
+fn mail_host() -> (u16, Heard) {
+    listen(|mut stream, heard| {
+        let mut reader = BufReader::new(stream.try_clone().expect("its other half"));
+        let _ = stream.write_all(b"220 mail ready\r\n");
+        let mut line = String::new();
+        while reader.read_line(&mut line).unwrap_or(0) > 0 {
+            let verb = line.trim().to_ascii_uppercase();
+            let answer: &[u8] = match verb.split([' ', ':']).next().unwrap_or_default() {
+                "DATA" => {
+                    let _ = stream.write_all(b"354 go on\r\n");
+                    heard.lock().expect("nobody panicked").push(mail(&mut reader));
+                    b"250 taken\r\n"
+                }
+                "QUIT" => b"221 bye\r\n",
+                _ => b"250 fine\r\n",
+            };
+            let _ = stream.write_all(answer);
+            line.clear();
+        }
+    })
+}
+
+fn mail(reader: &mut impl BufRead) -> String {
+    let (mut text, mut line) = (String::new(), String::new());
+    while reader.read_line(&mut line).unwrap_or(0) > 0 && line.trim_end() != "." {
+        text.push_str(&line);
+        line.clear();
+    }
+    text
+}
+
+/// Days of round trips that have just become twice as long, but for the runs that prove it.
+fn history(folder: &Folder) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now_us = now.as_micros() as i64;
+    let mut archive = Archive::open(&folder.file("archive.sqlite3")).expect("a new archive");
+    let mut report: PathReport = serde_json::from_str(FIXTURE).expect("a report");
+    let pair = Pair {
+        from: "near".to_owned(),
+        to: "far".to_owned(),
+    };
+    let mut runs = Vec::new();
+    for n in 0..200_i64 {
+        let at_us = now_us - (200 - n) * 600_000_000;
+        report.run.id = format!("run-{n}");
+        let any = AnyReport::Path(Box::new(report.clone()));
+        let mut run = WatchedRun::of(&any, at_us).expect("a text");
+        // On loopback the new runs are far below either.
+        let value = 50_000.0 + (n % 7) as f64;
+        run.readings = vec![Reading {
+            pair: pair.clone(),
+            quantity: Quantity::RttFloor,
+            point: Point { at_us, value },
+        }];
+        runs.push(run);
+    }
+    archive.append_runs(&runs).expect("stored");
+}
+
+fn settings(far: u16, webhook: u16, mail: u16, command: &str) -> String {
+    let rest = format!(
+        "[detect]\nquantities = [\"rtt_floor\"]\nfollow_ups = false\nquicker = 600\n\
+         season = false\n\
+         [notify]\ncommand = [\"{command}\"]\n\
+         [notify.webhook]\nurl = \"http://127.0.0.1:{webhook}/hook\"\n\
+         [notify.email]\nsmtp = \"127.0.0.1:{mail}\"\nsecurity = \"none\"\n\
+         from = \"agent@example.net\"\nto = [\"noc@example.net\"]\n{LOOKS}"
+    );
+    file(far, &rest)
+}
+
+fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !is() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn an_event_is_told_once_by_every_way_also_over_a_restart() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("notices");
+    history(&folder);
+    let ((web, posted), (smtp, mailed)) = (webhook(), mail_host());
+    let output = folder.file("told.txt");
+    let script = format!("#!/bin/sh\ncat >> {}\necho >> {0}\n", output.display());
+    let command = folder.write("tell.sh", &script);
+    std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    let text = settings(far.port, web, smtp, &command.display().to_string());
+    folder.write("watch.toml", &text);
+    let mut agent = Agent::start(&folder);
+    let found = agent.next(|it| it["event"] == "change" && it["state"] == "confirmed");
+    let found = found.expect("the round trip is another one");
+    let id = found["id"].as_str().expect("an id").to_owned();
+    let count = |heard: &Heard| heard.lock().expect("nobody panicked").len();
+    let commanded = || std::fs::read_to_string(&output).unwrap_or_default();
+    wait_until("every way tells", || {
+        count(&posted) > 0 && count(&mailed) > 0 && commanded().ends_with("\n\n") || {
+            count(&posted) > 0 && count(&mailed) > 0 && commanded().contains(&id)
+        }
+    });
+    agent.stop();
+    // The next agent knows, and goes on with the same event.
+    let mut agent = Agent::start(&folder);
+    for _ in 0..3 {
+        agent.wait_for("run");
+    }
+    agent.stop();
+    let posted = posted.lock().expect("nobody panicked").clone();
+    let of_event = |text: &&String| text.contains(&id);
+    assert_eq!(posted.iter().filter(of_event).count(), 1, "{posted:?}");
+    let body: Value = serde_json::from_str(&posted[0]).expect("JSON");
+    assert_eq!(body["event"]["id"], *id);
+    assert!(body["text"].as_str().is_some_and(|it| it.contains("What changed")));
+    let mailed = mailed.lock().expect("nobody panicked").clone();
+    let confirmed = |text: &&String| text.contains("confirmed") && text.contains("Subject:");
+    assert_eq!(mailed.iter().filter(confirmed).count(), 1, "{mailed:?}");
+    assert!(mailed[0].contains("What changed"), "{}", mailed[0]);
+    assert_eq!(commanded().matches(&format!("\"id\":\"{id}\"")).count(), 1);
+}

@@ -1,0 +1,79 @@
+//! The end: in order, at once, and of what an earlier agent left.
+
+use crate::stage::*;
+use longhaul_sys::signal::Signal;
+
+/// One long run after the other.
+const LONG: &str = "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"5 s\"\n\
+                    rate = \"5 Mbit/s\"\nevery = \"11 s\"\ndirections = \"forward\"\n";
+
+/// Waits until a process of a run has its file in the spool.
+fn wait_for_spool(folder: &Folder) {
+    let spool = folder.file("archive.sqlite3.agent/spool");
+    let until = std::time::Instant::now() + DEADLINE;
+    let busy = || {
+        let entries = std::fs::read_dir(&spool).into_iter().flatten().flatten();
+        entries.map(|it| it.path()).any(|path| path.extension().is_some_and(|it| it == "report"))
+    };
+    while !busy() {
+        assert!(std::time::Instant::now() < until, "no run began");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_agent_that_is_told_to_stop_waits_for_its_run() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("stop");
+    folder.write("watch.toml", &file(far.port, LONG));
+    let mut agent = Agent::start(&folder);
+    agent.wait_for("watching");
+    wait_for_spool(&folder);
+    agent.signal(Signal::Terminate);
+    agent.wait_for_words("waiting for 1 run");
+    agent.wait_for("run");
+    assert_eq!(agent.ended().code(), Some(0));
+    let archive = archive(&folder);
+    assert_all_ended(&archive);
+    assert_eq!(planned(&archive).iter().filter_map(run_of).count(), 1);
+}
+
+#[test]
+fn told_twice_it_ends_at_once_and_says_what_was_not_made() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("stop-twice");
+    folder.write("watch.toml", &file(far.port, LONG));
+    let mut agent = Agent::start(&folder);
+    agent.wait_for("watching");
+    wait_for_spool(&folder);
+    agent.signal(Signal::Interrupt);
+    agent.wait_for_words("waiting for 1 run");
+    agent.signal(Signal::Interrupt);
+    assert_eq!(agent.ended().code(), Some(0));
+    let archive = archive(&folder);
+    assert_all_ended(&archive);
+    // Unless the run was quicker than the second signal.
+    let ends = planned(&archive);
+    let ends: Vec<_> = ends.iter().map(|row| (run_of(row).is_some(), reason_of(row))).collect();
+    let fine = |end: &(bool, Option<&str>)| end.0 || end.1 == Some("stopping");
+    assert!(ends.iter().all(fine), "{ends:?}");
+}
+
+#[test]
+fn a_run_that_outlives_its_agent_is_taken_up_by_the_next_one() {
+    let far = FarEnd::start(&[]);
+    let folder = Folder::new("orphan");
+    folder.write("watch.toml", &file(far.port, LONG));
+    let mut agent = Agent::start(&folder);
+    agent.wait_for("watching");
+    wait_for_spool(&folder);
+    agent.kill();
+    let mut agent = Agent::start(&folder);
+    let begun = agent.wait_for("watching");
+    assert_eq!(begun["spool"], 1, "{begun}");
+    agent.wait_for_words("of the spool is in the archive now");
+    agent.stop();
+    let archive = archive(&folder);
+    assert_all_ended(&archive);
+    assert!(planned(&archive).iter().any(|row| run_of(row).is_some()));
+}
