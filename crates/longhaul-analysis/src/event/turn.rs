@@ -121,6 +121,11 @@ impl Step {
         let apart = (self.after - self.before).abs();
         self.ratio().ln().abs() >= ratio.ln() && apart > 2.0 * self.scatter
     }
+
+    /// It differs by less than this ratio. What scatters may be neither within nor beyond.
+    pub fn within(&self, ratio: f64) -> bool {
+        self.ratio().ln().abs() < ratio.ln()
+    }
 }
 
 /// The values around an event as one step; `None` without a positive level on each side.

@@ -30,7 +30,10 @@ fn route(case: &Case, back: bool) -> Option<String> {
     let (Some(before), Some(after)) = case.routes_beside(back) else {
         return None;
     };
-    let alike = same_route(after.value, before.value);
+    // The two directions need not change in the same moment.
+    let end = case.event.between_us[1];
+    let mut since = case.routes(back).into_iter().filter(|r| r.at_us >= end);
+    let alike = since.all(|r| same_route(r.value, before.value));
     let way = if back {
         "the way back"
     } else {
@@ -87,7 +90,7 @@ fn rates(case: &Case) -> Vec<String> {
     let same = known
         .into_iter()
         .filter_map(|(quantity, step)| Some((quantity, step?)));
-    same.filter(|(quantity, step)| !case.is(*quantity) && !step.beyond(SAME_RATE))
+    same.filter(|(quantity, step)| !case.is(*quantity) && step.within(SAME_RATE))
         .map(|(quantity, step)| {
             format!(
                 "{}: {} before, {} after",
