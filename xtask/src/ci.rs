@@ -22,7 +22,10 @@ const STEPS: &[Step] = &[
     ("unit tests", unit_tests),
     ("page in the program", page::in_program),
     ("hostile requests", hostile_requests),
-    ("what the tests of the fleet's archive need", crate::clickhouse::ensure),
+    (
+        "what the tests of the fleet's archive need",
+        crate::clickhouse::ensure,
+    ),
     ("tests between namespaces", privileged_tests),
     ("documentation", documentation),
     ("fuzzing", fuzzing),

@@ -39,7 +39,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "clickhouse",
         "the database of a fleet, for its tests: an embedded engine, and servers",
     ),
-    ("page", "builds the page, which the next build of the program takes in"),
+    (
+        "page",
+        "builds the page, which the next build of the program takes in",
+    ),
     (
         "page-test",
         "the page's own checks, and every page in a browser",
