@@ -97,28 +97,40 @@ impl Course {
             return Ok(EMPTY);
         };
         let up_to = outgoing.up_to;
-        let count = outgoing.items.len();
-        let only = outgoing.items.first().map(|it| it.place);
-        let refused = match self.deliver(&file.agent.name, outgoing).await {
-            Ok(answer) => {
-                self.worked();
-                answer.refused
-            }
-            Err(Trouble::Later(why)) => return Err(why),
-            Err(Trouble::Refused(why)) => match only {
-                // Alone, it is the one that is refused.
-                Some(place) if count == 1 => vec![Refusal { place, why }],
-                _ => {
-                    self.items = (count as u32 / 2).max(1);
-                    return Ok(Duration::ZERO);
-                }
-            },
+        let Some(refused) = self.refused(&file.agent.name, outgoing).await? else {
+            return Ok(Duration::ZERO);
         };
         self.tell_refused(&refused);
         self.on_archive(move |archive| archive.acknowledged(up_to, &refused))
             .await?;
         self.items = (self.items * 2).min(ITEMS);
         Ok(Duration::ZERO)
+    }
+
+    /// What of a batch is not taken, once the rest has arrived; none where fewer items are to be
+    /// sent at once.
+    async fn refused(
+        &mut self,
+        agent: &str,
+        outgoing: Outgoing,
+    ) -> Result<Option<Vec<Refusal>>, String> {
+        let count = outgoing.items.len();
+        let first = outgoing.items.first().map(|it| it.place);
+        match self.deliver(agent, outgoing).await {
+            Ok(answer) => {
+                self.worked();
+                Ok(Some(answer.refused))
+            }
+            Err(Trouble::Later(why)) => Err(why),
+            Err(Trouble::Refused(why)) => match first {
+                // Alone, it is the one that is refused.
+                Some(place) if count == 1 => Ok(Some(vec![Refusal { place, why }])),
+                _ => {
+                    self.items = (count as u32 / 2).max(1);
+                    Ok(None)
+                }
+            },
+        }
     }
 
     /// The file that holds now; a new one has its destination made anew.
