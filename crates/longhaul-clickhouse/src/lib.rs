@@ -98,16 +98,15 @@ impl Watched for ClickHouse {
     }
 
     fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
-        let outcomes = delivery.planned.iter().filter_map(|row| {
-            let outcome = row.outcome.clone()?;
-            Some((row.planned.id.as_str(), outcome))
-        });
-        let outcomes: Vec<(&str, Outcome)> = outcomes.collect();
-        outcomes.iter().try_for_each(|it| limits::outcome(&it.1))?;
-        let due = delivery.planned.iter().map(|row| row.planned.clone());
-        self.plan(&due.collect::<Vec<_>>())?;
+        let planned = &delivery.planned;
+        let due: Vec<Planned> = planned.iter().map(|row| row.planned.clone()).collect();
+        limits::planned(&due)?;
+        let outcomes = planned.iter().filter_map(|row| row.outcome.as_ref());
+        outcomes.into_iter().try_for_each(limits::outcome)?;
+        let pairs = due.iter().filter_map(|it| it.pair.as_ref());
+        landing::note_pairs(&self.reach, &mut self.known, pairs)?;
+        planned::deliver(&self.reach, planned)?;
         let landed = self.append_runs(&delivery.runs)?;
-        planned::settle(&self.reach, &outcomes)?;
         for event in &delivery.events {
             self.put_event(event)?;
         }

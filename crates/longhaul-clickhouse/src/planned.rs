@@ -11,7 +11,7 @@ use longhaul_model::report::v1::series::Pair;
 use longhaul_store::StoreError;
 use longhaul_store::watched::limits::TIME_END_US;
 use longhaul_store::watched::{Outcome, Planned, PlannedCounts, PlannedFilter, PlannedRow, Range};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub const WAITING: u8 = 0;
 const MISSED: u8 = 1;
@@ -47,6 +47,30 @@ fn waiting(planned: &Planned) -> Stored {
         told: String::new(),
         standing: clock::standing(WAITING),
     }
+}
+
+/// Takes planned runs with what became of them. A row is written whole, so an outcome stands also
+/// where the plan went to a replica that is down now.
+pub fn deliver(reach: &Reach, rows: &[PlannedRow]) -> Result<(), StoreError> {
+    let ids: Vec<&str> = rows.iter().map(|row| row.planned.id.as_str()).collect();
+    let stored = stored(reach, &ids)?.into_iter();
+    let mut known: HashMap<String, Stored> = stored.map(|row| (row.id.clone(), row)).collect();
+    let mut written = BTreeMap::new();
+    for row in rows {
+        let id = &row.planned.id;
+        let is_new = !known.contains_key(id);
+        let stands = known
+            .entry(id.clone())
+            .or_insert_with(|| waiting(&row.planned));
+        let before = stands.state;
+        if let Some(outcome) = &row.outcome {
+            settled(stands, outcome);
+        }
+        if is_new || stands.state != before {
+            written.insert(id.clone(), stands.clone());
+        }
+    }
+    insert(reach, &written.into_values().collect::<Vec<_>>())
 }
 
 /// Says what became of planned runs; how many of the ids are known.

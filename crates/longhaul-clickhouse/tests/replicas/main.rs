@@ -12,7 +12,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
 use longhaul_model::report::v1::{AnyReport, Throughput};
 use longhaul_store::watched::{
-    Outcome, Planned, PlannedFilter, Range, Reading, RunFilter, WatchedRun,
+    Delivery, Outcome, Planned, PlannedFilter, PlannedRow, Range, Reading, RunFilter, WatchedRun,
 };
 use longhaul_store::{StoreError, Watched};
 use std::collections::BTreeSet;
@@ -70,13 +70,21 @@ fn planned(number: i64) -> Planned {
 /// As an agent does: says it again until it is heard. Returns how often that was.
 fn store(archive: &mut dyn Watched, batch: i64) -> u32 {
     let numbers = batch * RUNS..(batch + 1) * RUNS;
-    let due: Vec<Planned> = numbers.clone().map(planned).collect();
-    let runs: Vec<WatchedRun> = numbers.map(run).collect();
+    let done = |number: i64| PlannedRow {
+        planned: planned(number),
+        outcome: Some(Outcome::Done {
+            run_id: run(number).run.id,
+        }),
+    };
+    let delivery = Delivery {
+        planned: numbers.clone().map(done).collect(),
+        runs: numbers.map(run).collect(),
+        events: vec![],
+    };
     let began = Instant::now();
     let mut again = 0;
     loop {
-        let stored = archive.plan(&due).and_then(|_| archive.append_runs(&runs));
-        match stored {
+        match archive.receive(&delivery) {
             Ok(landed) => {
                 assert_eq!(landed.differing, Vec::<String>::new());
                 return again;
