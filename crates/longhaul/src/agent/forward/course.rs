@@ -186,15 +186,13 @@ impl Course {
         &mut self,
         work: impl FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, String> {
-        let archive = match &self.archive {
-            Some(archive) => Arc::clone(archive),
-            None => {
-                let path = self.path.clone();
-                let opened = tokio::task::spawn_blocking(move || opened(&path)).await;
-                let opened = opened.map_err(|error| error.to_string())??;
-                let opened = Arc::new(Mutex::new(opened));
-                Arc::clone(self.archive.insert(opened))
-            }
+        let archive = if let Some(archive) = &self.archive {
+            Arc::clone(archive)
+        } else {
+            let path = self.path.clone();
+            let opened = tokio::task::spawn_blocking(move || opened(&path)).await;
+            let opened = opened.map_err(|error| error.to_string())??;
+            Arc::clone(self.archive.insert(Arc::new(Mutex::new(opened))))
         };
         let done = tokio::task::spawn_blocking(move || {
             let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use crate::api::fault::Fault;
 use axum::body::to_bytes;
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use flate2::read::GzDecoder;
 use std::borrow::Cow;
 use std::io::Read;
@@ -60,7 +60,7 @@ fn is_over(error: &axum::Error) -> bool {
 fn packed(headers: &HeaderMap) -> Result<Packed, Fault> {
     match headers
         .get(header::CONTENT_ENCODING)
-        .map(|it| it.as_bytes())
+        .map(HeaderValue::as_bytes)
     {
         None | Some(b"identity") => Ok(Packed::Plain),
         Some(b"gzip") => Ok(Packed::Gzip),
