@@ -1,5 +1,6 @@
 //! An archive that is slow, away or broken, and a handler with a defect.
 
+use crate::agent::desk::Open;
 use crate::api::fault::Fault;
 use crate::api::readers::Readers;
 use crate::api::router::within_bounds;
@@ -23,15 +24,41 @@ fn run<F: Future>(future: F) -> F::Output {
     runtime.expect("a run-time").block_on(future)
 }
 
-/// An archive of nothing, in memory of the file system; says how often it was opened.
-fn nowhere(opened: &Arc<AtomicU32>) -> crate::agent::desk::Open {
-    let opened = Arc::clone(opened);
-    let name = format!("longhaul-trouble-{}", std::process::id());
-    let path = std::env::temp_dir().join(name).join("archive.sqlite3");
-    Arc::new(move || {
-        opened.fetch_add(1, Ordering::Relaxed);
-        Archive::open(&path).map(|it| Box::new(it) as Box<dyn Watched>)
-    })
+/// An archive of nothing in a folder of its own, and how often it was opened.
+struct Nowhere {
+    folder: PathBuf,
+    opened: Arc<AtomicU32>,
+}
+
+impl Nowhere {
+    fn new(name: &str) -> Nowhere {
+        let name = format!("longhaul-trouble-{name}-{}", std::process::id());
+        Nowhere {
+            folder: std::env::temp_dir().join(name),
+            opened: Arc::default(),
+        }
+    }
+
+    fn open(&self) -> Open {
+        let (path, opened) = (
+            self.folder.join("archive.sqlite3"),
+            Arc::clone(&self.opened),
+        );
+        Arc::new(move || {
+            opened.fetch_add(1, Ordering::Relaxed);
+            Archive::open(&path).map(|it| Box::new(it) as Box<dyn Watched>)
+        })
+    }
+
+    fn opened(&self) -> u32 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Nowhere {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
 
 fn gone() -> StoreError {
@@ -43,8 +70,8 @@ fn gone() -> StoreError {
 
 #[test]
 fn an_archive_that_does_not_answer_costs_its_own_question_only() {
-    let opened = Arc::new(AtomicU32::new(0));
-    let readers = Readers::with(nowhere(&opened), 1, Duration::from_millis(500));
+    let place = Nowhere::new("slow");
+    let readers = Readers::with(place.open(), 1, Duration::from_millis(500));
     let (free, held) = std::sync::mpsc::channel::<()>();
     run(async {
         let slow = readers.ask(move |_| Ok(held.recv().ok()));
@@ -64,8 +91,8 @@ fn an_archive_that_does_not_answer_costs_its_own_question_only() {
 
 #[test]
 fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
-    let opened = Arc::new(AtomicU32::new(0));
-    let readers = Readers::with(nowhere(&opened), 1, Duration::from_secs(60));
+    let place = Nowhere::new("again");
+    let readers = Readers::with(place.open(), 1, Duration::from_secs(60));
     run(async {
         for _ in 0..3 {
             readers
@@ -73,7 +100,7 @@ fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
                 .await
                 .expect("it answers");
         }
-        assert_eq!(opened.load(Ordering::Relaxed), 1);
+        assert_eq!(place.opened(), 1);
         let failed: Result<(), Fault> = readers.ask(|_| Err(gone())).await;
         assert_eq!(failed.expect_err("it fails").code, "archive_failed");
         let broken: Result<(), Fault> = readers.ask(|_| panic!("a defect, on purpose")).await;
@@ -82,7 +109,7 @@ fn a_connection_is_used_again_unless_it_failed_or_a_question_panicked() {
             .ask(|archive| archive.pairs())
             .await
             .expect("it answers again");
-        assert_eq!(opened.load(Ordering::Relaxed), 3);
+        assert_eq!(place.opened(), 3);
     });
 }
 
