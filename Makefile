@@ -1,6 +1,6 @@
 # The two commands of the README. Everything that decides anything is in xtask, in Rust.
 
-.PHONY: demo demo-watch test
+.PHONY: demo demo-watch page test
 
 # Two measurements over an emulated path of 172 ms and 6.25 Gbit/s.
 demo: toolchain
@@ -8,8 +8,12 @@ demo: toolchain
 	cargo xtask demo
 
 # An agent on a path whose route changes; its page is on http://127.0.0.1:5280/.
-demo-watch: toolchain
+demo-watch: toolchain page
 	cargo xtask demo-watch
+
+# The page, which comes into the program with its next build; needs Node.js.
+page: toolchain
+	cargo xtask page
 
 # Everything that CI checks; as root with apt-get it installs what the tests need.
 test: toolchain

@@ -12,7 +12,7 @@ pub struct Story {
     pub event: &'static str,
 }
 
-const BANDWIDTH: &[&str] = &["goodput", "available", "capacity"];
+const RATES: &[&str] = &["goodput", "available", "capacity"];
 
 pub const STORIES: &[Story] = &[
     Story {
@@ -23,13 +23,13 @@ pub const STORIES: &[Story] = &[
     },
     Story {
         name: "a route with a slower link",
-        moves: BANDWIDTH,
+        moves: RATES,
         causes: &["route_change"],
         event: "at = \"AT s\"\nroute = \"slower\"",
     },
     Story {
         name: "a slower link on the same route",
-        moves: BANDWIDTH,
+        moves: RATES,
         causes: &["capacity_change"],
         event: "at = \"AT s\"\nhop = 4\nset = { rate = \"LOW Mbit/s\", queue = \"40 ms\" }",
     },
@@ -42,7 +42,7 @@ pub const STORIES: &[Story] = &[
     },
     Story {
         name: "a shaper",
-        moves: BANDWIDTH,
+        moves: RATES,
         causes: &["shaper_appeared"],
         event: "at = \"AT s\"\nhop = 3\ndirection = \"forward\"\n\
                 set = { shaper = { peak = \"90 Mbit/s\", sustained = \"LOW Mbit/s\", burst = \"60 kB\" }, queue = \"400 kB\" }",

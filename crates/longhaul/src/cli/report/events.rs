@@ -3,11 +3,12 @@
 use super::routes::since;
 use crate::cli::args::{ArchiveArgs, EventsArgs};
 use crate::cli::output;
-use crate::fail::{ARCHIVE, BUG, Fail, USAGE};
+use crate::fail::{ARCHIVE, Fail, USAGE};
 use crate::render;
 use longhaul_model::report::v1::event::{Event, State};
 use longhaul_store::watched::{EventFilter, Range, Watched};
 use longhaul_store::{Archive, StoreError};
+use serde_json::json;
 use std::process::ExitCode;
 
 /// The most events that are read.
@@ -28,7 +29,7 @@ pub fn list(args: &EventsArgs) -> Result<ExitCode, Fail> {
         (args.all || event.state != State::Withdrawn) && args.host.as_ref().is_none_or(of_host)
     });
     if args.json {
-        output::json(&json(&events)?)?;
+        output::json(&json!(events))?;
     } else if events.is_empty() {
         let since = crate::cli::filing::rfc3339(begin);
         output::text(&format!("no lasting change was found since {since}\n"))?;
@@ -49,7 +50,7 @@ pub fn one(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail
         several => return Err(not_one(id, several)),
     };
     if as_json {
-        output::json(&json(event)?)?;
+        output::json(&json!(event))?;
     } else {
         output::text(&render::events::page(event))?;
     }
@@ -76,8 +77,4 @@ fn read(archive: &Archive, range: Range) -> Result<Vec<Event>, StoreError> {
         state: None,
         limit: MOST_EVENTS,
     })
-}
-
-fn json<T: serde::Serialize>(what: &T) -> Result<serde_json::Value, Fail> {
-    serde_json::to_value(what).map_err(|e| Fail::from_error(BUG, &e))
 }
