@@ -8,7 +8,7 @@ demo: toolchain
 	cargo xtask demo
 
 # An agent on a path whose route changes; its page is on http://127.0.0.1:5280/.
-demo-watch: toolchain page
+demo-watch: toolchain
 	cargo xtask demo-watch
 
 # The page, which comes into the program with its next build; needs Node.js.

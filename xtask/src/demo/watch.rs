@@ -5,11 +5,14 @@
 
 use crate::bench::scratch::Scratch;
 use crate::bench::seeds::{PAGE_PORT, SEEDS};
-use crate::{Outcome, needs, process};
+use crate::{Outcome, needs, page, process};
 
 /// Runs until the day is over, or until Ctrl-C.
 pub fn run() -> Outcome {
     needs::namespaces()?;
+    if let Err(why) = page::build() {
+        println!("note: the page is not in the program, only its API: {why}");
+    }
     let longhaul = process::longhaul()?;
     let scratch = Scratch::new("demo-watch")?;
     let seed = &SEEDS[0];
