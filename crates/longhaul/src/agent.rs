@@ -1,16 +1,17 @@
 //! The running agent: `longhaul watch`.
 //!
-//! - [`life`]: how it begins and ends; [`turns`]: its loop; [`reload`]: a new file
+//! - [`birth`]: how it begins; [`turns`]: its loop; [`reload`]: a new file; [`life`]: how it ends
 //! - [`book`]: what the schedule notes, for archive and page; [`scribe`]: who writes it
 //! - [`runs`]: runs as tasks; [`runner`]: runs as processes; [`command`]: from job to command
 //! - [`landing`]: from report to archive; [`left`]: what an earlier agent left
 //! - [`inquiry`]: events and causes; [`wishes`]: what they ask to be measured; [`notify`]: who is
 //!   told
 //! - [`forward`]: to whom results go on; [`fleet`]: the database that agents share
-//! - [`folder`], [`now`], [`voice`], [`service`], [`retention`]: folder, clocks, lines, service
-//!   manager, age
+//! - [`folder`], [`now`], [`voice`], [`service`], [`retention`], [`spent`]: folder, clocks, lines,
+//!   service manager, age, bytes of the day
 //! - [`desk`]: what it shares with its page
 
+mod birth;
 mod book;
 mod command;
 pub mod desk;
@@ -29,6 +30,7 @@ mod runner;
 mod runs;
 mod scribe;
 mod service;
+mod spent;
 mod turns;
 mod voice;
 mod wishes;

@@ -190,7 +190,8 @@ mod tests {
             "[[measure]]\nname = \"m\"\nkind = \"throughput\"\nevery = \"1 h\"\ntime = \"2 s\"\n\
              streams = 4\nwindow = \"1 MiB\"\ncongestion_control = \"cubic\"\nrate = \"50 Mbit/s\"\n",
         );
-        let end = "--port 5300 --token-file /etc/lh/b.token --quiet 192.0.2.7 --json --archive /a.db";
+        let end =
+            "--port 5300 --token-file /etc/lh/b.token --quiet 192.0.2.7 --json --archive /a.db";
         let begin = "test --time 2000000us --streams 4 --window 1048576 \
                      --congestion-control cubic --bitrate 50000000";
         assert_eq!(

@@ -255,7 +255,10 @@ mod tests {
     fn what_is_stored_now_is_not_said_to_be_unstored() {
         let mut value: Value = serde_json::from_str(BULK).expect("JSON");
         let caveat = json!({"code": NOT_ARCHIVED, "text": "no room"});
-        value["caveats"].as_array_mut().expect("a list").push(caveat);
+        value["caveats"]
+            .as_array_mut()
+            .expect("a list")
+            .push(caveat);
         let finished = read(value.to_string().as_bytes(), &owner(false)).expect("a report");
         assert!(!finished.watched.report.contains(NOT_ARCHIVED));
     }
@@ -264,7 +267,10 @@ mod tests {
     fn half_a_report_is_none() {
         let text = on_one_line(BULK);
         for cut in [0, 1, text.len() / 2, text.len() - 1] {
-            assert!(read(&text.as_bytes()[..cut], &owner(false)).is_err(), "{cut}");
+            assert!(
+                read(&text.as_bytes()[..cut], &owner(false)).is_err(),
+                "{cut}"
+            );
         }
     }
 

@@ -108,7 +108,9 @@ pub fn spooled(spool: &Path) -> Vec<(Spooled, Owner)> {
         let Ok(path) = entry.map(|it| it.path()) else {
             continue;
         };
-        let of_a_run = path.extension().is_some_and(|it| it == "report" || it == "said");
+        let of_a_run = path
+            .extension()
+            .is_some_and(|it| it == "report" || it == "said");
         if of_a_run && !kept.contains(&path) {
             let _ = fs::remove_file(path);
         }
@@ -148,7 +150,9 @@ async fn take_up(makers: &Makers, files: &Spooled, owner: &Owner) -> Came {
         Ok(finished) => makers.land(finished, owner).await,
         Err(error) => {
             files.remove();
-            Came::Failed(format!("begun by an earlier agent, and not finished: {error}"))
+            Came::Failed(format!(
+                "begun by an earlier agent, and not finished: {error}"
+            ))
         }
     }
 }

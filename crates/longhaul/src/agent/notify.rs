@@ -236,7 +236,9 @@ async fn work(way: Way, mut notices: Receiver<Notice>, shared: Shared) {
                 shared.voice.trouble(&format!("{text}; given up"));
                 break;
             };
-            shared.voice.trouble(&format!("{text}; tried again in {} s", wait.as_secs()));
+            shared
+                .voice
+                .trouble(&format!("{text}; tried again in {} s", wait.as_secs()));
             lock(&shared.memory).set(&key, Some(Told::Waiting));
             tokio::time::sleep(*wait).await;
         }

@@ -1,6 +1,6 @@
 //! A new watch file, without losing a run.
 
-use super::life::Origin;
+use super::birth::Origin;
 use super::turns::Agent;
 use crate::cli;
 use crate::watch::file::WatchFile;
@@ -13,7 +13,10 @@ pub fn reload(origin: &Origin<'_>, agent: &mut Agent) {
     match cli::watch::read(&origin.path, name) {
         Ok(Ok(file)) => follow(agent, file),
         Ok(Err(problems)) => refuse(agent, &problems.to_string()),
-        Err(fail) => refuse(agent, &format!("{}: {}", fail.message, fail.causes.join(": "))),
+        Err(fail) => refuse(
+            agent,
+            &format!("{}: {}", fail.message, fail.causes.join(": ")),
+        ),
     }
     agent.service.ready("watching");
 }

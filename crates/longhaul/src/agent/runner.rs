@@ -261,7 +261,9 @@ mod tests {
     fn a_busy_far_end_is_told_from_one_that_forbids() {
         let busy = "error: 127.0.0.1:5201 refuses: 1 sessions run already; try again later\n";
         assert!(is_busy(busy));
-        assert!(!is_busy("error: 127.0.0.1:5201 refuses: streams: at most 4\n"));
+        assert!(!is_busy(
+            "error: 127.0.0.1:5201 refuses: streams: at most 4\n"
+        ));
         assert!(!is_busy("error: cannot connect to far (127.0.0.1:5201)\n"));
     }
 

@@ -97,7 +97,9 @@ impl Scribe {
     /// Stores a finished run; `None` where the thread could not be asked.
     pub async fn land(&self, run: WatchedRun) -> Option<Result<Landed, StoreError>> {
         let (answer, told) = oneshot::channel();
-        self.tasks.try_send(Task::Land(Box::new(run), answer)).ok()?;
+        self.tasks
+            .try_send(Task::Land(Box::new(run), answer))
+            .ok()?;
         told.await.ok()
     }
 
@@ -201,9 +203,9 @@ impl Hand {
             match done {
                 Ok(()) => {}
                 // These will never be taken.
-                Err(
-                    error @ (StoreError::Refused { .. } | StoreError::NoSuchPlanned { .. }),
-                ) => self.voice.trouble(&error.to_string()),
+                Err(error @ (StoreError::Refused { .. } | StoreError::NoSuchPlanned { .. })) => {
+                    self.voice.trouble(&error.to_string())
+                }
                 Err(error) => return Err(error),
             }
             lock(&self.notes).drain(..count);

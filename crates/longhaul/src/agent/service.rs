@@ -36,7 +36,10 @@ impl Service {
 
     /// Called at each turn of the loop.
     pub fn alive(&mut self) {
-        if self.watchdog.is_some_and(|most| self.told.elapsed() >= most / 2) {
+        if self
+            .watchdog
+            .is_some_and(|most| self.told.elapsed() >= most / 2)
+        {
             self.told = Instant::now();
             say(&[NotifyState::Watchdog]);
         }

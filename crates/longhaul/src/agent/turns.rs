@@ -10,6 +10,7 @@ use super::runner::Spooled;
 use super::runs::{Came, Landed, Makers, Ran};
 use super::scribe::{Noted, Scribe};
 use super::service::Service;
+use super::spent::Keeper;
 use super::voice::Voice;
 use super::wishes::Wishes;
 use crate::watch::schedule::{Outcome, Reason, RunId, Schedule};
@@ -28,6 +29,7 @@ const SLEEP_MOST: Duration = Duration::from_secs(30);
 pub struct Agent {
     pub clocks: Clocks,
     pub schedule: Schedule,
+    pub spent: Keeper,
     pub book: Book,
     pub desk: Arc<Desk>,
     pub scribe: Scribe,
@@ -65,6 +67,7 @@ impl Agent {
 
     /// What the schedule noted goes to the archive and to the page.
     pub fn write_down(&mut self) {
+        self.spent.keep(self.schedule.spent());
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
             self.book
@@ -81,7 +84,9 @@ impl Agent {
             != self.book.missed.values().sum::<u64>()
         {
             let missed = self.book.missed.iter();
-            figures.missed = missed.map(|(word, runs)| ((*word).to_owned(), *runs)).collect();
+            figures.missed = missed
+                .map(|(word, runs)| ((*word).to_owned(), *runs))
+                .collect();
         }
         (figures.notified, figures.notices_failed) = self.notifier.counts();
     }
@@ -134,7 +139,8 @@ impl Agent {
                 self.landed(landed, id);
             }
             Came::Spooled(_, why) => {
-                self.voice.trouble(&format!("run {id} waits in the spool: {why}"));
+                self.voice
+                    .trouble(&format!("run {id} waits in the spool: {why}"));
                 let files = Spooled::new(&self.makers.runner.spool, id);
                 let left = vec![(files, ran.owner.clone())];
                 tokio::spawn(left::see_to(self.makers.clone(), left));
@@ -191,7 +197,11 @@ impl Agent {
     /// An event is new, or another one than before.
     fn heard(&mut self, heard: Heard) {
         match heard {
-            Heard::Event { event, is_news, case } => {
+            Heard::Event {
+                event,
+                is_news,
+                case,
+            } => {
                 let _ = self.desk.news.send(News::Event(Arc::clone(&event)));
                 if is_news {
                     self.voice.event(&event);

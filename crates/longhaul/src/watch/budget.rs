@@ -35,7 +35,41 @@ pub struct Reserved {
     day: i64,
 }
 
+/// What was sent in a day, for whoever goes on after a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Since 1970, in UTC.
+    pub day: i64,
+    pub all: u64,
+    pub measures: Vec<(String, u64)>,
+}
+
 impl Budget {
+    /// Sent and set aside today, by measurement too.
+    pub fn to_keep(&self) -> Spent {
+        let own = self.measures.iter();
+        let mut measures: Vec<(String, u64)> = own
+            .map(|(name, purse)| (name.to_string(), purse.spent))
+            .collect();
+        measures.sort();
+        Spent {
+            day: self.day,
+            all: self.all.spent,
+            measures,
+        }
+    }
+
+    /// Goes on with what was spent before; of another day it means nothing.
+    pub fn go_on(&mut self, spent: &Spent) {
+        self.day = spent.day;
+        self.all.spent = spent.all;
+        for (name, bytes) in &spent.measures {
+            if let Some(own) = self.measures.get_mut(name.as_str()) {
+                own.spent = *bytes;
+            }
+        }
+    }
+
     /// The budgets of a file; what was spent of the day stays spent.
     pub fn follow(&mut self, file: &WatchFile) {
         self.all.most = file.agent.bytes_per_day;

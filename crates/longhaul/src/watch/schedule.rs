@@ -24,7 +24,7 @@ pub use clock::Now;
 pub use course::{Outcome, Start};
 pub use notes::{Note, Planned, Reason, RunId, Tally};
 
-use super::budget::Budget;
+use super::budget::{Budget, Spent};
 use super::file::{CatchUp, WatchFile};
 use super::jobs::{self, Job, Turns};
 use super::locks::Locks;
@@ -122,6 +122,18 @@ impl Schedule {
     #[must_use]
     pub fn going_on_from(self, looked_us: Option<i64>) -> Self {
         Schedule { looked_us, ..self }
+    }
+
+    /// Counts what an earlier agent has sent today.
+    #[must_use]
+    pub fn having_spent(mut self, spent: &Spent) -> Self {
+        self.budget.go_on(spent);
+        self
+    }
+
+    /// What the next agent is to count.
+    pub fn spent(&self) -> Spent {
+        self.budget.to_keep()
     }
 
     /// Runs that start now. What else was decided is in the notes.

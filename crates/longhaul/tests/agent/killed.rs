@@ -21,7 +21,9 @@ fn fifty_kills_lose_no_result_and_double_none() {
     for _ in 0..KILLS {
         let mut agent = Agent::start(&folder);
         // From before its first word to some runs later.
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         std::thread::sleep(Duration::from_millis((chance >> 33) % 1200));
         agent.child.kill().expect("it was alive");
         agent.child.wait().expect("its end");
@@ -58,7 +60,10 @@ fn check(folder: &Folder, said: &BTreeSet<String>) {
         limit: 100_000,
     });
     let filed: HashSet<String> = runs.expect("rows").into_iter().map(|run| run.id).collect();
-    let lost: Vec<&String> = filed.iter().filter(|id| !once.contains(id.as_str())).collect();
+    let lost: Vec<&String> = filed
+        .iter()
+        .filter(|id| !once.contains(id.as_str()))
+        .collect();
     assert!(lost.is_empty(), "filed, and nobody knows: {lost:?}");
     let pair = Pair {
         from: "near".to_owned(),
@@ -67,6 +72,10 @@ fn check(folder: &Folder, said: &BTreeSet<String>) {
     let series = archive.series(&pair, Quantity::RttFloor, Range::ALL, 100_000);
     let points = series.expect("readable").points.len();
     // A run begins in a second of its own, or shares its value's place with another.
-    assert!(points > 0 && points <= done.len(), "{points} of {}", done.len());
+    assert!(
+        points > 0 && points <= done.len(),
+        "{points} of {}",
+        done.len()
+    );
     assert!(done.len() as u64 > KILLS / 10, "{} results", done.len());
 }

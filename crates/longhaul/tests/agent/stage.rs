@@ -58,7 +58,15 @@ pub struct FarEnd {
 impl FarEnd {
     pub fn start(options: &[&str]) -> FarEnd {
         let mut child = Command::new(program())
-            .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json", "--anonymous"])
+            .args([
+                "serve",
+                "-B",
+                "127.0.0.1",
+                "-p",
+                "0",
+                "--json",
+                "--anonymous",
+            ])
             .args(options)
             .env_remove("LONGHAUL_TOKEN")
             .stdout(Stdio::null())

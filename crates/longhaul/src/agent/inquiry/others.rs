@@ -64,7 +64,11 @@ pub fn of(archive: &dyn Watched, event: &Event, own: &str) -> Result<Others, Sto
         let route = route(&other.pair)?;
         others.changed.push((other, route));
     }
-    let known: HashSet<Pair> = others.changed.iter().map(|(it, _)| it.pair.clone()).collect();
+    let known: HashSet<Pair> = others
+        .changed
+        .iter()
+        .map(|(it, _)| it.pair.clone())
+        .collect();
     let pairs = archive.pairs()?;
     let rest = pairs
         .into_iter()
@@ -113,7 +117,10 @@ fn stayed(archive: &dyn Watched, event: &Event, pair: &Pair) -> Result<bool, Sto
     let times = series.points.iter().map(|it| it.at_us);
     let mut times = times.chain(series.buckets.iter().map(|it| it.at_us));
     let (before, after) = times.by_ref().fold((0, 0), |(before, after), at| {
-        (before + u32::from(at <= begin), after + u32::from(at >= end))
+        (
+            before + u32::from(at <= begin),
+            after + u32::from(at >= end),
+        )
     });
     Ok(before > 1 && after > 1)
 }

@@ -9,14 +9,14 @@ use std::path::Path;
 pub async fn tell(to: &Webhook, folder: &Path, notice: &Notice) -> Result<(), String> {
     // Once for the process; whoever comes second changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
+    let web = reqwest::Client::builder()
         .timeout(DEADLINE)
         // A token is for the address that the file names.
         .redirect(Policy::none())
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| chain(&error))?;
-    let mut request = client
+    let mut request = web
         .post(&to.url)
         .header("content-type", "application/json")
         .body(notice.json());

@@ -49,9 +49,7 @@ fn scan(report: &Scan) -> String {
     let Some(best) = directions.find_map(|it| it.recommended.as_ref()) else {
         return "no setting found".to_owned();
     };
-    let window = or_absent(best.setting.window_bytes, |bytes| {
-        Bytes(bytes).to_string()
-    });
+    let window = or_absent(best.setting.window_bytes, |bytes| Bytes(bytes).to_string());
     let window = if window == ABSENT {
         "windows of the kernel".to_owned()
     } else {
@@ -102,7 +100,9 @@ fn load(report: &Load) -> String {
     let median = |ns: u64| format!("{} ms", millis(ns / 1000));
     let idle = report.analysis.idle.map(|it| median(it.rtt_median_ns));
     let mut steps = report.analysis.steps.iter();
-    let loaded = steps.find_map(|step| step.delays).map(|it| median(it.rtt_median_ns));
+    let loaded = steps
+        .find_map(|step| step.delays)
+        .map(|it| median(it.rtt_median_ns));
     format!(
         "RTT {} idle, {} under load",
         or_absent(idle, |it| it),
@@ -132,7 +132,10 @@ pub fn event(event: &Event) -> String {
     match event.causes.as_slice() {
         [] if event.state == State::Confirmed => format!("{told}, no cause found yet"),
         [] => told,
-        [first, ..] => plain(&format!("{told}. Likely {}: {}", first.cause, first.summary)),
+        [first, ..] => plain(&format!(
+            "{told}. Likely {}: {}",
+            first.cause, first.summary
+        )),
     }
 }
 
@@ -170,7 +173,12 @@ mod tests {
         let text = "word ".repeat(40);
         let lines = timed("11:32:58Z", &text);
         assert!(lines.lines().all(|line| line.chars().count() <= 80));
-        assert!(lines.lines().skip(1).all(|line| line.starts_with("          word")));
+        assert!(
+            lines
+                .lines()
+                .skip(1)
+                .all(|line| line.starts_with("          word"))
+        );
     }
 
     #[test]

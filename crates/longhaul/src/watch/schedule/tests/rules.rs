@@ -3,6 +3,7 @@
 use super::MINUTE_US;
 use super::play::{Play, read};
 use crate::watch::schedule::{AskError, Asked, Note, Now, Outcome, Reason, Schedule, Start};
+use crate::watch::budget::Spent;
 use crate::watch::{DAY_US, SECOND_US};
 use std::collections::{BTreeMap, HashMap};
 
@@ -311,4 +312,48 @@ fn a_run_of_which_nothing_is_heard_gives_its_locks_back() {
     let tally = schedule.tally();
     assert!(tally.failed > 2, "{tally:?}");
     assert!(!schedule.finished(&started[0].id, done(&started[0]), at(DAY_US)));
+}
+
+#[test]
+fn an_agent_goes_on_where_an_earlier_one_ended() {
+    let file = read(
+        &star(2, "", "kind = \"path\"\nevery = \"10 min\""),
+        None,
+    )
+    .expect("right");
+    let ended = BEGIN_US - 65 * MINUTE_US;
+    let mut schedule = Schedule::new(&file, 1).going_on_from(Some(ended));
+    let started = schedule.due(at(0));
+    assert_eq!(started.len(), 2, "the latest of each is made late");
+    let missed = reasons(&schedule.take_notes());
+    assert!((10..=12).contains(&missed[&Reason::Asleep]), "{missed:?}");
+    // Nobody has planned yet: nothing is late.
+    let mut first = Schedule::new(&file, 1).going_on_from(None);
+    assert!(first.due(at(0)).is_empty());
+    // A clock that was set back owes nothing.
+    let mut back = Schedule::new(&file, 1).going_on_from(Some(BEGIN_US + DAY_US));
+    assert!(back.due(at(0)).is_empty());
+}
+
+#[test]
+fn what_was_sent_before_a_restart_counts_and_of_yesterday_does_not() {
+    let text = star(
+        1,
+        "bytes_per_day = \"2 GB\"",
+        "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"",
+    );
+    let file = read(&text, None).expect("right");
+    let day = BEGIN_US.div_euclid(DAY_US);
+    for (day, fits) in [(day, false), (day - 1, true)] {
+        let spent = Spent {
+            day,
+            all: 1_500_000_000,
+            measures: vec![("m".to_owned(), 1_500_000_000)],
+        };
+        let mut schedule = Schedule::new(&file, 1).having_spent(&spent);
+        assert!(schedule.due(at(0)).is_empty());
+        let key = schedule.jobs().next().expect("a job").key.clone();
+        schedule.ask(&key, at(1)).expect("asked");
+        assert_eq!(schedule.due(at(1)).len(), usize::from(fits), "{day}");
+    }
 }
