@@ -91,12 +91,18 @@ impl Desk {
 
     /// The file that holds now.
     pub fn file(&self) -> Arc<WatchFile> {
-        let held = self.file.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = self
+            .file
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         Arc::clone(&held)
     }
 
     pub fn figures(&self) -> Figures {
-        let held = self.figures.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = self
+            .figures
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         held.clone()
     }
 }
