@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// Laying the path, the last runs, clearing away.
 const MARGIN: Duration = Duration::from_secs(180);
-/// Port of the page, while the replay goes on.
-pub const PAGE_PORT: u16 = 5280;
 
 /// One incident.
 pub struct Seed {
     pub path: &'static str,
+    /// Of the page, while the replay goes on.
+    pub port: u16,
     /// Changes of the path file: when it happens.
     pub sets: &'static [&'static str],
     pub lasts_s: u64,
@@ -36,6 +36,7 @@ pub struct Seed {
 pub const SEEDS: &[Seed] = &[
     Seed {
         path: "slac-cesnet",
+        port: 5280,
         sets: &["events.1.at=180 s"],
         lasts_s: 600,
         measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"7 s\"\n\
@@ -44,6 +45,7 @@ pub const SEEDS: &[Seed] = &[
     },
     Seed {
         path: "slac-in2p3",
+        port: 5281,
         sets: &["events.1.at=160 s", "events.2.at=400 s"],
         lasts_s: 600,
         measures: "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ntime = \"6 s\"\n\
@@ -83,7 +85,7 @@ impl Seed {
         std::fs::create_dir_all(folder).map_err(failed)?;
         let (file, archive) = (folder.join("watch.toml"), folder.join("archive.sqlite"));
         let text = format!(
-            "[agent]\nname = \"near\"\narchive = \"{}\"\nlisten = \"127.0.0.1:{PAGE_PORT}\"\n\
+            "[agent]\nname = \"near\"\narchive = \"{}\"\nlisten = \"127.0.0.1:{}\"\n\
              rate = \"1 Gbit/s\"\njitter = \"0 s\"\ncity = \"Menlo Park, CA\"\n\
              latitude = 37.42\nlongitude = -122.2\n\
              [[host]]\nname = \"far\"\nrate = \"1 Gbit/s\"\n[[target]]\nhost = \"far\"\n\
@@ -91,6 +93,7 @@ impl Seed {
              [[measure]]\nname = \"avail\"\nkind = \"available\"\nmode = \"quick\"\nevery = \"12 s\"\n\
              {}[detect]\nquicker = 144\nfollow_ups = true\n",
             archive.display(),
+            self.port,
             self.measures,
         );
         std::fs::write(&file, text).map_err(failed)?;
@@ -104,7 +107,7 @@ impl Seed {
         for set in self.sets {
             lab.args(["--set", set]);
         }
-        let port = PAGE_PORT.to_string();
+        let port = self.port.to_string();
         lab.args(["--publish", &port, "--"]);
         lab.args(["timeout", "--signal=TERM", &self.lasts_s.to_string()]);
         lab.arg(longhaul).arg("watch").arg(file);

@@ -4,7 +4,7 @@
 //! agent makes of it: events, causes, and the re-tune that it makes by itself.
 
 use crate::bench::scratch::Scratch;
-use crate::bench::seeds::{PAGE_PORT, SEEDS};
+use crate::bench::seeds::SEEDS;
 use crate::{Outcome, needs, page, process};
 
 /// Runs until the day is over, or until Ctrl-C.
@@ -18,9 +18,10 @@ pub fn run() -> Outcome {
     let seed = &SEEDS[0];
     let (file, _) = seed.prepare(&scratch.path(seed.path))?;
     println!(
-        "\nThe page: http://127.0.0.1:{PAGE_PORT}/   (for {} minutes; Ctrl-C ends it)\n\
+        "\nThe page: http://127.0.0.1:{}/   (for {} minutes; Ctrl-C ends it)\n\
          After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two to three\n\
          minutes later the agent is sure, says what caused it, and looks for a better setting.\n",
+        seed.port,
         seed.lasts_s / 60
     );
     let mut lab = seed.lab(&longhaul, &file);
