@@ -54,6 +54,8 @@ pub struct Origin<'a> {
 pub struct Born {
     pub agent: Agent,
     pub ears: Ears,
+    /// Runs of an earlier agent are seen to.
+    pub left: JoinHandle<()>,
     pub page: JoinHandle<io::Result<()>>,
     pub stop: watch::Sender<bool>,
     /// True: runs under way end now.
@@ -103,7 +105,7 @@ pub async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
     };
     let (mut agent, ears, earlier, archive_thread) = place.agent(file, ending)?;
     begin(&agent, (&path, listener.local_addr()), &earlier);
-    tokio::spawn(left::see_to(agent.makers.clone(), earlier.spooled));
+    let left = tokio::spawn(left::see_to(agent.makers.clone(), earlier.spooled));
     let desk = Arc::clone(&agent.desk);
     tokio::spawn(retention::daily(Arc::clone(&desk), voice));
     let (stop, stopped) = watch::channel(false);
@@ -115,6 +117,7 @@ pub async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
     Ok(Born {
         agent,
         ears,
+        left,
         page,
         stop,
         end,

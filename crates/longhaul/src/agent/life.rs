@@ -61,33 +61,13 @@ async fn finish(mut born: Born) {
     agent.service.stopping("waiting for runs under way");
     agent.schedule.stop(agent.clocks.now());
     agent.write_down();
-    if !agent.under_way.is_empty() {
-        let names: Vec<&str> = agent.under_way.values().map(String::as_str).collect();
-        agent.voice.note(&format!(
-            "stopping; waiting for {} up to {} s (stop again to end now): {}",
-            crate::render::figures::count_of(names.len() as u64, "run"),
-            LAST_RUNS.as_secs(),
-            names.join(", ")
-        ));
-    }
-    let limit = Instant::now() + LAST_RUNS;
-    while !agent.under_way.is_empty() {
-        tokio::select! {
-            _ = born.signals.stop.recv() => break,
-            _ = born.signals.interrupt.recv() => break,
-            () = sleep_until(limit) => break,
-            ran = born.ears.ran.recv() => ran.into_iter().for_each(|ran| agent.ran(ran)),
-        }
-        agent.write_down();
-    }
+    say_what_is_waited_for(&born);
+    wait_for_runs(&mut born, LAST_RUNS, true).await;
     let _ = born.end.send(true);
-    let limit = Instant::now() + LAST_NOTES;
-    while !agent.under_way.is_empty() {
-        tokio::select! {
-            () = sleep_until(limit) => break,
-            ran = born.ears.ran.recv() => ran.into_iter().for_each(|ran| agent.ran(ran)),
-        }
-    }
+    // Those of an earlier agent go on, and are left to the next one.
+    born.left.abort();
+    wait_for_runs(&mut born, LAST_NOTES, false).await;
+    let agent = &mut born.agent;
     agent.abandon();
     let _ = born.stop.send(true);
     let _ = timeout(LAST_NOTES, agent.scribe.reached()).await;
@@ -97,4 +77,41 @@ async fn finish(mut born: Born) {
     let joined = tokio::task::spawn_blocking(move || born.archive_thread.join());
     let _ = timeout(LAST_NOTES, joined).await;
     born.agent.voice.note("stopped");
+}
+
+fn say_what_is_waited_for(born: &Born) {
+    let agent = &born.agent;
+    let mut names: Vec<&str> = agent.under_way.values().map(String::as_str).collect();
+    if !born.left.is_finished() {
+        names.push("what an earlier agent began");
+    }
+    if !names.is_empty() {
+        agent.voice.note(&format!(
+            "stopping; waiting for {} up to {} s (stop again to end now): {}",
+            crate::render::figures::count_of(names.len() as u64, "run"),
+            LAST_RUNS.as_secs(),
+            names.join(", ")
+        ));
+    }
+}
+
+/// Until no run is under way, at most so long; `patient`: and until it is told to stop once more.
+async fn wait_for_runs(born: &mut Born, most: Duration, patient: bool) {
+    let limit = Instant::now() + most;
+    let mut left = born.left.is_finished();
+    while !left || !born.agent.under_way.is_empty() {
+        tokio::select! {
+            _ = born.signals.stop.recv(), if patient => break,
+            _ = born.signals.interrupt.recv(), if patient => break,
+            () = sleep_until(limit) => break,
+            _ = &mut born.left, if !left => left = true,
+            Some(ran) = born.ears.ran.recv() => born.agent.ran(ran),
+        }
+        born.agent.write_down();
+    }
+    // What ended just now is heard too.
+    while let Ok(ran) = born.ears.ran.try_recv() {
+        born.agent.ran(ran);
+    }
+    born.agent.write_down();
 }
