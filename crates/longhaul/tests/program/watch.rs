@@ -185,8 +185,19 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn watch_without_check_is_not_offered() {
-    longhaul(DEADLINE).arg("watch").assert().code(2);
+fn a_file_that_is_wrong_starts_no_agent() {
+    let folder = Folder::new("watch_no_agent");
+    let file = folder.file("watch.toml");
+    fs::write(&file, "[agent]\nnme = \"a\"\n").expect("write");
+    let assert = longhaul(DEADLINE).arg("watch").arg(&file).assert().code(2);
+    let told = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
+    assert!(told.contains("did you mean `name`?"), "{told}");
+    let left: Vec<_> = fs::read_dir(&folder.0).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "neither archive nor folder: {left:?}");
+}
+
+#[test]
+fn the_help_is_as_reviewed() {
     let assert = longhaul(DEADLINE)
         .args(["watch", "--help"])
         .assert()

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul watch                    measures as the file in its usual place says
-  longhaul watch --check            says what that will cost, and measures nothing
+  longhaul watch                    does what the file in its usual place says
+  longhaul watch --check            says what that will cost, and does nothing
   longhaul watch --check watch.toml --agent dtn2
                                     as the agent of host dtn2 reads it";
 
@@ -20,11 +20,12 @@ SIGHUP reads the file again; a file that is wrong changes nothing. SIGTERM and
 Ctrl-C start nothing more and wait a minute for what runs; the second one ends
 at once. What was planned and not made is told with its reason.
 
-With --check, everything that is wrong is told at once, with line and key, what is wrong and
-what would be right. A file that is right is summed up: whom it measures, runs
-and bytes a day, the busiest host, interface or link, and the longest round.
-Bytes are the most that runs may send at the declared rates (1 Gbit/s where
-none is declared). Secrets are looked at for their permissions only.
+With --check everything that is wrong is told at once, with line and key, what
+is wrong and what would be right. A file that is right is summed up: whom it
+measures, runs and bytes a day, the busiest host, interface or link, and the
+longest round. Bytes are the most that runs may send at the declared rates
+(1 Gbit/s where none is declared). Secrets are looked at for their permissions
+only.
 
 docs/watch-file.md explains the file; contrib/watch.toml is one to begin with.
 

@@ -338,7 +338,9 @@ pub(super) fn api(top: &Table<'_>, agent: Option<&Agent>, secrets: &Secrets<'_>)
         let advice = "name a token_file in [api], or listen on 127.0.0.1";
         top.found.add(line, "agent.listen", what, advice);
     }
-    let tls = table.as_ref().and_then(|table| receive::tls(table, secrets));
+    let tls = table
+        .as_ref()
+        .and_then(|table| receive::tls(table, secrets));
     let senders = table
         .as_ref()
         .map_or_else(Vec::new, |table| receive::senders(table, secrets));
