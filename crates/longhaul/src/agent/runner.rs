@@ -161,8 +161,6 @@ impl Runner {
         let child = tokio::process::Command::new(&self.program)
             .args(&command.arguments)
             .env("NO_COLOR", "1")
-            // The tokens are those that the file names.
-            .env_remove("LONGHAUL_TOKEN")
             .stdin(Stdio::null())
             .stdout(Stdio::from(report))
             .stderr(Stdio::from(said))

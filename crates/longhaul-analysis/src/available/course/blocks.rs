@@ -210,6 +210,9 @@ pub fn memory(shape: &Shape) -> Vec<TrainPlan> {
     (0..3).flat_map(|_| pair()).collect()
 }
 
+/// A far end takes no more packets in one ask.
+const MOST_LONG_PACKETS: u32 = 150_000;
+
 /// At full rate for the asked time, in trains without a gap.
 pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan> {
     let rest_s = REFILL_US as f64 / 1e6 + 0.1;
@@ -218,7 +221,9 @@ pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan
         .max(0.0);
     let rate_bps = 0.97 * shape.capacity_bps;
     let most = (purse.bytes as f64 * 8.0 / shape.bits()) as u32;
-    let mut packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
+    let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
+    // Fast paths are looked at for a shorter time.
+    let mut packets = packets.min(MOST_LONG_PACKETS);
     let mut trains = Vec::new();
     while packets > 0 {
         let part = packets.min(resolution::MOST_PACKETS);
@@ -312,4 +317,37 @@ fn mixed(
         }
     }
     trains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::available::plan;
+    use crate::available::course::Facts;
+
+    #[test]
+    fn a_long_look_at_a_fast_path_asks_for_no_more_than_a_far_end_takes() {
+        let plan = longhaul_model::report::v1::available::Plan {
+            most_bytes: u64::MAX / 16,
+            shaper_time_us: Some(20_000_000),
+            ..plan(Mode::Careful, 1)
+        };
+        let facts = Facts {
+            idle_rtt_us: Some(10_000),
+            interface_bps: None,
+            path_mtu_bytes: None,
+        };
+        let shape = Shape {
+            mode: Mode::Careful,
+            packet_bytes: 1500,
+            seed: 1,
+            rate_bps: 1e9,
+            capacity_bps: 1e9,
+            batching_s: 0.0,
+            free_ratio: 1.0,
+        };
+        let trains = long(&shape, &Purse::new(&plan, facts), plan.shaper_time_us);
+        let packets: u32 = trains.iter().map(|train| train.packets).sum();
+        assert_eq!(packets, MOST_LONG_PACKETS);
+    }
 }
