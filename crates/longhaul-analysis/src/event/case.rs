@@ -143,7 +143,12 @@ impl<'a> Case<'a> {
                 value,
             })
         };
-        self.evidence.paths.iter().filter_map(route).collect()
+        let mut routes: Vec<_> = self.evidence.paths.iter().filter_map(route).collect();
+        routes.sort_by_key(|reading| reading.at_us);
+        let all = routes.clone();
+        let mut place = 0..;
+        routes.retain(|_| place.next().is_none_or(|i| !traced_in_mid_change(&all, i)));
+        routes
     }
 
     /// The last route before the event and the first one after it.
@@ -303,6 +308,20 @@ impl<'a> Case<'a> {
 /// Windows of either end.
 pub fn is_window(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
+}
+
+/// A trace takes seconds: one during a change has the first hops of one route and the last ones of
+/// another, and is like neither of its neighbours.
+fn traced_in_mid_change(routes: &[Reading<&Route>], i: usize) -> bool {
+    let neighbours = i
+        .checked_sub(1)
+        .and_then(|before| Some((routes.get(before)?, routes.get(i + 1)?)));
+    neighbours.is_some_and(|(before, after)| {
+        let own = routes[i].value;
+        !same_route(before.value, after.value)
+            && !same_route(own, before.value)
+            && !same_route(after.value, own)
+    })
 }
 
 /// One route as far as answers tell.

@@ -256,6 +256,27 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_made_during_the_change_is_no_route() {
+        let mut sketch = sketch::fell();
+        let mixed = ["10.1.0.1", "10.2.0.1", "10.8.0.1", "10.9.0.1"];
+        sketch
+            .trace(-40 * sketch::MINUTE, &OLD)
+            .trace(-35 * sketch::MINUTE, &OLD);
+        sketch.trace(0, &mixed);
+        sketch
+            .trace(35 * sketch::MINUTE, &NEW)
+            .trace(40 * sketch::MINUTE, &NEW);
+        let found = sketch.found(candidate).expect("the change of route");
+        assert!(
+            found
+                .summary
+                .contains("hops 2-3 stand where hops 2-3 stood"),
+            "{}",
+            found.summary
+        );
+    }
+
+    #[test]
     fn another_route_long_ago_counts_nothing() {
         let mut sketch = sketch::fell();
         sketch
