@@ -252,7 +252,7 @@ fn begin(agent: &Agent, (archive, page): (&Path, io::Result<SocketAddr>), earlie
         jobs: agent.schedule.jobs().count(),
     };
     agent.voice.begin(&begun.text(), begun.json());
-    agent.service.ready(&format!("page at {page}"));
+    Service::ready(&format!("page at {page}"));
 }
 
 /// The first runs, with their times.

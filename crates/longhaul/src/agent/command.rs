@@ -2,6 +2,7 @@
 
 use crate::watch::file::{Host, Mode, WatchFile, Work};
 use crate::watch::jobs::Job;
+use longhaul_model::units::Rate;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -102,7 +103,7 @@ fn work(work: &Work, back: bool, line: &mut Line) {
             line.word("load");
             line.time("--time", *time);
             line.option("--streams", streams.to_string());
-            line.maybe("--rate", rate.map(|it| it.as_bps()).as_ref());
+            line.maybe("--rate", rate.map(Rate::as_bps).as_ref());
             if *scavenger {
                 line.word("--scavenger");
             }
@@ -128,7 +129,7 @@ fn throughput(work: &Work, back: bool, line: &mut Line) {
     line.maybe("--streams", streams.as_ref());
     line.maybe("--window", window_bytes.as_ref());
     line.maybe("--congestion-control", congestion_control.as_ref());
-    line.maybe("--bitrate", rate.map(|it| it.as_bps()).as_ref());
+    line.maybe("--bitrate", rate.map(Rate::as_bps).as_ref());
     reverse(back, line);
 }
 

@@ -237,7 +237,7 @@ mod tests {
             from: "here".to_owned(),
             to: "there".to_owned(),
         };
-        assert_eq!(finished.watched.pairs, [pair.clone()]);
+        assert_eq!(finished.watched.pairs, std::slice::from_ref(&pair));
         let goodput = finished.watched.readings.iter();
         let goodput = goodput.filter(|it| it.quantity == Quantity::Goodput);
         assert_eq!(goodput.map(|it| &it.pair).collect::<Vec<_>>(), [&pair]);

@@ -1,6 +1,7 @@
 //! The life of an agent: the runtime that it lives in, and how it ends.
 
 use super::birth::{Born, Origin, Signals, born};
+use super::service::Service;
 use crate::cli::args::WatchArgs;
 use crate::fail::{Fail, HOST};
 use crate::watch::file::WatchFile;
@@ -58,7 +59,7 @@ async fn live(origin: &Origin<'_>, mut born: Born) -> ExitCode {
 /// Nothing starts any more; what runs may end, up to a limit, or until it is told again.
 async fn finish(mut born: Born) {
     let agent = &mut born.agent;
-    agent.service.stopping("waiting for runs under way");
+    Service::stopping("waiting for runs under way");
     agent.schedule.stop(agent.clocks.now());
     agent.write_down();
     say_what_is_waited_for(&born);
@@ -105,13 +106,13 @@ async fn wait_for_runs(born: &mut Born, most: Duration, patient: bool) {
             _ = born.signals.interrupt.recv(), if patient => break,
             () = sleep_until(limit) => break,
             _ = &mut born.left, if !left => left = true,
-            Some(ran) = born.ears.ran.recv() => born.agent.ran(ran),
+            Some(ran) = born.ears.ran.recv() => born.agent.ran(&ran),
         }
         born.agent.write_down();
     }
     // What ended just now is heard too.
     while let Ok(ran) = born.ears.ran.try_recv() {
-        born.agent.ran(ran);
+        born.agent.ran(&ran);
     }
     born.agent.write_down();
 }

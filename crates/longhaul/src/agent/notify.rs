@@ -156,7 +156,7 @@ impl Notifier {
     }
 
     /// Tells of the event wherever that is still to be done.
-    pub fn tell(&self, event: &Event, case: Arc<str>) {
+    pub fn tell(&self, event: &Event, case: &Arc<str>) {
         if !matches!(event.state, State::Confirmed | State::Recovered) {
             return;
         }
@@ -168,7 +168,7 @@ impl Notifier {
             }
             let notice = Notice {
                 event: event.clone(),
-                case: Arc::clone(&case),
+                case: Arc::clone(case),
                 agent: Arc::clone(&self.agent),
             };
             if queue.try_send(notice).is_err() {

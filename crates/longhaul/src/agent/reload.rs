@@ -1,6 +1,7 @@
 //! A new watch file, without losing a run.
 
 use super::birth::Origin;
+use super::service::Service;
 use super::turns::Agent;
 use crate::cli;
 use crate::watch::file::WatchFile;
@@ -8,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 /// Reads the file again. One that is wrong changes nothing.
 pub fn reload(origin: &Origin<'_>, agent: &mut Agent) {
-    agent.service.reloading();
+    Service::reloading();
     let name = origin.args.agent.as_deref();
     match cli::watch::read(&origin.path, name) {
         Ok(Ok(file)) => follow(agent, file),
@@ -18,7 +19,7 @@ pub fn reload(origin: &Origin<'_>, agent: &mut Agent) {
             &format!("{}: {}", fail.message, fail.causes.join(": ")),
         ),
     }
-    agent.service.ready("watching");
+    Service::ready("watching");
 }
 
 fn refuse(agent: &Agent, why: &str) {

@@ -204,7 +204,7 @@ impl Hand {
                 Ok(()) => {}
                 // These will never be taken.
                 Err(error @ (StoreError::Refused { .. } | StoreError::NoSuchPlanned { .. })) => {
-                    self.voice.trouble(&error.to_string())
+                    self.voice.trouble(&error.to_string());
                 }
                 Err(error) => return Err(error),
             }

@@ -19,18 +19,18 @@ impl Service {
         }
     }
 
-    pub fn ready(&self, status: &str) {
+    pub fn ready(status: &str) {
         say(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    pub fn reloading(&self) {
+    pub fn reloading() {
         // It is the manager's clock that this is compared with.
         if let Ok(moment) = NotifyState::monotonic_usec_now() {
             say(&[NotifyState::Reloading, moment]);
         }
     }
 
-    pub fn stopping(&self, status: &str) {
+    pub fn stopping(status: &str) {
         say(&[NotifyState::Stopping, NotifyState::Status(status)]);
     }
 

@@ -106,7 +106,7 @@ impl Agent {
             () = sleep_until(self.wakes_at()) => {}
             ran = ears.ran.recv() => {
                 if let Some(ran) = ran {
-                    self.ran(ran);
+                    self.ran(&ran);
                 }
             }
             heard = ears.heard.recv() => {
@@ -123,7 +123,7 @@ impl Agent {
     }
 
     /// A run has ended.
-    pub fn ran(&mut self, ran: Ran) {
+    pub fn ran(&mut self, ran: &Ran) {
         let Some(start) = &ran.start else {
             self.ran_earlier(ran);
             return;
@@ -155,7 +155,7 @@ impl Agent {
     }
 
     /// A run that an earlier agent began, or that waited in the spool.
-    fn ran_earlier(&mut self, ran: Ran) {
+    fn ran_earlier(&mut self, ran: &Ran) {
         let id = ran.owner.planned_id.clone();
         match &ran.came {
             Came::Landed(landed) => {
@@ -205,7 +205,7 @@ impl Agent {
                 let _ = self.desk.news.send(News::Event(Arc::clone(&event)));
                 if is_news {
                     self.voice.event(&event);
-                    self.notifier.tell(&event, case);
+                    self.notifier.tell(&event, &case);
                 }
             }
             Heard::Wanted { event, wanted } => {

@@ -4,7 +4,6 @@ use longhaul_store::watched::{Outcome, PlannedFilter, PlannedRow, Range};
 use longhaul_store::{Archive, Watched};
 use longhaul_sys::signal::{self, Signal};
 use serde_json::Value;
-use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -114,8 +113,6 @@ pub const LOOKS: &str = "[[measure]]\nname = \"look\"\nkind = \"path\"\ncount = 
 pub struct Agent {
     pub child: Child,
     lines: Receiver<Value>,
-    /// What was said and not asked for yet.
-    said: VecDeque<Value>,
 }
 
 impl Agent {
@@ -147,24 +144,15 @@ impl Agent {
                 }
             }
         });
-        Agent {
-            child,
-            lines,
-            said: VecDeque::new(),
-        }
+        Agent { child, lines }
     }
 
     /// The next line that fits; those before it are gone. `None` when the agent ends first.
     pub fn next(&mut self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
         let until = Instant::now() + DEADLINE;
         loop {
-            let line = match self.said.pop_front() {
-                Some(line) => line,
-                None => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    self.lines.recv_timeout(left).ok()?
-                }
-            };
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).ok()?;
             if fits(&line) {
                 return Some(line);
             }
@@ -214,9 +202,7 @@ impl Agent {
 
     /// All that it still said.
     pub fn rest(&mut self) -> Vec<Value> {
-        let mut rest: Vec<Value> = self.said.drain(..).collect();
-        rest.extend(self.lines.iter());
-        rest
+        self.lines.iter().collect()
     }
 }
 
