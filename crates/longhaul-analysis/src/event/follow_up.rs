@@ -148,14 +148,17 @@ fn needs_path(case: &Case, explained: &Explained) -> bool {
 }
 
 fn needs_available(case: &Case, explained: &Explained) -> bool {
+    !decided(explained) && !is_known_since(case) && case.of_link()
+}
+
+/// Available bandwidth was told since the event.
+fn is_known_since(case: &Case) -> bool {
     let end = case.event.between_us[1];
-    let mut since = case
-        .evidence
-        .available
-        .iter()
-        .filter(|seen| seen.at_us >= end);
-    let known = since.any(|seen| seen.estimate().is_some_and(|e| e.available_bps.is_some()));
-    !decided(explained) && !known && case.of_link()
+    let mut all = case.evidence.available.iter();
+    all.any(|seen| {
+        let told = seen.estimate().is_some_and(|e| e.available_bps.is_some());
+        seen.at_us >= end && told
+    })
 }
 
 /// A changed route says where, not what is there.
@@ -193,7 +196,8 @@ fn needs_shaper(case: &Case, explained: &Explained) -> bool {
         .causes
         .iter()
         .any(|f| link.contains(&f.cause.as_str()))
-        || ((explained.causes.len() != 1 || named_route(explained)) && case.available().is_some())
+        || (explained.causes.len() != 1 && case.available().is_some())
+        || (named_route(explained) && is_known_since(case))
 }
 
 #[cfg(test)]
