@@ -30,7 +30,10 @@ pub fn page(event: &Event) -> String {
     page.labelled("when", &span(event.between_us));
     page.labelled("before", &level(event.quantity, &event.before));
     page.labelled("after", &level(event.quantity, &event.after));
-    page.labelled("evidence", &format!("{:.1} times what is enough", event.score));
+    page.labelled(
+        "evidence",
+        &format!("{:.1} times what is enough", event.score),
+    );
     if let Some(by) = &event.recovered_by {
         page.labelled("recovered by", by);
     }

@@ -33,7 +33,11 @@ pub(super) fn tls(table: &Table<'_>, secrets: &Secrets<'_>) -> Option<Tls> {
         (None, None) => None,
         (Some(_), None) => {
             if table.get("key").is_none() {
-                table.wrong("key", "missing", "the file with the certificate's key, as PEM");
+                table.wrong(
+                    "key",
+                    "missing",
+                    "the file with the certificate's key, as PEM",
+                );
             }
             None
         }

@@ -2,8 +2,8 @@
 
 use super::MINUTE_US;
 use super::play::{Play, read};
-use crate::watch::schedule::{AskError, Asked, Note, Now, Outcome, Reason, Schedule, Start};
 use crate::watch::budget::Spent;
+use crate::watch::schedule::{AskError, Asked, Note, Now, Outcome, Reason, Schedule, Start};
 use crate::watch::{DAY_US, SECOND_US};
 use std::collections::{BTreeMap, HashMap};
 
@@ -316,11 +316,7 @@ fn a_run_of_which_nothing_is_heard_gives_its_locks_back() {
 
 #[test]
 fn an_agent_goes_on_where_an_earlier_one_ended() {
-    let file = read(
-        &star(2, "", "kind = \"path\"\nevery = \"10 min\""),
-        None,
-    )
-    .expect("right");
+    let file = read(&star(2, "", "kind = \"path\"\nevery = \"10 min\""), None).expect("right");
     let ended = BEGIN_US - 65 * MINUTE_US;
     let mut schedule = Schedule::new(&file, 1).going_on_from(Some(ended));
     let started = schedule.due(at(0));
