@@ -11,7 +11,7 @@
 //! put what it writes into the outbox (`Archive::send_on`) while [`wanted`] says so of the file. It
 //! starts no run while the [`Spool`] is full.
 //!
-//! - [`wire`]: a batch as JSON; [`derive`]: from a report to its values
+//! - [`wire`]: a batch as JSON; [`mod@derive`]: from a report to its values
 //! - [`collector`], [`database`]: the two destinations
 //! - [`backoff`]: how long to wait; [`course`]: one step after the other
 
