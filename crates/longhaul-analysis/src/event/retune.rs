@@ -33,12 +33,18 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     if available.ratio() < KEPT || used > UNUSED {
         return None;
     }
-    let rose = available.beyond(1.1);
+    let way = if available.beyond(1.1) {
+        "rose"
+    } else if available.within(1.1) {
+        "stayed"
+    } else {
+        "went"
+    };
     let text = format!(
         "The setting no longer fits the path: the throughput fell from {} to {} while available bandwidth {} from {} to {}{}",
         words::rate(case.event.before.median),
         words::rate(case.event.after.median),
-        if rose { "rose" } else { "stayed" },
+        way,
         words::rate(available.before),
         words::rate(available.after),
         setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
