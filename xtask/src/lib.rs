@@ -67,7 +67,8 @@ pub const CHORES: &[(&str, &str)] = &[
     ),
     (
         "bench",
-        "throughput | cost | lab | verdicts | accuracy | tune | path | policing [--out FILE] …",
+        "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
+         archive | fleet | days | seeds [--out FILE] …",
     ),
 ];
 
