@@ -74,7 +74,7 @@ fn unit_tests() -> Outcome {
 }
 
 /// The tests in files of their own: they make namespaces, and time things, so one at a time. Those
-/// of the agent mostly wait, each for processes of its own, and may do so side by side.
+/// of the program mostly wait, each for processes of its own, and may do so side by side.
 fn privileged_tests() -> Outcome {
     needs::namespaces()?;
     let tests = |names: &[&str], options: &[&str]| {
@@ -85,9 +85,10 @@ fn privileged_tests() -> Outcome {
         }
         show_and_run(test.arg("--").args(options))
     };
-    tests(&["agent"], &[])?;
-    // All but that one.
-    tests(&["[!a]*", "a[!g]*"], &["--test-threads=1"])
+    tests(&["agent", "program"], &[])?;
+    // All but those.
+    let others = ["[!ap]*", "a[!g]*", "p[!r]*", "pr[!o]*", "pro[!g]*"];
+    tests(&others, &["--test-threads=1"])
 }
 
 fn documentation() -> Outcome {

@@ -49,9 +49,19 @@ fn ip(wire_bps: f64, overhead: f64) -> f64 {
     wire_bps * 1500.0 / (1500.0 + overhead)
 }
 
-/// A busy machine spoils one look in a few: the middle of three counts.
-fn three_looks(path: &str, begin_at: &str) -> Vec<Value> {
-    (0..3).map(|_| estimate(path, begin_at)).collect()
+/// A busy machine spoils one look in a few: the middle of three counts. Where the first two are
+/// both good, a third one changes nothing.
+fn looks(path: &str, begin_at: &str, is_good: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let mut looks: Vec<Value> = (0..2).map(|_| estimate(path, begin_at)).collect();
+    if !looks.iter().all(is_good) {
+        looks.push(estimate(path, begin_at));
+    }
+    looks
+}
+
+fn is_near(of: &Value, expected: f64, share: f64) -> bool {
+    of.as_f64()
+        .is_some_and(|of| (of / expected - 1.0).abs() <= share)
 }
 
 /// The middle one of what the looks gave under `key`.
@@ -64,8 +74,14 @@ fn middle<'v>(looks: impl Iterator<Item = &'v Value>, key: &str) -> f64 {
 
 #[test]
 fn the_capacity_to_sdsc_lies_within_its_interval() {
-    let looks = three_looks("slac-sdsc", "0 s");
     let truth = ip(130e6, 38.0);
+    let reaches = |found: &Value| {
+        let interval = &found["capacity_interval_bps"];
+        interval[0].as_f64() <= Some(1.08 * truth) && interval[1].as_f64() >= Some(0.92 * truth)
+    };
+    let looks = looks("slac-sdsc", "0 s", |found| {
+        is_near(&found["capacity_bps"], truth, 0.08) && reaches(found)
+    });
     assert_near(
         "capacity",
         middle(looks.iter(), "capacity_bps"),
@@ -73,26 +89,31 @@ fn the_capacity_to_sdsc_lies_within_its_interval() {
         0.08,
     );
     // Timing of a busy machine shortens stretches by some per cent.
-    let reached = looks.iter().filter(|found| {
-        let interval = &found["capacity_interval_bps"];
-        interval[0].as_f64() <= Some(1.08 * truth) && interval[1].as_f64() >= Some(0.92 * truth)
-    });
+    let reached = looks.iter().filter(|found| reaches(found));
     assert!(reached.count() >= 2, "{truth} bit/s: {looks:#?}");
 }
 
 #[test]
 fn the_shaper_to_lyon_is_found_with_its_three_parameters() {
-    let looks = three_looks("slac-in2p3", "61 s");
+    let (rate, top) = (ip(67e6, 196.0), ip(135e6, 196.0));
+    let looks = looks("slac-in2p3", "61 s", |found| {
+        let bucket = &found["bucket"];
+        let burst = bucket["burst_bytes"].as_f64();
+        bucket["kind"] == "shaper"
+            && is_near(&bucket["sustained_bps"], rate, 0.03)
+            && is_near(&bucket["peak_bps"], top, 0.25)
+            && burst.is_some_and(|burst| (burst - ip(5300.0, 196.0)).abs() <= 1500.0)
+    });
     let buckets = || looks.iter().map(|found| &found["bucket"]);
     let found = buckets().filter(|bucket| bucket["kind"] == "shaper");
     assert!(found.count() >= 2, "{looks:#?}");
     let sustained = middle(buckets(), "sustained_bps");
-    assert_near("sustained", sustained, ip(67e6, 196.0), 0.03);
+    assert_near("sustained", sustained, rate, 0.03);
     // The peak stands for three packets only, and the first of them finds the shaper idle, so it reads
     // high; the burst, a hundred cells of 53 bytes, is known to a
     // packet.
     let peak = middle(buckets(), "peak_bps");
-    assert_near("peak", peak, ip(135e6, 196.0), 0.25);
+    assert_near("peak", peak, top, 0.25);
     let (burst, truth) = (middle(buckets(), "burst_bytes"), ip(5300.0, 196.0));
     assert!((burst - truth).abs() <= 1500.0, "burst: {burst}, {truth}");
 }

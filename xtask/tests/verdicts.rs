@@ -1,5 +1,5 @@
-//! The fault matrix, every case at one of its round-trip times: every gate must hold. The whole is
-//! `cargo xtask bench verdicts`. Needs root, and two to three minutes.
+//! The part of the fault matrix that must be right, each case at one round-trip time. The whole is
+//! `cargo xtask bench verdicts`. Needs root, and a minute.
 
 use xtask::bench::verdicts;
 
