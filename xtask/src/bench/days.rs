@@ -16,6 +16,7 @@ mod story;
 use super::scratch::Scratch;
 use super::table::Table;
 use crate::process;
+pub use day::events;
 use day::{Day, Lived};
 use std::collections::VecDeque;
 use std::path::Path;

@@ -8,6 +8,7 @@
 //! - `slac-in2p3`: a route through a shaper with its peak, sustained rate and burst; then it is
 //!   repaired
 
+use super::days::events;
 use super::scratch::Scratch;
 use super::table::Table;
 use crate::process;
@@ -121,22 +122,16 @@ impl Seed {
         let output = process::capture(&mut self.lab(longhaul, &file), limit)?;
         let log = folder.join("agent.log");
         let _ = std::fs::write(&log, output.stdout + &output.stderr);
-        let report = |words: &[&str]| {
+        let events = events(longhaul, &archive)?;
+        for id in events.iter().filter_map(|event| event["id"].as_str()) {
             let mut report = Command::new(longhaul);
             report
-                .arg("report")
-                .args(words)
-                .arg("--archive")
+                .args(["report", "event", id, "--archive"])
                 .arg(&archive);
-            process::stdout_of(&mut report, Duration::from_secs(30))
-        };
-        let text = report(&["events", "--json"])?;
-        let events: Vec<Value> =
-            serde_json::from_str(&text).map_err(|e| format!("the events cannot be read: {e}"))?;
-        for event in &events {
-            if let Some(id) = event["id"].as_str() {
-                println!("{}", report(&["event", id])?);
-            }
+            println!(
+                "{}",
+                process::stdout_of(&mut report, Duration::from_secs(30))?
+            );
         }
         Ok(events)
     }

@@ -42,7 +42,7 @@ const LOOKS_MAX: usize = 4096;
 const HEARD_MAX: usize = 1024;
 /// Events of a pair that count as earlier ones.
 const EVENTS_MAX: u32 = 500;
-/// Looks for a cause, while none was found.
+/// Times that an open event is explained, from one of its states to the next.
 const TRIES: u32 = 6;
 /// Events whose tries are remembered.
 const TRIED_MAX: usize = 10_000;

@@ -149,7 +149,8 @@ fn now_us() -> Result<i64, String> {
     i64::try_from(since.as_micros()).map_err(|e| e.to_string())
 }
 
-fn events(longhaul: &Path, archive: &Path) -> Result<Vec<Value>, String> {
+/// What an agent found, from its archive.
+pub fn events(longhaul: &Path, archive: &Path) -> Result<Vec<Value>, String> {
     let mut report = Command::new(longhaul);
     report
         .args(["report", "events", "--json", "--archive"])
