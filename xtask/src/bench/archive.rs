@@ -1,26 +1,17 @@
 //! What the archive of an agent bears: results that come in, and questions at ten million values.
 //!
 //! - [`append`]: batches of runs with their reports, in the shapes in which agents send them
+//! - [`year`]: what it holds meanwhile
 //! - [`ask`]: the grid, a year of one pair and other questions of the page
 
 mod append;
 mod ask;
+mod year;
 
 use super::scratch::Scratch;
 use super::table::Table;
 use crate::process::{cargo, show_and_run};
-use longhaul_model::report::v1::quantity::Quantity;
-use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_store::watched::Reading;
 use longhaul_store::{Archive, StoreError};
-
-/// 32 hosts in a full mesh.
-const HOSTS: usize = 32;
-
-/// 2026-01-01T00:00:00Z.
-const BEGIN_US: i64 = 1_767_225_600_000_000;
-
-const MINUTE_US: i64 = 60_000_000;
 
 /// The tables, and what of them missed its gate.
 pub fn run_all() -> Result<(Vec<Table>, Vec<String>), String> {
@@ -59,30 +50,4 @@ fn open(scratch: &Scratch, name: &str) -> Result<Archive, String> {
 fn told(error: &StoreError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
-}
-
-fn pairs() -> Vec<Pair> {
-    let host = |number: usize| format!("host{number:02}.example.net");
-    let of = |from: usize| {
-        let others = (0..HOSTS).filter(move |&to| to != from);
-        others.map(move |to| Pair {
-            from: host(from),
-            to: host(to),
-        })
-    };
-    (0..HOSTS).flat_map(of).collect()
-}
-
-fn reading(pair: &Pair, quantity: Quantity, at_us: i64, value: f64) -> Reading {
-    Reading {
-        pair: pair.clone(),
-        quantity,
-        point: Point { at_us, value },
-    }
-}
-
-/// Values that look measured: spread over a fifth of `level`, the same for the same number.
-fn noisy(level: f64, number: u64) -> f64 {
-    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-    level * (0.9 + 0.2 * mixed as f64 / f64::from(1 << 24))
 }

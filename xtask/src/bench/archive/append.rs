@@ -2,13 +2,12 @@
 
 use super::super::scratch::Scratch;
 use super::super::table::{Table, median, number};
-use super::{BEGIN_US, MINUTE_US, noisy, open, pairs, reading, told};
+use super::year::{BEGIN_US, MINUTE_US, REPORT, noisy, pairs, reading};
+use super::{open, told};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_store::watched::{Watched, WatchedRun};
 use std::time::Instant;
-
-const PATH_REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
 
 /// Runs in one trial, and trials.
 const RUNS: usize = 40_000;
@@ -133,7 +132,7 @@ fn runs(case: &Case) -> Result<Vec<WatchedRun>, String> {
         Shape::Backlog => &pairs[..31],
         Shape::Mesh => &pairs[..],
     };
-    let text = PATH_REPORT.replace('\n', "");
+    let text = REPORT.replace('\n', "");
     let pattern = WatchedRun::of_text(text, 0).map_err(|e| told(&e))?;
     let places = 0..case.runs;
     let run = |place: usize| {

@@ -2,29 +2,16 @@
 
 use super::super::scratch::Scratch;
 use super::super::table::{Table, median, number, quantile};
-use super::{BEGIN_US, MINUTE_US, noisy, open, pairs, reading, told};
+use super::year::{BEGIN_US, YEAR, fill, pairs};
+use super::{open, told};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_store::watched::buckets::HOUR_US;
-use longhaul_store::watched::{Range, Reading, Retention, Watched, WatchedRun};
+use longhaul_store::watched::{Range, Retention, Watched};
 use longhaul_store::{Archive, StoreError};
 use std::time::{Duration, Instant};
 
-const REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
-
-/// A year of hours for every pair of the mesh, and of minutes for some of them.
-const HOURS: i64 = 365 * 24;
-const PAIRS_BY_MINUTE: usize = 3;
-
-/// Hours that one batch holds.
-const BATCH_HOURS: i64 = 24;
-
 const ASKED: usize = 301;
-
-const YEAR: Range = Range {
-    begin_us: BEGIN_US,
-    end_us: BEGIN_US + HOURS * HOUR_US,
-};
 
 struct Question {
     name: &'static str,
@@ -106,7 +93,7 @@ pub fn tables(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Vec<Table>,
         &["step", "values", "s", "MB"],
     );
     let begin = Instant::now();
-    let values = fill(&mut archive)?;
+    let values = fill(&mut archive).map_err(|e| told(&e))?;
     let step = |name: &str, values: u64, begin: Instant, archive: &Archive| {
         let bytes = archive
             .about()
@@ -174,40 +161,4 @@ fn asked(
             .gate_ms
             .map_or("–".to_owned(), |gate| format!("< {gate:.0}")),
     ])
-}
-
-/// A year, in the order of time, through the same door as an agent's results; says how many values.
-fn fill(archive: &mut Archive) -> Result<u64, String> {
-    let pairs = pairs();
-    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0).map_err(|e| told(&e))?;
-    let mut values = 0;
-    for first in (0..HOURS).step_by(BATCH_HOURS as usize) {
-        let mut batch = Vec::new();
-        for hour in first..(first + BATCH_HOURS).min(HOURS) {
-            let mut run = pattern.clone();
-            run.run.id = format!("20260101T000000Z-{hour:08x}");
-            run.at_us = BEGIN_US + hour * HOUR_US;
-            run.readings = readings(&pairs, hour);
-            values += run.readings.len() as u64;
-            batch.push(run);
-        }
-        archive.append_runs(&batch).map_err(|e| told(&e))?;
-    }
-    Ok(values)
-}
-
-/// Of one hour: a value of every pair, and one a minute of some.
-fn readings(pairs: &[Pair], hour: i64) -> Vec<Reading> {
-    let at_us = BEGIN_US + hour * HOUR_US;
-    let hourly = pairs.iter().enumerate().map(|(place, pair)| {
-        let value = noisy(80_000.0, (hour * 1000) as u64 + place as u64);
-        reading(pair, Quantity::RttFloor, at_us, value)
-    });
-    let by_minute = pairs[..PAIRS_BY_MINUTE].iter().flat_map(|pair| {
-        (0..60).map(move |minute| {
-            let value = noisy(17.0, (hour * 60 + minute) as u64);
-            reading(pair, Quantity::Hops, at_us + minute * MINUTE_US, value)
-        })
-    });
-    hourly.chain(by_minute).collect()
 }

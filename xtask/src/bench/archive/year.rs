@@ -1,0 +1,89 @@
+//! A year of a mesh of 32 hosts, ten million values: what both databases are measured with.
+//!
+//! The bench of the fleet's archive stands in its own crate, and takes this file in by its path.
+
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point};
+use longhaul_store::StoreError;
+use longhaul_store::watched::buckets::HOUR_US;
+use longhaul_store::watched::{Range, Reading, Watched, WatchedRun};
+
+pub const REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
+
+/// In a full mesh.
+const HOSTS: usize = 32;
+/// 2026-01-01T00:00:00Z.
+pub const BEGIN_US: i64 = 1_767_225_600_000_000;
+pub const MINUTE_US: i64 = 60_000_000;
+/// A year of hours for every pair of the mesh, and of minutes for some of them.
+const HOURS: i64 = 365 * 24;
+const PAIRS_BY_MINUTE: usize = 3;
+/// Hours that one batch holds.
+const BATCH_HOURS: i64 = 24;
+
+pub const YEAR: Range = Range {
+    begin_us: BEGIN_US,
+    end_us: BEGIN_US + HOURS * HOUR_US,
+};
+
+/// A year, in the order of time, through the same door as an agent's results; says how many values.
+pub fn fill(archive: &mut dyn Watched) -> Result<u64, StoreError> {
+    let pairs = pairs();
+    let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0)?;
+    let mut values = 0;
+    for first in (0..HOURS).step_by(BATCH_HOURS as usize) {
+        let mut batch = Vec::new();
+        for hour in first..(first + BATCH_HOURS).min(HOURS) {
+            let mut run = pattern.clone();
+            run.run.id = format!("20260101T000000Z-{hour:08x}");
+            run.at_us = BEGIN_US + hour * HOUR_US;
+            run.readings = readings(&pairs, hour);
+            values += run.readings.len() as u64;
+            batch.push(run);
+        }
+        archive.append_runs(&batch)?;
+    }
+    Ok(values)
+}
+
+/// Of one hour: a value of every pair, and one a minute of some.
+fn readings(pairs: &[Pair], hour: i64) -> Vec<Reading> {
+    let at_us = BEGIN_US + hour * HOUR_US;
+    let hourly = pairs.iter().enumerate().map(|(place, pair)| {
+        let value = noisy(80_000.0, (hour * 1000) as u64 + place as u64);
+        reading(pair, Quantity::RttFloor, at_us, value)
+    });
+    let by_minute = pairs[..PAIRS_BY_MINUTE].iter().flat_map(|pair| {
+        (0..60).map(move |minute| {
+            let value = noisy(17.0, (hour * 60 + minute) as u64);
+            reading(pair, Quantity::Hops, at_us + minute * MINUTE_US, value)
+        })
+    });
+    hourly.chain(by_minute).collect()
+}
+
+pub fn pairs() -> Vec<Pair> {
+    let host = |number: usize| format!("host{number:02}.example.net");
+    let of = |from: usize| {
+        let others = (0..HOSTS).filter(move |&to| to != from);
+        others.map(move |to| Pair {
+            from: host(from),
+            to: host(to),
+        })
+    };
+    (0..HOSTS).flat_map(of).collect()
+}
+
+pub fn reading(pair: &Pair, quantity: Quantity, at_us: i64, value: f64) -> Reading {
+    Reading {
+        pair: pair.clone(),
+        quantity,
+        point: Point { at_us, value },
+    }
+}
+
+/// Values that look measured: spread over a fifth of `level`, the same for the same number.
+pub fn noisy(level: f64, number: u64) -> f64 {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    level * (0.9 + 0.2 * mixed as f64 / f64::from(1 << 24))
+}
