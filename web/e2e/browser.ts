@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { expect } from "vitest";
 import { NOW_US } from "./answers.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -44,6 +45,22 @@ export async function settled(page: Page): Promise<void> {
   await page.waitForSelector("main h1", { timeout: 15_000 });
   await page.waitForFunction(() => !/[Rr]eading…/.test(document.querySelector("main")?.textContent ?? "reading…"), undefined, { timeout: 15_000 });
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+/** Times of the first paint, ms, each with an empty cache and by the browser's own clock. */
+export async function firstPaints(browser: Browser, base: string): Promise<number[]> {
+  const paints: number[] = [];
+  for (let round = 0; round < 4; round++) {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+    const page = await context.newPage();
+    await page.goto(`${base}/#/mesh`);
+    await page.waitForSelector("main canvas");
+    const paint = () => page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+    await expect.poll(paint).toBeGreaterThan(0);
+    paints.push(await paint());
+    await context.close();
+  }
+  return paints;
 }
 
 /** What would keep people from using the page. */
