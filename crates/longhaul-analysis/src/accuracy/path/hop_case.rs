@@ -8,6 +8,8 @@ use longhaul_model::report::v1::path::{Echo, EndDelay, HopWatch, Observation, Wa
 const PHASE_S: f64 = 8.0;
 /// Between probes of one hop.
 const SPACING_S: f64 = 1.0;
+/// Between probes of the far end, which both ends stamp.
+const ENDS_SPACING_S: f64 = 0.1;
 /// Slow start fills a queue within this.
 const FILLING_S: f64 = 1.2;
 /// Years between two clocks, and how fast they drift.
@@ -210,13 +212,13 @@ impl HopCase {
         }
     }
 
-    /// Once a second, with both ends' times.
+    /// Ten times as often as a hop, with both ends' times.
     fn ends(&self, rng: &mut Rng) -> Vec<EndDelay> {
         let drift = rng.between(-MOST_DRIFT, MOST_DRIFT);
-        let probes = (3.0 * PHASE_S / SPACING_S) as usize;
+        let probes = (3.0 * PHASE_S / ENDS_SPACING_S) as usize;
         let mut found = Vec::with_capacity(probes);
         for place in 0..probes {
-            let at_s = place as f64 * SPACING_S + rng.between(0.0, 0.5);
+            let at_s = (place as f64 + rng.between(0.0, 0.5)) * ENDS_SPACING_S;
             let [there, back] = self.ways(rng, self.hops, at_s);
             let offset_ns = OFFSET_NS + drift * at_s * 1e9;
             let lost = rng.between(0.0, 1.0) < self.loss(at_s);

@@ -95,11 +95,14 @@ impl<'o> Sight<'o> {
 
     /// The queue's way, where the far end gave its times: the rises with the load and against it.
     /// `None` too where they do not fit the round trip, as after a step of a clock.
+    ///
+    /// Medians, never floors: the ends are probed more often than a hop, and see a queue that breathes
+    /// at its emptiest where a hop's few probes do not.
     pub fn ways(&self) -> Option<(&Grown, &Grown)> {
         let (forward, reverse) = (self.ends.forward.as_ref()?, self.ends.reverse.as_ref()?);
-        let trip = self.far.as_ref()?.rise_ns as f64;
+        let trip = self.far.as_ref()?.median_ns as f64;
         let slack = trip * OFF_THE_TRIP + LEAST_RISE_NS as f64;
-        let (there, back) = (forward.rise_ns as f64, reverse.rise_ns as f64);
+        let (there, back) = (forward.median_ns as f64, reverse.median_ns as f64);
         let fits = there.min(back) >= -slack && (there + back - trip).abs() <= slack;
         if !fits {
             return None;
@@ -146,7 +149,8 @@ fn look(sight: &Sight) -> Result<Found, Obscured> {
     }
     let mut sure = 1.0;
     if let Some((with, against)) = sight.ways() {
-        let share = |way: &Grown, ratio: f64| way.rise_ns as f64 >= ratio * far.rise_ns as f64;
+        let both = (with.median_ns + against.median_ns) as f64;
+        let share = |way: &Grown, ratio: f64| way.median_ns as f64 >= ratio * both;
         let back = share(against, RISEN_RATIO) && against.p < LEAST_P;
         match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
             (false, _) if back => {

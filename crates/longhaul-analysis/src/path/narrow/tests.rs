@@ -47,6 +47,19 @@ fn capacity_is_that_of_the_path_where_an_estimate_stands_by() {
 }
 
 #[test]
+fn a_queue_that_nearly_empties_now_and_then_is_placed_all_the_same() {
+    for seed in 1..=20 {
+        let case = HopCase {
+            dip_ratio: 0.2,
+            period_s: 2.0,
+            ..HopCase::plain(6, Queue::Forward(5))
+        };
+        let link = on(&case.observation(seed));
+        assert_eq!(between(&link), ("link", Some(5), Some(6)), "{}", link.text);
+    }
+}
+
+#[test]
 fn silence_beside_the_link_makes_it_a_span() {
     for (silent, after, before) in [(4, 3, 5), (5, 4, 6)] {
         let case = HopCase {
