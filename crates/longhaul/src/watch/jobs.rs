@@ -53,7 +53,10 @@ pub struct Job {
     /// The other end; none of an audit.
     pub far: Option<Arc<str>>,
     pub heavy: bool,
+    /// What it has to itself.
     pub needs: Vec<Need>,
+    /// What a light run shares with other light ones, and no heavy one uses meanwhile.
+    pub beside: Vec<Need>,
     /// The longest that a run takes.
     pub lasts_us: i64,
     /// The most that a run sends.
@@ -252,15 +255,18 @@ fn job(
     let heavy = measure.work.is_heavy();
     let label = format!("{} {} > {}", key.measure, key.from, key.to);
     let mut needs = vec![Need::Job(label.into())];
-    if let Some(far) = far.filter(|_| heavy) {
+    let mut beside = Vec::new();
+    if let Some(far) = far {
         let numbers = parts.of_pair(own, far);
-        needs.extend(numbers.iter().map(|number| parts.need(*number).clone()));
+        let shared = if heavy { &mut needs } else { &mut beside };
+        shared.extend(numbers.iter().map(|number| parts.need(*number).clone()));
     }
     let rate = path_rate(file, own, far.unwrap_or(own));
     Job {
         far: far.map(name),
         heavy,
         needs,
+        beside,
         lasts_us: micros(measure.work.lasts()),
         bytes: measure.work.bytes(rate),
         every_us: micros(measure.every),

@@ -71,7 +71,7 @@ impl Schedule {
         let Some(Running { run, reserved, .. }) = self.running.remove(id) else {
             return false;
         };
-        self.locks.give_back(&run.job.needs, run.job.heavy);
+        self.locks.give_back(&run.job);
         let sent = match outcome {
             Outcome::Done { sent_bytes } | Outcome::Failed { sent_bytes } => sent_bytes,
             Outcome::Refused | Outcome::NotStarted(_) => 0,

@@ -193,9 +193,9 @@ impl Schedule {
             return Some(Verdict::Wait(Reason::Locked));
         }
         let full = !job.heavy && self.locks.light() >= self.light_at_once;
-        if full || !self.locks.are_free(&job.needs) || !kept.are_free(&job.needs) {
+        if full || !self.locks.are_free(&job) || !kept.are_free(&job) {
             if job.heavy {
-                kept.take(&job.needs, true);
+                kept.keep(&job);
             }
             return Some(Verdict::Wait(Reason::Locked));
         }
@@ -221,7 +221,7 @@ impl Schedule {
         if let Some(index) = run.slot {
             self.slots[index].hungry_us = None;
         }
-        self.locks.take(&run.job.needs, run.job.heavy);
+        self.locks.take(&run.job);
         self.notes.push(Note::Started(Arc::clone(&run.id)));
         let start = Start {
             id: Arc::clone(&run.id),

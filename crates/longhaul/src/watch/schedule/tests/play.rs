@@ -290,6 +290,10 @@ impl Play {
                 prop_assert!(held.insert(need), "{} is used twice", need);
             }
         }
+        let turns = self.under_way.values().any(|job| job.gate.is_some());
+        for need in self.under_way.values().flat_map(|job| &job.beside) {
+            prop_assert!(turns || !held.contains(need), "{} is loaded", need);
+        }
         let light = self.under_way.values().filter(|job| !job.heavy).count();
         prop_assert!(light <= self.light_at_once);
         Ok(())

@@ -252,6 +252,26 @@ fn light_runs_go_side_by_side_up_to_their_number() {
     assert!(play.schedule.tally().done > 500);
 }
 
+/// A heavy run each 20 s and a light one each 7 s, to one host.
+const BOTH_KINDS: &str = "kind = \"throughput\"\ntime = \"4 s\"\ndirections = \"forward\"\n\
+                          every = \"20 s\"\n[[measure]]\nname = \"n\"\nkind = \"available\"\n\
+                          mode = \"light\"\nevery = \"7 s\"";
+
+#[test]
+fn light_runs_wait_for_the_end_of_a_heavy_one_and_both_kinds_go_on() {
+    let file = read(&star(1, "", BOTH_KINDS), None).expect("right");
+    let mut play = Play::new(&file, 1);
+    play.outcomes(0, 0, 30);
+    for _ in 0..5_000 {
+        play.step().expect("never beside each other");
+    }
+    let heavy = play.starts.iter().filter(|(job, _)| job.heavy).count();
+    let light = play.starts.len() - heavy;
+    let tally = play.schedule.tally();
+    assert!(heavy > 100 && light > 2 * heavy, "{heavy} {light}");
+    assert!(50 * tally.missed < tally.planned, "{tally:?}");
+}
+
 #[test]
 fn a_run_that_is_asked_for_goes_through_the_queue_once() {
     let mut schedule = schedule(2, "", "kind = \"throughput\"\nevery = \"1 h\"");
