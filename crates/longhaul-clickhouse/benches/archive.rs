@@ -78,8 +78,7 @@ fn measure() -> Result<(), StoreError> {
     let begin = Instant::now();
     let keep = Retention {
         values: Duration::from_secs(30 * 86_400),
-        reports: Duration::MAX,
-        planned: Duration::MAX,
+        ..Retention::FOR_EVER
     };
     let removed = archive.retain(YEAR.end_us, &keep)?;
     step(

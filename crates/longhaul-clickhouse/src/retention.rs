@@ -12,7 +12,6 @@ use crate::schema::quoted;
 use longhaul_store::StoreError;
 use longhaul_store::watched::buckets::HOUR_US;
 use longhaul_store::watched::{Removed, Retention};
-use std::time::Duration;
 
 /// Hours that are closed in one step: what the server has in memory for it.
 const STEP_HOURS: i64 = 24;
@@ -28,16 +27,12 @@ pub fn retain(reach: &Reach, now_us: i64, keep: &Retention) -> Result<Removed, S
         });
     }
     let mut removed = Removed::default();
-    values(reach, before(now_us, keep.values), &mut removed)?;
-    removed.reports = reports(reach, before(now_us, keep.reports))?;
-    removed.planned = planned(reach, before(now_us, keep.planned))?;
+    let before = |keep| Retention::before(now_us, keep);
+    values(reach, before(keep.values), &mut removed)?;
+    removed.hours = hours(reach, before(keep.hours.max(keep.values)))?;
+    removed.reports = reports(reach, before(keep.reports))?;
+    removed.planned = planned(reach, before(keep.planned))?;
     Ok(removed)
-}
-
-/// The time before which things are old.
-fn before(now_us: i64, keep: Duration) -> i64 {
-    let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-    now_us.saturating_sub(keep_us).max(0)
 }
 
 fn values(reach: &Reach, before_us: i64, removed: &mut Removed) -> Result<(), StoreError> {
@@ -123,6 +118,23 @@ fn remove(reach: &Reach, table: &str, which: &str) -> Result<(), StoreError> {
     reach.step("remove what is old", |at| async move {
         at.query_raw(sql).execute().await
     })
+}
+
+/// Forgets hours whose values are gone, and says how many.
+fn hours(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
+    let hour = before_us.div_euclid(HOUR_US);
+    let count: u64 = reach.step("look for old hours", |at| async move {
+        at.query("SELECT toUInt64(count()) FROM closed_hour FINAL WHERE hour < ?")
+            .bind(hour)
+            .fetch_one()
+            .await
+    })?;
+    if count > 0 {
+        let which = format!("hour < {hour}");
+        remove(reach, "hourly", &which)?;
+        remove(reach, "closed_hour", &which)?;
+    }
+    Ok(count)
 }
 
 /// Removes watched runs whose report is old, and says how many.

@@ -159,6 +159,7 @@ impl Watched for Archive {
     fn retain(&mut self, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
         retention::values(self, now_us, keep.values, &mut removed)?;
+        retention::hours(self, now_us, keep.hours.max(keep.values), &mut removed)?;
         retention::reports(self, now_us, keep.reports, &mut removed)?;
         retention::planned(self, now_us, keep.planned, &mut removed)?;
         Ok(removed)

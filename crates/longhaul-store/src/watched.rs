@@ -105,7 +105,7 @@ pub trait Watched: Send {
     fn events(&self, filter: &EventFilter) -> Result<Vec<Event>, StoreError>;
 
     /// Removes what is older than `keep` says. Single values go when their hour has been counted
-    /// into the hourly series, which stays; events stay; runs that nobody watches, such as one
+    /// into the hourly series, which stays for `hours`; events stay; runs that nobody watches, such as one
     /// that a person started, stay.
     ///
     /// Works in steps, each whole by itself, so that others can write between them. What an error
@@ -354,10 +354,27 @@ pub struct EventFilter {
 pub struct Retention {
     /// Single values, rounded up to the hour.
     pub values: Duration,
+    /// Hours whose values are gone; never shorter than `values`.
+    pub hours: Duration,
     /// Reports of watched runs.
     pub reports: Duration,
     /// Planned runs and their outcomes.
     pub planned: Duration,
+}
+
+impl Retention {
+    pub const FOR_EVER: Retention = Retention {
+        values: Duration::MAX,
+        hours: Duration::MAX,
+        reports: Duration::MAX,
+        planned: Duration::MAX,
+    };
+
+    /// The time before which what is kept for so long is old.
+    pub fn before(now_us: i64, keep: Duration) -> i64 {
+        let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        now_us.saturating_sub(keep_us).max(0)
+    }
 }
 
 /// What retention did.
@@ -366,6 +383,8 @@ pub struct Removed {
     pub values: u64,
     /// Hours that are now kept as their bucket alone.
     pub closed_hours: u64,
+    /// Hours that are forgotten.
+    pub hours: u64,
     pub reports: u64,
     pub planned: u64,
     /// Reports that are old enough and still to be sent to the collector.

@@ -18,8 +18,7 @@ const FIXTURE: &str = include_str!("../../../fixtures/reports/path-balanced-v6.j
 const KILLS: u64 = 50;
 const KEEP: Retention = Retention {
     values: Duration::from_secs(3600),
-    reports: Duration::MAX,
-    planned: Duration::MAX,
+    ..Retention::FOR_EVER
 };
 
 fn main() -> ExitCode {

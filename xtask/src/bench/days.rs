@@ -47,7 +47,9 @@ pub fn run_all(
     std::thread::scope(|scope| {
         for _ in 0..jobs.unwrap_or(JOBS) {
             scope.spawn(|| {
-                while let Some(day) = locked(&waiting).pop_front() {
+                // The lock is given back before the day begins.
+                let next = || locked(&waiting).pop_front();
+                while let Some(day) = next() {
                     let outcome = day.live(&longhaul, &scratch, keep);
                     let said = outcome.as_ref().map_or_else(Clone::clone, Lived::line);
                     eprintln!("day {:>2}, {}: {said}", day.seed, day.story.name);

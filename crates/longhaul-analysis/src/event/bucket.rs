@@ -27,6 +27,7 @@ const BY_LIMITER: f64 = 0.9;
 const UNHELD: f64 = 0.3;
 
 type Found<'a> = Turn<Option<&'a Bucket>>;
+type Readings<'a> = Vec<Reading<Option<&'a Bucket>>>;
 
 /// The bucket that was not there before, or had another rate.
 pub fn appeared<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
@@ -43,10 +44,35 @@ pub fn moved(case: &Case) -> bool {
 }
 
 fn changed<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
-    let found = case.turns(case.buckets(kind), |a, b| same(*a, *b));
+    let found = case.turns(dated(case, case.buckets(kind)), |a, b| same(*a, *b));
     found
         .into_iter()
         .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))
+}
+
+/// A bucket is found by a long look, which comes when somebody asks for it. But runs tell since when
+/// it is there: those before the event were faster than it allows, and those after it are at its rate.
+fn dated<'a>(case: &Case<'a>, mut readings: Readings<'a>) -> Readings<'a> {
+    let [begin, end] = case.event.between_us;
+    let rate = matches!(case.event.quantity, Quantity::Goodput | Quantity::Available);
+    let found = readings
+        .iter()
+        .filter(|r| r.at_us >= end)
+        .find_map(|r| r.value);
+    let Some(found) = found.filter(|_| rate && case.fell()) else {
+        return readings;
+    };
+    let part = |level: f64| level / (found.sustained_bps as f64).max(1.0);
+    let outrun = part(case.event.before.median) >= SAME_RATIO;
+    let at_its_rate = (HELD[0]..=HELD[1]).contains(&part(case.event.after.median));
+    let earlier = readings.iter().filter(|r| r.at_us <= begin);
+    let earlier = earlier.max_by_key(|r| r.at_us).and_then(|r| r.value);
+    if outrun && at_its_rate && !same(earlier, Some(found)) {
+        let reading = |at_us, value| Reading { at_us, value };
+        readings.push(reading(begin, earlier));
+        readings.push(reading(end, Some(found)));
+    }
+    readings
 }
 
 fn same(a: Option<&Bucket>, b: Option<&Bucket>) -> bool {

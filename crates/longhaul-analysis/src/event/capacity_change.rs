@@ -8,7 +8,7 @@
 
 use super::bucket;
 use super::candidate::{Candidate, weight};
-use super::case::{Case, ask_operator};
+use super::case::{self, Case, ask_operator};
 use super::turn::Step;
 use super::words;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -22,14 +22,18 @@ const UNFELT: f64 = 0.4;
 const OTHER_LINK: f64 = 0.7;
 /// Without an estimate on both sides.
 const BY_RUNS: f64 = 0.7;
+/// Of the capacity itself, where only the route is known besides.
+const SAME_ROUTE: f64 = 0.8;
+const BUCKET_TOO: &str = "a token bucket came or went at the same time: short bursts take its peak rate for the capacity";
 /// Estimates of capacity and of goodput count different headers, and err.
 const ABOVE: f64 = 1.1;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
-    if case.is(Quantity::Capacity) || !case.of_link() {
+    if !case.of_link() {
         return None;
     }
     match case.capacity() {
+        Some(step) if case.is(Quantity::Capacity) => same_route(case, step),
         Some(step) => by_looks(case, step),
         None => by_runs(case),
     }
@@ -55,15 +59,44 @@ fn by_looks(case: &Case, step: Step) -> Option<Candidate> {
         _ => 0.0,
     };
     if bucket::moved(case) {
-        found.contradicts.push(String::from(
-            "a token bucket came or went at the same time: short bursts take its peak rate for the capacity",
-        ));
+        found.contradicts.push(BUCKET_TOO.to_owned());
         found.consistency *= 0.5;
     } else if case.rerouted() {
         found.contradicts.push(String::from(
             "the route changed at the same time: it is another link, not a slower one",
         ));
         found.consistency *= OTHER_LINK;
+    }
+    ask(case, shrank, &mut found);
+    Some(found)
+}
+
+/// A capacity that changed explains nothing; that its links are still the same ones does.
+fn same_route(case: &Case, step: Step) -> Option<Candidate> {
+    let (Some(before), Some(after)) = case.routes_beside(false) else {
+        return None;
+    };
+    if !step.beyond(LEAST_RATIO) || case.rerouted() || !case::same_route(after.value, before.value)
+    {
+        return None;
+    }
+    let shrank = step.after < step.before;
+    let text = format!(
+        "A link of the same route became {}: the path carries {} instead of {} {}",
+        if shrank { "slower" } else { "faster" },
+        words::rate(step.after),
+        words::rate(step.before),
+        words::span(step.between_us),
+    );
+    let mut found = Candidate::new("capacity_change", step.between_us, text);
+    found.weight = weight::LINK;
+    found.consistency = SAME_ROUTE;
+    found.supports.push(String::from(
+        "the route is the same before and after the event",
+    ));
+    if bucket::moved(case) {
+        found.contradicts.push(BUCKET_TOO.to_owned());
+        found.consistency *= 0.5;
     }
     ask(case, shrank, &mut found);
     Some(found)
@@ -180,6 +213,25 @@ mod tests {
         };
         assert_eq!(with(Limiter::PathCapacity), Some(BY_RUNS));
         assert_eq!(with(Limiter::ReceiveWindow), None);
+    }
+
+    #[test]
+    fn a_capacity_that_fell_on_the_same_route_is_a_slower_link_and_on_another_one_it_is_not() {
+        let with = |after: &[&str]| {
+            let mut sketch = sketch::of(Quantity::Capacity, 622e6, 155e6);
+            sketch
+                .trace(-HOUR, &["10.1.0.1", "10.2.0.1"])
+                .trace(HOUR, after);
+            sketch
+                .estimate(-HOUR, 622e6, 400e6, None)
+                .estimate(HOUR, 155e6, 140e6, None);
+            sketch.found(candidate)
+        };
+        let found = with(&["10.1.0.1", "10.2.0.1"]).expect("a candidate");
+        assert!((found.consistency - SAME_ROUTE).abs() < 1e-9);
+        assert!(found.summary.contains("155 Mbit/s instead of 622 Mbit/s"));
+        assert!(!found.advice.is_empty());
+        assert!(with(&["10.1.0.1", "10.7.0.1"]).is_none());
     }
 
     #[test]

@@ -234,16 +234,25 @@ impl<'a> Case<'a> {
 
     /// Token buckets of this kind as looks at the path found them, or not; looks that cannot tell
     /// are left out.
+    ///
+    /// A short look passes within the burst. That it finds none counts where the path gave more than
+    /// on the other side of the event.
     pub fn buckets(&self, kind: BucketKind) -> Vec<Reading<Option<&'a Bucket>>> {
+        let [begin, end] = self.event.between_us;
+        let better = |at_us| match self.worse() {
+            Some(true) => at_us <= begin,
+            Some(false) => at_us >= end,
+            None => true,
+        };
         let reading = |seen: &Seen<'a, longhaul_model::report::v1::Available>| {
             let estimate = seen.estimate()?;
             let found = estimate
                 .bucket
                 .as_ref()
                 .filter(|bucket| bucket.kind == kind);
-            let looked =
-                seen.report.plan.shaper_time_us.is_some() || estimate.capacity_bps.is_some();
-            (found.is_some() || looked).then_some(Reading {
+            let long = seen.report.plan.shaper_time_us.is_some();
+            let short = estimate.capacity_bps.is_some() && better(seen.at_us);
+            (found.is_some() || long || short).then_some(Reading {
                 at_us: seen.at_us,
                 value: found,
             })

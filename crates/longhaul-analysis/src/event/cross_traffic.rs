@@ -10,13 +10,17 @@
 use super::bucket;
 use super::candidate::{Candidate, weight};
 use super::case::{Case, ask_operator};
+use super::turn::Step;
 use super::words;
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 
 /// Smaller steps are within the error of two estimates.
 const LEAST_RATIO: f64 = 1.15;
 /// Capacities this near are the same.
 const SAME_CAPACITY: f64 = 1.15;
+/// Without an estimate of what is available on both sides.
+const BY_RUNS: f64 = 0.75;
 /// What was left over before was more than this many times what is used: it was not short.
 const AMPLE: f64 = 2.0;
 
@@ -24,9 +28,19 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     if case.is(Quantity::Capacity) || !case.of_link() {
         return None;
     }
-    let step = case.available().filter(|step| step.beyond(LEAST_RATIO))?;
     let capacity = case.capacity();
     if capacity.is_some_and(|capacity| capacity.beyond(SAME_CAPACITY)) {
+        return None;
+    }
+    match (case.available(), capacity) {
+        (Some(step), _) => by_looks(case, step, capacity),
+        (None, Some(capacity)) => by_runs(case, capacity),
+        (None, None) => None,
+    }
+}
+
+fn by_looks(case: &Case, step: Step, capacity: Option<Step>) -> Option<Candidate> {
+    if !step.beyond(LEAST_RATIO) {
         return None;
     }
     let less = step.after < step.before;
@@ -47,12 +61,40 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     } else {
         0.0
     };
+    ask(case, less, &mut found);
+    Some(found)
+}
+
+/// Runs fill the same link at another rate: others use more or less of it.
+fn by_runs(case: &Case, capacity: Step) -> Option<Candidate> {
+    let full = case.limiter(case.fell()) == Some(Limiter::PathCapacity);
+    if !case.is(Quantity::Goodput) || !full {
+        return None;
+    }
+    let text = format!(
+        "{} of other traffic: bulk runs fill the path at {}, and reached {} {}, while its capacity stayed at {}",
+        if case.fell() { "More" } else { "Less" },
+        words::rate(case.event.before.median.min(case.event.after.median)),
+        words::rate(case.event.before.median.max(case.event.after.median)),
+        if case.fell() { "before" } else { "since" },
+        words::rate(capacity.after),
+    );
+    let mut found = Candidate::new("cross_traffic", case.event.between_us, text);
+    found.weight = weight::CROSS_TRAFFIC;
+    found.consistency = if bucket::moved(case) { 0.5 } else { BY_RUNS };
+    found.contradicts.push(String::from(
+        "a shaper or policer would look the same: what is available is not known on both sides of the event",
+    ));
+    ask(case, case.fell(), &mut found);
+    Some(found)
+}
+
+fn ask(case: &Case, less: bool, found: &mut Candidate) {
     if less && case.worse() == Some(true) {
         found.advice.push(ask_operator(
             "Measure at other hours, and ask the operator how full the narrow link is",
         ));
     }
-    Some(found)
 }
 
 fn fits(case: &Case, after_bps: f64, found: &mut Candidate) -> f64 {
@@ -106,6 +148,18 @@ mod tests {
     #[test]
     fn more_left_over_contradicts_a_fall() {
         assert_eq!(consistency([622e6, 200e6], [622e6, 280e6]), Some(0.0));
+    }
+
+    #[test]
+    fn runs_that_fill_the_same_link_at_less_say_it_too() {
+        let with = |limiter| {
+            let mut sketch = sketch::fell();
+            sketch.capacity(-HOUR, 622e6).capacity(HOUR, 622e6);
+            sketch.run_limited(HOUR, limiter);
+            Some(sketch.found(candidate)?.consistency)
+        };
+        assert_eq!(with(Limiter::PathCapacity), Some(BY_RUNS));
+        assert_eq!(with(Limiter::ReceiveWindow), None);
     }
 
     #[test]

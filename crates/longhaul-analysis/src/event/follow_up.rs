@@ -9,6 +9,7 @@
 use super::Explained;
 use super::case::Case;
 use super::evidence::Evidence;
+use longhaul_model::report::v1::available::Mode;
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::quantity::Quantity;
 
@@ -148,7 +149,14 @@ fn needs_path(case: &Case, explained: &Explained) -> bool {
 }
 
 fn needs_available(case: &Case, explained: &Explained) -> bool {
-    !decided(explained) && !is_known_since(case) && case.of_link()
+    !decided(explained) && !is_known_since(case) && !tried_since(case) && case.of_link()
+}
+
+/// A look that was long enough could not tell; another one cannot either.
+fn tried_since(case: &Case) -> bool {
+    let end = case.event.between_us[1];
+    let mut all = case.evidence.available.iter();
+    all.any(|seen| seen.at_us >= end && seen.report.plan.mode != Mode::Light)
 }
 
 /// Available bandwidth was told since the event.

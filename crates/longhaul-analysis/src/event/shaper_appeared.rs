@@ -31,6 +31,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
 mod tests {
     use super::super::sketch::{self, HOUR, bucket};
     use super::*;
+    use longhaul_model::report::v1::quantity::Quantity;
 
     fn found(sketch: &sketch::Sketch) -> Option<(f64, Candidate)> {
         let (event, evidence) = (sketch.event(), sketch.evidence());
@@ -91,15 +92,43 @@ mod tests {
     }
 
     #[test]
-    fn one_that_went_does_not_lower_a_rate() {
+    fn one_that_went_raises_a_rate_and_does_not_lower_it() {
+        let gone = |mut sketch: sketch::Sketch| {
+            let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+            sketch
+                .estimate(-HOUR, 622e6, 140e6, Some(shaper))
+                .estimate(HOUR, 622e6, 400e6, None);
+            found(&sketch)
+        };
+        let (score, found) = gone(sketch::of(Quantity::Goodput, 140e6, 280e6)).expect("one");
+        assert_eq!((found.cause, score > 0.7), ("shaper_gone", true));
+        // A short look after a fall passes within the burst: it cannot tell that none is there.
+        assert!(gone(sketch::fell()).is_none());
+    }
+
+    #[test]
+    fn one_that_was_looked_for_late_is_there_since_runs_have_its_rate() {
         let mut sketch = sketch::fell();
         let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
         sketch
-            .estimate(-HOUR, 622e6, 140e6, Some(shaper))
-            .estimate(HOUR, 622e6, 400e6, None);
+            .capacity(-2 * HOUR, 622e6)
+            .capacity(HOUR, 622e6)
+            .capacity(2 * HOUR, 622e6)
+            .estimate(9 * HOUR, 622e6, 140e6, Some(shaper))
+            .capacity(10 * HOUR, 622e6);
         let (score, found) = found(&sketch).expect("a candidate");
-        assert_eq!(found.cause, "shaper_gone");
-        assert!(score.abs() < 1e-9);
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(score > 0.75, "{score}");
+    }
+
+    #[test]
+    fn without_any_look_before_faster_runs_say_that_it_was_not_there() {
+        let mut sketch = sketch::fell();
+        let shaper = bucket(BucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.estimate(2 * HOUR, 622e6, 140e6, Some(shaper));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(score > 0.75, "{score}");
     }
 
     #[test]

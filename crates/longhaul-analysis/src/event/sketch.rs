@@ -204,6 +204,15 @@ impl Sketch {
         self
     }
 
+    /// A look that told the capacity alone.
+    pub fn capacity(&mut self, at: i64, bps: f64) -> &mut Self {
+        let mut report = estimate(bps as u64, 0, None);
+        let way = report.analysis.forward.as_mut();
+        way.expect("the way there").available_bps = None;
+        self.available.push((T0 + at, report));
+        self
+    }
+
     pub fn audit(&mut self, at: i64, place: Place, readings: &[(&str, &str)]) -> &mut Self {
         let all = readings
             .iter()

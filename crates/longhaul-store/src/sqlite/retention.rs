@@ -3,8 +3,8 @@
 use super::hours;
 use crate::archive::Archive;
 use crate::error::StoreError;
-use crate::watched::Removed;
 use crate::watched::buckets::HOUR_US;
+use crate::watched::{Removed, Retention};
 use rusqlite::Transaction;
 use std::time::Duration;
 
@@ -14,12 +14,6 @@ const STEP_ROWS: u64 = 20_000;
 /// Reports are larger.
 const STEP_REPORTS: u64 = 200;
 
-/// The time before which things are old.
-fn before(now_us: i64, keep: Duration) -> i64 {
-    let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-    now_us.saturating_sub(keep_us).max(0)
-}
-
 /// Closes the hours that are old: counts them, and removes their values.
 pub fn values(
     archive: &mut Archive,
@@ -28,7 +22,7 @@ pub fn values(
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
     let doing = "remove old values";
-    let hour = before(now_us, keep).div_euclid(HOUR_US);
+    let hour = Retention::before(now_us, keep).div_euclid(HOUR_US);
     while archive.write("count old hours", |to| {
         hours::count_before(to, hour, STEP_ROWS)
     })? > 0
@@ -95,6 +89,29 @@ fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> 
     Ok(values as u64)
 }
 
+/// Forgets hours whose values are gone.
+pub fn hours(
+    archive: &mut Archive,
+    now_us: i64,
+    keep: Duration,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    let hour = Retention::before(now_us, keep).div_euclid(HOUR_US);
+    loop {
+        let gone = archive.write("remove old hours", |to| {
+            to.prepare_cached(
+                "DELETE FROM hour WHERE (series, hour) IN (SELECT series, hour FROM hour \
+                 WHERE series IN (SELECT id FROM series) AND hour < ?1 AND state = 2 LIMIT ?2)",
+            )?
+            .execute((hour, STEP_ROWS))
+        })?;
+        if gone == 0 {
+            return Ok(());
+        }
+        removed.hours += gone as u64;
+    }
+}
+
 struct Reports {
     runs: u64,
     notes: usize,
@@ -107,7 +124,7 @@ pub fn reports(
     keep: Duration,
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
-    let before = before(now_us, keep);
+    let before = Retention::before(now_us, keep);
     loop {
         let step = archive.write("remove old reports", |to| remove_reports(to, before))?;
         if step.notes == 0 {
@@ -161,7 +178,7 @@ pub fn planned(
     keep: Duration,
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
-    let before = before(now_us, keep);
+    let before = Retention::before(now_us, keep);
     loop {
         let gone = archive.write("remove old planned runs", |to| {
             to.prepare_cached(

@@ -108,9 +108,8 @@ fn retention_takes_joined_runs_with_their_parts_and_no_others() {
     }
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     let keep = Retention {
-        values: Duration::MAX,
         reports: Duration::from_secs(1),
-        planned: Duration::MAX,
+        ..Retention::FOR_EVER
     };
     let removed = archive.retain(MIDNIGHT_US + 2_000_000, &keep).unwrap();
     assert_eq!(removed.reports, 2);

@@ -162,6 +162,7 @@ fn retention_takes_nothing_that_waits() {
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     let keep = Retention {
         values: Duration::ZERO,
+        hours: Duration::ZERO,
         reports: Duration::ZERO,
         planned: Duration::ZERO,
     };

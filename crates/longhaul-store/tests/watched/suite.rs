@@ -33,6 +33,7 @@ macro_rules! suite {
             neighbouring_ranges_share_no_value_and_lose_none,
             a_clock_that_goes_back_leaves_the_newest_value_in_place,
             old_values_go_and_their_hours_stay,
+            hours_of_old_values_go_when_they_are_old_too,
             a_closed_hour_is_not_counted_twice,
             retention_takes_what_is_old_of_runs_and_plans,
         );

@@ -8,12 +8,6 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-const FOR_EVER: Retention = Retention {
-    values: Duration::MAX,
-    reports: Duration::MAX,
-    planned: Duration::MAX,
-};
-
 /// Evenly over hours, with values that do not repeat soon.
 fn every(step_us: i64, count: i64) -> Vec<(i64, f64)> {
     (0..count)
@@ -129,7 +123,7 @@ pub fn neighbouring_ranges_share_no_value_and_lose_none(place: &dyn Place) {
         .unwrap();
     let keep = Retention {
         values: Duration::from_secs(12 * 3600),
-        ..FOR_EVER
+        ..Retention::FOR_EVER
     };
     // The first half is closed, the second is not.
     archive.retain(MIDNIGHT_US + 30 * HOUR_US, &keep).unwrap();
@@ -173,7 +167,7 @@ pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
     assert_eq!(before.len(), 72);
     let keep = Retention {
         values: DAY,
-        ..FOR_EVER
+        ..Retention::FOR_EVER
     };
     // Half past: the hour that is cut stays whole.
     let now_us = MIDNIGHT_US + 72 * HOUR_US + HOUR_US / 2;
@@ -190,6 +184,29 @@ pub fn old_values_go_and_their_hours_stay(place: &dyn Place) {
     assert_eq!(grid[0].newest.unwrap().value, values[431].1);
 }
 
+pub fn hours_of_old_values_go_when_they_are_old_too(place: &dyn Place) {
+    let mut archive = place.open();
+    let values = every(600_000_000, 6 * 72);
+    archive.append_runs(&runs(&values)).unwrap();
+    let before = goodput(archive.as_ref(), Range::ALL, 100).buckets;
+    let now_us = MIDNIGHT_US + 72 * HOUR_US;
+    // Hours are never forgotten before their values.
+    for (hours, gone, left) in [(2 * DAY, 24, 24), (Duration::ZERO, 24, 48)] {
+        let keep = Retention {
+            values: DAY,
+            hours,
+            ..Retention::FOR_EVER
+        };
+        assert_eq!(archive.retain(now_us, &keep).unwrap().hours, gone);
+        let both = goodput(archive.as_ref(), Range::ALL, 1000);
+        assert_eq!(both.buckets, before[left..48]);
+        assert_eq!(both.points.len(), 6 * 24);
+        assert_eq!(archive.retain(now_us, &keep).unwrap().hours, 0);
+    }
+    let grid = archive.grid(Quantity::Goodput).unwrap();
+    assert_eq!(grid[0].newest.unwrap().value, values[431].1);
+}
+
 pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     let mut archive = place.open();
     let old = runs(&[
@@ -200,6 +217,7 @@ pub fn a_closed_hour_is_not_counted_twice(place: &dyn Place) {
     archive.append_runs(&old).unwrap();
     let keep = Retention {
         values: DAY,
+        hours: Duration::MAX,
         reports: DAY,
         planned: DAY,
     };
@@ -245,9 +263,9 @@ pub fn retention_takes_what_is_old_of_runs_and_plans(place: &dyn Place) {
         .settle("missed", &Outcome::Missed { reason })
         .unwrap();
     let keep = Retention {
-        values: Duration::MAX,
         reports: 2 * DAY,
         planned: 2 * DAY,
+        ..Retention::FOR_EVER
     };
     let removed = archive.retain(MIDNIGHT_US + 5 * DAY_US, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (2, 2));

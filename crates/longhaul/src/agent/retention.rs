@@ -35,13 +35,9 @@ pub async fn daily(desk: Arc<Desk>, voice: Voice) {
 }
 
 fn retain(desk: &Desk) -> Result<Removed, StoreError> {
-    let runs = desk.file().retain.runs;
-    let keep = Retention {
-        values: runs,
-        reports: runs,
-        planned: runs,
-    };
-    (desk.open)()?.retain(now::wall_us(), &keep)
+    let keep = desk.file().retain;
+    let hourly = keep.hourly.unwrap_or(Duration::MAX);
+    (desk.open)()?.retain(now::wall_us(), &kept(keep.runs, hourly))
 }
 
 /// The database too, where the file says that this agent does so.
@@ -51,12 +47,18 @@ fn shared(desk: &Desk) -> Result<Removed, StoreError> {
     let Some((section, runs)) = section.and_then(|it| Some((it, it.retain?))) else {
         return Ok(Removed::default());
     };
-    let keep = Retention {
+    // The hours of the database are for ever: other agents share them.
+    let keep = kept(runs, Duration::MAX);
+    fleet::open(section, &desk.folder)?.retain(now::wall_us(), &keep)
+}
+
+fn kept(runs: Duration, hours: Duration) -> Retention {
+    Retention {
         values: runs,
+        hours,
         reports: runs,
         planned: runs,
-    };
-    fleet::open(section, &desk.folder)?.retain(now::wall_us(), &keep)
+    }
 }
 
 fn told(removed: Removed, place: &str, voice: Voice) {
@@ -64,11 +66,13 @@ fn told(removed: Removed, place: &str, voice: Voice) {
         values,
         reports,
         planned,
+        hours,
         ..
     } = removed;
-    if values + reports + planned > 0 {
+    if values + reports + planned + hours > 0 {
         voice.note(&format!(
-            "removed{place} as too old: {reports} reports, {values} single values, {planned} planned runs"
+            "removed{place} as too old: {reports} reports, {values} single values, {planned} planned runs, \
+             {hours} hourly values"
         ));
     }
 }

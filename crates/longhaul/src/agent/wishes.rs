@@ -44,11 +44,12 @@ impl Wishes {
         (schedule, now): (&mut Schedule, Now),
     ) -> Vec<String> {
         let mut told = Vec::new();
+        self.forget_old(now, file.detect.quicker.unwrap_or(1));
         if file.detect.follow_ups == Some(false) {
             return told;
         }
         for wish in wanted {
-            if !self.may(&event.id, wish.measurement, now) {
+            if !self.may(&event.id, wish.measurement) {
                 continue;
             }
             let Some(job) = job_for(wish.measurement, event, file, schedule) else {
@@ -75,14 +76,16 @@ impl Wishes {
         self.waiting.remove(planned_id)
     }
 
-    fn may(&mut self, event: &str, measurement: Measurement, now: Now) -> bool {
-        while self
-            .recent
-            .front()
-            .is_some_and(|at_us| *at_us < now.steady_us - HOUR_US)
-        {
+    /// `quicker`: as in the file; its hours are shorter.
+    fn forget_old(&mut self, now: Now, quicker: u64) {
+        let hour_us = HOUR_US / i64::try_from(quicker.max(1)).unwrap_or(HOUR_US);
+        let old = |at_us: &i64| *at_us < now.steady_us - hour_us;
+        while self.recent.front().is_some_and(old) {
             self.recent.pop_front();
         }
+    }
+
+    fn may(&self, event: &str, measurement: Measurement) -> bool {
         let had = self.granted.get(event);
         let again = had.is_some_and(|had| had.contains(&measurement) || had.len() >= EACH_MAX);
         !again && self.recent.len() < HOUR_MAX
@@ -136,7 +139,10 @@ fn job_for(
 fn does(work: &Work, measurement: Measurement) -> bool {
     match measurement {
         Measurement::PathBothWays => matches!(work, Work::Path { .. }),
-        Measurement::Available => matches!(work, Work::Available { .. }),
+        Measurement::Available => {
+            // Light ones are made anyway, and had nothing to say.
+            matches!(work, Work::Available { mode } if *mode != Mode::Light)
+        },
         Measurement::AvailableShaper => false,
         Measurement::Tune => matches!(work, Work::Tune { .. }),
     }

@@ -118,8 +118,7 @@ pub fn tables(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Vec<Table>,
     let begin = Instant::now();
     let keep = Retention {
         values: Duration::from_secs(30 * 86_400),
-        reports: Duration::MAX,
-        planned: Duration::MAX,
+        ..Retention::FOR_EVER
     };
     let removed = archive.retain(YEAR.end_us, &keep).map_err(|e| told(&e))?;
     made.row(step(
