@@ -142,7 +142,7 @@ fn does(work: &Work, measurement: Measurement) -> bool {
         Measurement::Available => {
             // Light ones are made anyway, and had nothing to say.
             matches!(work, Work::Available { mode } if *mode != Mode::Light)
-        },
+        }
         Measurement::AvailableShaper => false,
         Measurement::Tune => matches!(work, Work::Tune { .. }),
     }
