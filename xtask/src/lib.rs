@@ -5,6 +5,7 @@
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
 //! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
+//! - [`airports`]: the table of airports that the program carries
 //! - [`clickhouse`]: the database of a fleet, for tests and benches
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod airports;
 pub mod bench;
 pub mod boundaries;
 pub mod ci;
@@ -59,6 +61,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "api-test",
         "the API under schemathesis [EXAMPLES for each address]",
     ),
+    (
+        "airports",
+        "the table of airports, of that of the package airportsdata FILE",
+    ),
     ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
     ("demo", "two measurements over the la-geneva path"),
     (
@@ -87,6 +93,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["page-many"] => page::many(),
         ["api-test"] => page::hostile::run(None),
         ["api-test", examples] => page::hostile::run(Some(examples)),
+        ["airports", file] => airports::run(file),
         ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
         ["demo-watch"] => demo::watch::run(),

@@ -11,6 +11,7 @@ pub mod accuracy;
 pub mod audit;
 pub mod available;
 pub mod caveats;
+pub mod claim;
 pub mod detect;
 pub mod diagnose;
 pub mod event;

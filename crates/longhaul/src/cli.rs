@@ -7,6 +7,7 @@
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
 //! - [`mod@watch`]: the watch file, checked, and the agent
+//! - [`record`]: claims of records, checked
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does
@@ -25,6 +26,7 @@ pub mod output;
 pub mod parse;
 pub mod path;
 pub mod predict;
+pub mod record;
 pub mod report;
 pub mod resolve;
 pub mod serve;

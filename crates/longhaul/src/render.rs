@@ -14,6 +14,7 @@
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
 
 pub mod available;
+pub mod claim;
 pub mod ends;
 pub mod events;
 pub mod figures;

@@ -9,6 +9,7 @@
 
 pub mod analysis;
 pub mod available;
+pub mod claim;
 pub mod event;
 pub mod host;
 pub mod load;

@@ -7,6 +7,7 @@ mod lab;
 mod load;
 mod path;
 mod predict;
+mod record;
 mod report;
 mod serve;
 mod test;
@@ -20,6 +21,7 @@ pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, Up
 pub use load::LoadArgs;
 pub use path::PathArgs;
 pub use predict::PredictArgs;
+pub use record::{RecordArgs, RecordCommand};
 pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
@@ -78,6 +80,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Measure regularly, find lasting changes and their causes, show them on a page
     Watch(WatchArgs),
+    /// Claims of records: check the figures of published ones
+    Record(RecordArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
 }

@@ -2,8 +2,8 @@
 //!
 //! Every run that comes due is planned, and ends exactly once: done, failed, or missed for a reason.
 //! Light runs go side by side, up to a number; heavy ones have their hosts, interfaces and links to
-//! themselves. The one that has waited longest goes first and keeps what it waits for from younger
-//! ones, so that nothing starves.
+//! themselves, and go first. Of each kind the one that has waited longest goes first; a heavy one
+//! keeps what it waits for from younger ones, so that nothing starves.
 //!
 //! - [`clock`]: two clocks, and what their difference tells
 //! - [`queue`]: runs that wait, and whether they may start

@@ -150,11 +150,15 @@ impl Schedule {
         }
     }
 
-    /// Starts what may start, the longest waiting first.
+    /// Starts what may start, the longest waiting first. Heavy runs go before light ones: their time
+    /// was counted when the file was checked, and there may be more light runs than there is time.
     pub(super) fn start(&mut self, now: Now) -> Vec<Start> {
         let mut started = Vec::new();
         let mut kept = Locks::default();
-        let ranks: Vec<Rank> = self.waiting.keys().copied().collect();
+        let (heavy, light): (Vec<_>, Vec<_>) =
+            self.waiting.iter().partition(|(_, run)| run.job.heavy);
+        let all = heavy.into_iter().chain(light);
+        let ranks: Vec<Rank> = all.map(|(rank, _)| *rank).collect();
         for rank in ranks {
             let verdict = self.judge(rank, now, &mut kept);
             match verdict {

@@ -273,6 +273,34 @@ fn light_runs_wait_for_the_end_of_a_heavy_one_and_both_kinds_go_on() {
 }
 
 #[test]
+fn more_light_runs_than_there_is_time_for_cost_no_heavy_one() {
+    // A look takes 13 s of its worst 45 s, each second.
+    let both = BOTH_KINDS.replace(
+        "kind = \"available\"\nmode = \"light\"\nevery = \"7 s\"",
+        "kind = \"path\"\nevery = \"1 s\"",
+    );
+    let file = read(&star(1, "", &both), None).expect("right");
+    let mut play = Play::new(&file, 1);
+    play.outcomes(0, 0, 30);
+    for _ in 0..5_000 {
+        play.step().expect("never beside each other");
+    }
+    let number = |heavy| {
+        play.starts
+            .iter()
+            .filter(|(job, _)| job.heavy == heavy)
+            .count()
+    };
+    let seconds = (play.now.steady_us) / SECOND_US;
+    assert!(
+        20 * number(true) as i64 >= seconds - 40,
+        "{seconds} {}",
+        number(true)
+    );
+    assert!(number(false) > 100);
+}
+
+#[test]
 fn a_run_that_is_asked_for_goes_through_the_queue_once() {
     let mut schedule = schedule(2, "", "kind = \"throughput\"\nevery = \"1 h\"");
     let key = schedule.jobs().next().expect("a job").key.clone();

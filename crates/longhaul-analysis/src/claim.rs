@@ -1,0 +1,131 @@
+//! Do the figures of a published claim agree with each other, and with what is possible?
+//!
+//! Printed figures are spans, as wide as their digits make them; two that must be equal are compared
+//! by whether their spans meet. So nothing is found fault with that rounding explains.
+//!
+//! - [`figure`]: a printed figure; [`span`]: what it may stand for; [`slip`]: what was meant
+//! - [`volume`]: bytes, seconds, rates, streams; [`distance`]: legs, cities, light; [`places`]: where
+//!   cities are; [`mark`]: the product, and the record before; [`window`]: windows and links
+
+mod distance;
+mod figure;
+mod mark;
+pub mod places;
+mod slip;
+mod span;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod window;
+
+use figure::{Figure, Of};
+use longhaul_model::report::v1::claim::{Check, Checked, Claim, SCHEMA, Verdict};
+use longhaul_model::units::ParseUnitError;
+use places::Places;
+use std::fmt;
+
+/// A field that is no figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// As in the claim: `transfers.1.rate`.
+    pub field: String,
+    pub source: ParseUnitError,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be read", self.field)
+    }
+}
+
+impl std::error::Error for Problem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Reads fields, and knows where they stand.
+struct Reader(String);
+
+impl Reader {
+    fn read(&self, field: &str, text: &str, of: Of) -> Result<Figure, Problem> {
+        Figure::parse(text, of).map_err(|source| Problem {
+            field: format!("{}.{field}", self.0),
+            source,
+        })
+    }
+
+    fn maybe(&self, field: &str, text: Option<&String>, of: Of) -> Result<Option<Figure>, Problem> {
+        text.map(|text| self.read(field, text, of)).transpose()
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Checks(Vec<Check>);
+
+impl Checks {
+    fn add(&mut self, check: &str, verdict: Verdict, text: String) -> &mut Check {
+        self.0.push(Check {
+            check: check.to_owned(),
+            verdict,
+            text,
+            remedy: None,
+        });
+        // It was just put there.
+        let last = self.0.len() - 1;
+        &mut self.0[last]
+    }
+}
+
+/// Compares all figures of a claim that must agree.
+pub fn check(claim: &Claim, places: &dyn Places) -> Result<Checked, Problem> {
+    let mut checks = Checks::default();
+    let mut rates = Vec::new();
+    for (transfer, number) in claim.transfers.iter().zip(1..) {
+        let reader = Reader(format!("transfers.{number}"));
+        let figures = volume::Figures::read(transfer, &reader)?;
+        volume::check(&figures, &mut checks);
+        volume::streams(&figures, &mut checks);
+        rates.extend(figures.rate);
+    }
+    let at = Reader("distance".to_owned());
+    let distance = claim.distance.as_ref();
+    let distance = distance
+        .map(|it| distance::Figures::read(it, &at))
+        .transpose()?;
+    if let Some(figures) = &distance {
+        distance::check(figures, places, &mut checks);
+    }
+    let total = distance.as_ref().and_then(distance::Figures::total);
+    let top = Reader("claim".to_owned());
+    let rtt = top.maybe("rtt", claim.rtt.as_ref(), Of::Seconds)?;
+    if let (Some(total), Some(rtt)) = (&total, &rtt) {
+        distance::light(total, rtt, &mut checks);
+    }
+    if let Some(mark) = &claim.mark {
+        let figures = mark::Figures::read(mark, &Reader("mark".to_owned()))?;
+        mark::check(&figures, (rates.first(), total.as_ref()), &mut checks);
+    }
+    carried(claim, &rates, &mut checks)?;
+    Ok(Checked {
+        schema: SCHEMA.to_owned(),
+        claim: claim.clone(),
+        checks: checks.0,
+    })
+}
+
+/// Windows and links.
+fn carried(claim: &Claim, rates: &[Figure], checks: &mut Checks) -> Result<(), Problem> {
+    for (window, number) in claim.windows.iter().zip(1..) {
+        window::check(window, &Reader(format!("windows.{number}")), checks)?;
+    }
+    for (link, number) in claim.links.iter().zip(1..) {
+        let rate = window::link(link, &Reader(format!("links.{number}")), checks)?;
+        let fastest = rates.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+        if let (Some(rate), Some(fastest)) = (rate, fastest) {
+            window::room(fastest, link, &rate, checks);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Where cities are: airports with an IATA code.
+//!
+//! The table is made by `cargo xtask airports` of the package airportsdata (MIT licence, see
+//! places/LICENSE). A city may be named with the code of its airport, as in `Chicago (ORD)`.
+
+use geographiclib_rs::{Geodesic, InverseGeodesic};
+use longhaul_analysis::claim::places::{Between, Places};
+use std::collections::HashMap;
+
+const TABLE: &str = include_str!("../../../places/airports.csv");
+
+/// An airport, by its IATA code.
+#[derive(Debug, Clone)]
+struct Place {
+    code: &'static str,
+    latitude: f64,
+    longitude: f64,
+}
+
+pub struct Airports {
+    by_code: HashMap<&'static str, Place>,
+    codes_of: HashMap<String, Vec<&'static str>>,
+}
+
+impl Airports {
+    pub fn read() -> Airports {
+        let mut airports = Airports {
+            by_code: HashMap::new(),
+            codes_of: HashMap::new(),
+        };
+        for line in TABLE.lines().skip(1) {
+            if let Some((code, city, place)) = airport(line) {
+                airports.by_code.insert(code, place);
+                let codes = airports.codes_of.entry(city.to_lowercase());
+                codes.or_default().push(code);
+            }
+        }
+        airports
+    }
+}
+
+/// `code;latitude;longitude;country;city`.
+fn airport(line: &'static str) -> Option<(&'static str, &'static str, Place)> {
+    let mut fields = line.splitn(5, ';');
+    let code = fields.next()?;
+    let latitude = fields.next()?.parse().ok()?;
+    let longitude = fields.next()?.parse().ok()?;
+    let city = fields.nth(1)?;
+    let place = Place {
+        code,
+        latitude,
+        longitude,
+    };
+    Some((code, city, place))
+}
+
+impl Airports {
+    /// Airports of a city, in any order; a name of several cities gives those of all.
+    fn of_city(&self, city: &str) -> Vec<&Place> {
+        let coded = city.trim().strip_suffix(')');
+        let (name, code) = match coded.and_then(|it| it.rsplit_once('(')) {
+            Some((name, code)) => (name.trim(), Some(code.trim())),
+            None => (city.trim(), None),
+        };
+        let codes = match code {
+            Some(code) => vec![code],
+            None => self
+                .codes_of
+                .get(&name.to_lowercase())
+                .cloned()
+                .unwrap_or_default(),
+        };
+        let places = codes.into_iter();
+        places.filter_map(|code| self.by_code.get(code)).collect()
+    }
+}
+
+/// On WGS84 (Karney 2013). Of several airports of a city the two that are nearest to each other.
+impl Places for Airports {
+    fn between(&self, from: &str, to: &str) -> Option<Between> {
+        let wgs84 = Geodesic::wgs84();
+        let ends = self.of_city(to);
+        let all = self.of_city(from).into_iter().flat_map(|a| {
+            let ends = ends.clone();
+            ends.into_iter().map(move |b| (a, b))
+        });
+        let lengths = all.map(|(a, b)| Between {
+            metres: wgs84.inverse(a.latitude, a.longitude, b.latitude, b.longitude),
+            points: format!("{}-{}", a.code, b.code),
+        });
+        lengths.min_by(|a, b| a.metres.total_cmp(&b.metres))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cities_are_found_by_name_and_by_code() {
+        let airports = Airports::read();
+        let codes = |city: &str| {
+            let mut codes: Vec<&str> = airports.of_city(city).iter().map(|it| it.code).collect();
+            codes.sort_unstable();
+            codes
+        };
+        assert_eq!(codes("geneva"), ["GVA"]);
+        assert!(codes("Chicago").contains(&"MDW"));
+        assert_eq!(codes("Chicago (ORD)"), ["ORD"]);
+        assert!(codes("Atlantis").is_empty() && codes("X (???)").is_empty());
+        assert!(airports.by_code.len() > 7000);
+        let over_the_ocean = airports.between("Chicago (ORD)", "Geneva");
+        let metres = over_the_ocean.expect("both are known").metres;
+        assert!((metres - 7_074e3).abs() < 1e3, "{metres}");
+        let valid = |place: &Place| place.latitude.abs() <= 90.0 && place.longitude.abs() <= 180.0;
+        assert!(airports.by_code.values().all(valid));
+    }
+}

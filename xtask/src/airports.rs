@@ -1,0 +1,50 @@
+//! `cargo xtask airports FILE`: the table of airports that the program carries, made of the table of
+//! the package airportsdata (MIT licence; its notice stands beside the table).
+
+use crate::{Outcome, tree};
+
+const TABLE: &str = "crates/longhaul/places/airports.csv";
+/// Columns that are used, and whether they are degrees.
+const COLUMNS: [(&str, bool); 5] = [
+    ("iata", false),
+    ("lat", true),
+    ("lon", true),
+    ("country", false),
+    ("city", false),
+];
+
+pub fn run(file: &str) -> Outcome {
+    let other = |why: &dyn std::fmt::Display| format!("{file} has another form: {why}");
+    let mut rows = csv::Reader::from_path(file).map_err(|e| format!("cannot read {file}: {e}"))?;
+    let heads = rows.headers().map_err(|e| other(&e))?.clone();
+    let places: Option<Vec<usize>> = COLUMNS
+        .iter()
+        .map(|(name, _)| heads.iter().position(|head| head == *name))
+        .collect();
+    let places = places.ok_or_else(|| other(&"a column is missing"))?;
+    let mut lines = Vec::new();
+    for row in rows.records() {
+        let row = row.map_err(|e| other(&e))?;
+        let fields = places.iter().map(|place| row.get(*place).unwrap_or(""));
+        let fields: Vec<String> = fields
+            .zip(COLUMNS)
+            .map(|(text, (_, degrees))| match text.parse::<f64>() {
+                // A hundred metres is near enough to a city.
+                Ok(degrees_of) if degrees => format!("{degrees_of:.4}"),
+                _ => text.replace(';', ","),
+            })
+            .collect();
+        if fields[0].len() == 3 {
+            lines.push(fields.join(";"));
+        }
+    }
+    lines.sort_unstable();
+    let table = format!(
+        "code;latitude;longitude;country;city\n{}\n",
+        lines.join("\n")
+    );
+    let path = tree::root().join(TABLE);
+    std::fs::write(&path, table).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    println!("{} airports in {TABLE}", lines.len());
+    Ok(())
+}
