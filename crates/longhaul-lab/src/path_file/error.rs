@@ -78,18 +78,8 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, in characters; of the first 64 of each, as keys are short.
+/// Letters to add, drop or replace; of the first 64 of each, as keys are short.
 fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let swapped = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = swapped.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
+    let short = |word: &str| word.chars().take(64).collect::<String>();
+    strsim::levenshtein(&short(left), &short(right))
 }

@@ -13,6 +13,7 @@ mod load;
 mod loopback;
 mod path;
 mod predict;
+mod record;
 mod report;
 mod routes;
 mod support;

@@ -8,8 +8,8 @@ Examples:
   longhaul record check claim.toml      do the figures of a claim agree?
   longhaul record check *.toml --json   the same of many, for a program
 
-A claim is a file of TOML or JSON with figures as they were printed; docs/claims.md
-has its fields. Exit code 1: something differs, or is impossible.";
+A claim is a file of TOML or JSON with figures as they were printed; its fields
+are in docs/claims.md. Exit code 1: something differs, or is impossible.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
