@@ -108,7 +108,7 @@ fn documentation() -> Outcome {
 }
 
 /// How long each target is fuzzed here; a night of it is for another place.
-const FUZZ_SECONDS: u32 = 30;
+const FUZZ_SECONDS: u32 = 10;
 
 /// The wire decoder under arbitrary bytes. Without cargo-fuzz its property tests, which ran
 /// above, stand in.
