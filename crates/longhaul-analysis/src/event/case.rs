@@ -7,6 +7,7 @@ use super::turn::{self, Reading, Step, Turn};
 use super::words;
 use crate::diagnose::advice;
 use crate::path::compare;
+use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{Bucket, BucketKind};
 use longhaul_model::report::v1::event::Event;
@@ -213,6 +214,14 @@ impl<'a> Case<'a> {
 
     pub fn available(&self) -> Option<Step> {
         self.estimates(|estimate| estimate.available_bps)
+    }
+
+    /// What looks since the event found available, their middle.
+    pub fn available_since(&self) -> Option<f64> {
+        let end = self.event.between_us[1];
+        let seen = self.evidence.available.iter();
+        let since = seen.filter(|seen| seen.at_us >= end);
+        median(since.filter_map(|seen| Some(seen.estimate()?.available_bps? as f64)))
     }
 
     fn estimates(

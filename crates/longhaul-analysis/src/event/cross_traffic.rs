@@ -21,6 +21,8 @@ const LEAST_RATIO: f64 = 1.15;
 const SAME_CAPACITY: f64 = 1.15;
 /// Without an estimate of what is available on both sides.
 const BY_RUNS: f64 = 0.75;
+/// Without one before.
+const BY_REMAINDER: f64 = 0.85;
 /// What was left over before was more than this many times what is used: it was not short.
 const AMPLE: f64 = 2.0;
 
@@ -34,7 +36,10 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     }
     match (case.available(), capacity) {
         (Some(step), _) => by_looks(case, step, capacity),
-        (None, Some(capacity)) => by_runs(case, capacity),
+        (None, Some(capacity)) => match case.available_since() {
+            Some(left) => by_remainder(case, left, capacity),
+            None => by_runs(case, capacity),
+        },
         (None, None) => None,
     }
 }
@@ -62,6 +67,32 @@ fn by_looks(case: &Case, step: Step, capacity: Option<Step>) -> Option<Candidate
         0.0
     };
     ask(case, less, &mut found);
+    Some(found)
+}
+
+/// Less is left of the same link than runs alone reached before: others have it.
+fn by_remainder(case: &Case, left_bps: f64, capacity: Step) -> Option<Candidate> {
+    let reached = case.event.before.median;
+    if !case.is(Quantity::Goodput) || !case.fell() || left_bps > reached / LEAST_RATIO {
+        return None;
+    }
+    let text = format!(
+        "More of other traffic: {} of {} are left since, and bulk runs reached {} before",
+        words::rate(left_bps),
+        words::rate(capacity.after),
+        words::rate(reached),
+    );
+    let mut found = Candidate::new("cross_traffic", case.event.between_us, text);
+    found.weight = weight::CROSS_TRAFFIC;
+    found.consistency = if bucket::moved(case) {
+        0.5
+    } else {
+        BY_REMAINDER
+    };
+    found.contradicts.push(String::from(
+        "what was available before the event is not known",
+    ));
+    ask(case, true, &mut found);
     Some(found)
 }
 
@@ -160,6 +191,21 @@ mod tests {
         };
         assert_eq!(with(Limiter::PathCapacity), Some(BY_RUNS));
         assert_eq!(with(Limiter::ReceiveWindow), None);
+    }
+
+    #[test]
+    fn what_is_left_since_is_held_to_what_runs_reached_before() {
+        let with = |left: f64| {
+            let mut sketch = sketch::of(Quantity::Goodput, 40e6, 18e6);
+            sketch
+                .capacity(-HOUR, 50e6)
+                .estimate(HOUR, 50e6, left, None);
+            sketch.run_limited(HOUR, Limiter::PathCapacity);
+            Some(sketch.found(candidate)?.consistency)
+        };
+        assert_eq!(with(7e6), Some(BY_REMAINDER));
+        // As much is left as before: it is no traffic that holds the runs.
+        assert_eq!(with(41e6), None);
     }
 
     #[test]

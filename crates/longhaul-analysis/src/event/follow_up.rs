@@ -204,7 +204,7 @@ fn needs_shaper(case: &Case, explained: &Explained) -> bool {
         .causes
         .iter()
         .any(|f| link.contains(&f.cause.as_str()))
-        || (explained.causes.len() != 1 && case.available().is_some())
+        || (explained.causes.len() != 1 && (case.available().is_some() || is_known_since(case)))
         || (named_route(explained) && is_known_since(case))
 }
 
