@@ -8,6 +8,9 @@
 use crate::stats::quantile::{median, quantile};
 use longhaul_model::report::v1::series::Point;
 
+/// No quantity is so large; sums of squares of what is below are finite.
+const VALUE_MOST: f64 = 1e100;
+
 /// A week of ten-minute medians: the season needs a whole one.
 pub const MOST: usize = 1008;
 /// Values spaced a little closer than the slot still count as one a slot.
@@ -44,7 +47,7 @@ fn sound(points: &[Point]) -> Vec<Point> {
     let mut sound: Vec<Point> = points
         .iter()
         .copied()
-        .filter(|p| p.value.is_finite() && p.value >= 0.0)
+        .filter(|p| (0.0..VALUE_MOST).contains(&p.value))
         .collect();
     sound.sort_by(|a, b| a.at_us.cmp(&b.at_us).then(a.value.total_cmp(&b.value)));
     sound.dedup_by_key(|p| p.at_us);
