@@ -22,6 +22,7 @@ use figure::{Figure, Of};
 use longhaul_model::report::v1::claim::{Check, Checked, Claim, SCHEMA, Verdict};
 use longhaul_model::units::ParseUnitError;
 use places::Places;
+use span::Span;
 use std::fmt;
 
 /// A field that is no figure.
@@ -76,6 +77,31 @@ impl Checks {
         let last = self.0.len() - 1;
         &mut self.0[last]
     }
+
+    /// Whether parts add up to a whole that is printed too; their sum is shown in a unit of `like`.
+    fn add_up(
+        &mut self,
+        (name, parts): (&str, &[&Figure]),
+        (of, whole): (&str, &Figure),
+        like: &Figure,
+    ) {
+        let sum = parts
+            .iter()
+            .fold(Span::NOTHING, |sum, it| sum.plus(it.span));
+        let value: f64 = parts.iter().map(|it| it.value).sum();
+        let (verdict, word) = if sum.meets(whole.span) {
+            (Verdict::Agrees, "as")
+        } else {
+            (Verdict::Differs, "and")
+        };
+        let text = format!(
+            "the {} {name} add up to {}, {word} the {of} is printed: {}",
+            parts.len(),
+            like.like(value),
+            whole.text,
+        );
+        self.add(name, verdict, text);
+    }
 }
 
 /// Compares all figures of a claim that must agree.
@@ -100,12 +126,12 @@ pub fn check(claim: &Claim, places: &dyn Places) -> Result<Checked, Problem> {
     let total = distance.as_ref().and_then(distance::Figures::total);
     let top = Reader("claim".to_owned());
     let rtt = top.maybe("rtt", claim.rtt.as_ref(), Of::Seconds)?;
-    if let (Some(total), Some(rtt)) = (&total, &rtt) {
+    if let (Some(total), Some(rtt)) = (total, &rtt) {
         distance::light(total, rtt, &mut checks);
     }
     if let Some(mark) = &claim.mark {
         let figures = mark::Figures::read(mark, &Reader("mark".to_owned()))?;
-        mark::check(&figures, (rates.first(), total.as_ref()), &mut checks);
+        mark::check(&figures, (rates.first(), total), &mut checks);
     }
     carried(claim, &rates, &mut checks)?;
     Ok(Checked {

@@ -8,7 +8,6 @@
 
 use super::figure::{Figure, Of};
 use super::places::Places;
-use super::span::Span;
 use super::{Checks, Problem, Reader};
 use longhaul_model::report::v1::claim::{Distance, Leg, Verdict};
 
@@ -16,8 +15,8 @@ use longhaul_model::report::v1::claim::{Distance, Leg, Verdict};
 const LIGHT: f64 = 299_792_458.0 / 1.468;
 /// A leg this far off from that of the airports hints at another point.
 const OTHER_POINT_RATIO: f64 = 0.02;
-/// A detour below this share of the distance is a city on the way.
-const ON_THE_WAY_RATIO: f64 = 0.02;
+/// A whole way this far off is no matter of points.
+const OTHER_WAY_RATIO: f64 = 0.02;
 
 pub struct Figures<'a> {
     claimed: &'a Distance,
@@ -40,9 +39,9 @@ impl<'a> Figures<'a> {
         })
     }
 
-    /// As printed first, or of the legs.
-    pub fn total(&self) -> Option<Figure> {
-        self.totals.first().cloned()
+    /// As printed first.
+    pub fn total(&self) -> Option<&Figure> {
+        self.totals.first()
     }
 }
 
@@ -72,28 +71,12 @@ fn units(figures: &Figures, to: &mut Checks) {
 
 fn sum(figures: &Figures, to: &mut Checks) {
     let known: Option<Vec<&Figure>> = figures.lengths.iter().map(|(_, it)| it.as_ref()).collect();
-    let (Some(lengths), Some(total)) = (known, figures.totals.first()) else {
+    let (Some(lengths), Some(total)) = (known, figures.total()) else {
         return;
     };
-    let Some(first) = lengths.first() else { return };
-    let nothing = Span {
-        low: 0.0,
-        high: 0.0,
-    };
-    let span = lengths.iter().fold(nothing, |sum, it| sum.plus(it.span));
-    let value: f64 = lengths.iter().map(|it| it.value).sum();
-    let (verdict, word) = if span.meets(total.span) {
-        (Verdict::Agrees, "as")
-    } else {
-        (Verdict::Differs, "and")
-    };
-    let text = format!(
-        "the {} legs add up to {}, {word} the total is printed: {}",
-        lengths.len(),
-        first.like(value),
-        total.text,
-    );
-    to.add("legs", verdict, text);
+    if let Some(first) = lengths.first() {
+        to.add_up(("legs", &lengths), ("total", total), first);
+    }
 }
 
 /// A city may be followed by the code of its airport.
@@ -194,7 +177,7 @@ fn points(figures: &Figures, places: &dyn Places, to: &mut Checks) {
         },
     );
     let told = claimed.points.is_some();
-    let far = (claimed_m / whole - 1.0).abs() > ON_THE_WAY_RATIO;
+    let far = (claimed_m / whole - 1.0).abs() > OTHER_WAY_RATIO;
     let verdict = match (far, told || off.is_empty()) {
         (true, _) => Verdict::Differs,
         (false, true) => Verdict::Agrees,
@@ -210,22 +193,20 @@ fn points(figures: &Figures, places: &dyn Places, to: &mut Checks) {
 pub fn light(total: &Figure, rtt: &Figure, to: &mut Checks) {
     let least_s = 2.0 * total.value / LIGHT;
     let stretch = rtt.value / least_s;
-    let (verdict, text) = if rtt.span.high * LIGHT < 2.0 * total.span.low {
-        let text = format!(
-            "{} there and back take light in fibre {}, and the round trip is {}",
-            total.text,
-            rtt.like(least_s),
-            rtt.text
-        );
-        (Verdict::Impossible, text)
+    let (verdict, beside) = if rtt.span.high * LIGHT < 2.0 * total.span.low {
+        let beside = format!(", and the round trip is {}", rtt.text);
+        (Verdict::Impossible, beside)
     } else {
-        let text = format!(
-            "{} there and back take light in fibre {}; the round trip of {} is {stretch:.2} times that",
-            total.text,
-            rtt.like(least_s),
+        let beside = format!(
+            "; the round trip of {} is {stretch:.2} times that",
             rtt.text
         );
-        (Verdict::Agrees, text)
+        (Verdict::Agrees, beside)
     };
+    let text = format!(
+        "{} there and back take light in fibre {}{beside}",
+        total.text,
+        rtt.like(least_s)
+    );
     to.add("light", verdict, text);
 }

@@ -8,6 +8,11 @@ pub struct Span {
 }
 
 impl Span {
+    pub const NOTHING: Span = Span {
+        low: 0.0,
+        high: 0.0,
+    };
+
     pub fn holds(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }

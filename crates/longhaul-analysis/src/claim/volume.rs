@@ -133,25 +133,6 @@ pub fn streams(figures: &Figures, to: &mut Checks) {
     let Some(rate) = figures.rate.as_ref().filter(|_| figures.streams.len() > 1) else {
         return;
     };
-    let nothing = Span {
-        low: 0.0,
-        high: 0.0,
-    };
-    let sum = figures
-        .streams
-        .iter()
-        .fold(nothing, |sum, it| sum.plus(it.span));
-    let value: f64 = figures.streams.iter().map(|it| it.value).sum();
-    let (verdict, word) = if sum.meets(rate.span) {
-        (Verdict::Agrees, "as")
-    } else {
-        (Verdict::Differs, "and")
-    };
-    let text = format!(
-        "the {} streams add up to {}, {word} the rate is printed: {}",
-        figures.streams.len(),
-        rate.like(value),
-        rate.text,
-    );
-    to.add("streams", verdict, text);
+    let streams: Vec<&Figure> = figures.streams.iter().collect();
+    to.add_up(("streams", &streams), ("rate", rate), rate);
 }

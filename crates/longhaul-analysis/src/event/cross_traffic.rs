@@ -82,18 +82,8 @@ fn by_remainder(case: &Case, left_bps: f64, capacity: Step) -> Option<Candidate>
         words::rate(capacity.after),
         words::rate(reached),
     );
-    let mut found = Candidate::new("cross_traffic", case.event.between_us, text);
-    found.weight = weight::CROSS_TRAFFIC;
-    found.consistency = if bucket::moved(case) {
-        0.5
-    } else {
-        BY_REMAINDER
-    };
-    found.contradicts.push(String::from(
-        "what was available before the event is not known",
-    ));
-    ask(case, true, &mut found);
-    Some(found)
+    let against = "what was available before the event is not known";
+    Some(guessed(case, text, BY_REMAINDER, against))
 }
 
 /// Runs fill the same link at another rate: others use more or less of it.
@@ -110,14 +100,26 @@ fn by_runs(case: &Case, capacity: Step) -> Option<Candidate> {
         if case.fell() { "before" } else { "since" },
         words::rate(capacity.after),
     );
+    Some(guessed(
+        case,
+        text,
+        BY_RUNS,
+        "a shaper or policer would look the same: what is available is not known on both sides of the event",
+    ))
+}
+
+/// Without what was available on both sides of the event.
+fn guessed(case: &Case, text: String, consistency: f64, against: &str) -> Candidate {
     let mut found = Candidate::new("cross_traffic", case.event.between_us, text);
     found.weight = weight::CROSS_TRAFFIC;
-    found.consistency = if bucket::moved(case) { 0.5 } else { BY_RUNS };
-    found.contradicts.push(String::from(
-        "a shaper or policer would look the same: what is available is not known on both sides of the event",
-    ));
+    found.consistency = if bucket::moved(case) {
+        0.5
+    } else {
+        consistency
+    };
+    found.contradicts.push(against.to_owned());
     ask(case, case.fell(), &mut found);
-    Some(found)
+    found
 }
 
 fn ask(case: &Case, less: bool, found: &mut Candidate) {

@@ -161,12 +161,7 @@ fn tried_since(case: &Case) -> bool {
 
 /// Available bandwidth was told since the event.
 fn is_known_since(case: &Case) -> bool {
-    let end = case.event.between_us[1];
-    let mut all = case.evidence.available.iter();
-    all.any(|seen| {
-        let told = seen.estimate().is_some_and(|e| e.available_bps.is_some());
-        seen.at_us >= end && told
-    })
+    case.available_since().is_some()
 }
 
 /// A changed route says where, not what is there.
