@@ -11,7 +11,7 @@
 //!   report
 //! - [`mod@watch`]: what a watch file will cost
 //! - [`events`]: lasting changes, with their causes
-//! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis
+//! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: pages that stand alone
 
 pub mod available;
 pub mod claim;
@@ -19,6 +19,7 @@ pub mod ends;
 pub mod events;
 pub mod figures;
 pub mod host;
+pub mod html;
 pub mod live;
 pub mod load;
 pub mod page;

@@ -1,0 +1,244 @@
+//! A page of HTML that stands alone: style inside, no script, nothing loaded from anywhere.
+//!
+//! Text comes in as plain text and is escaped here, so that a name from the net is never markup.
+//! The page forbids itself scripts and loads as well (Content-Security-Policy), in case that a
+//! reader's browser and this file ever disagree. It reads on a screen and prints on A4 or letter.
+//!
+//! [`Body`] collects the parts; [`Body::page`] puts the frame around them.
+
+use std::fmt::Write;
+
+/// What of a text is kept on a page: the rest is cut, and the cut is shown.
+const MOST_TEXT_BYTES: usize = 1 << 20;
+
+const STYLE: &str = "\
+:root{color-scheme:light}\
+*{box-sizing:border-box}\
+body{margin:0 auto;padding:1.5rem;max-width:62rem;background:#fff;color:#202024;\
+font:15px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;\
+overflow-wrap:anywhere}\
+h1{font-size:1.6rem;line-height:1.2;margin:0 0 .3rem}\
+h2{font-size:1.2rem;margin:2rem 0 .5rem;padding-top:.4rem;border-top:1px solid #dddde2}\
+h3{font-size:1rem;margin:1.2rem 0 .3rem}\
+p{margin:.4rem 0 .8rem;max-width:50rem}\
+ul{margin:.3rem 0 .8rem;padding-left:1.3rem;max-width:50rem}\
+.faint,figcaption,footer{color:#6b6b73;font-size:.87rem}\
+.note{border-left:4px solid #d55e00;padding:.1rem .8rem;background:#fdf4ee}\
+.note p{margin:.4rem 0}\
+dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.15rem 1.2rem;margin:.5rem 0}\
+dt{color:#6b6b73}dd{margin:0}\
+.wide{overflow-x:auto;margin:.5rem 0 1rem}\
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+th{text-align:left;font-weight:600;vertical-align:bottom;border-bottom:2px solid #b4b4bc}\
+th,td{padding:.25rem .9rem .25rem 0}\
+td{vertical-align:top;border-bottom:1px solid #ececf0}\
+.n{text-align:right}\
+.mark td{background:#fdf4ee}\
+pre{font:12.5px/1.4 ui-monospace,SFMono-Regular,Consolas,monospace;background:#f6f6f8;\
+padding:.7rem .9rem;overflow-x:auto;white-space:pre}\
+figure{margin:.6rem 0 1rem}\
+figure svg{max-width:100%;height:auto;border:1px solid #ececf0}\
+footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
+@page{margin:16mm 14mm}\
+@media print{body{padding:0;max-width:none;font-size:10.5pt}\
+h2,h3{break-after:avoid}figure,tr,dl,.note{break-inside:avoid}\
+.wide{overflow:visible}thead{display:table-header-group}\
+pre{white-space:pre-wrap;border:1px solid #ececf0}}";
+
+/// How a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    /// Numbers, so that their digits stand above each other.
+    Right,
+}
+
+/// The parts of a page, in order. Everything that takes text takes plain text.
+#[derive(Debug, Default)]
+pub struct Body {
+    html: String,
+}
+
+impl Body {
+    /// A heading; `level` 1 is the page's own, 2 that of a section, 3 that of a part.
+    pub fn heading(&mut self, level: u8, text: &str) {
+        let level = level.clamp(1, 3);
+        self.push(format_args!("<h{level}>{}</h{level}>\n", escape(text)));
+    }
+
+    pub fn paragraph(&mut self, text: &str) {
+        self.push(format_args!("<p>{}</p>\n", escape(text)));
+    }
+
+    /// Second-rank detail.
+    pub fn faint(&mut self, text: &str) {
+        self.push(format_args!("<p class=\"faint\">{}</p>\n", escape(text)));
+    }
+
+    /// A paragraph that must not be missed: a limit of what is said.
+    pub fn note(&mut self, text: &str) {
+        let text = escape(text);
+        self.push(format_args!("<div class=\"note\"><p>{text}</p></div>\n"));
+    }
+
+    pub fn list<T: AsRef<str>>(&mut self, items: &[T]) {
+        self.html.push_str("<ul>\n");
+        for item in items {
+            self.push(format_args!("<li>{}</li>\n", escape(item.as_ref())));
+        }
+        self.html.push_str("</ul>\n");
+    }
+
+    /// Labels with their values.
+    pub fn facts<L: AsRef<str>, V: AsRef<str>>(&mut self, facts: &[(L, V)]) {
+        self.html.push_str("<dl>\n");
+        for (label, value) in facts {
+            let (label, value) = (escape(label.as_ref()), escape(value.as_ref()));
+            self.push(format_args!("<dt>{label}</dt><dd>{value}</dd>\n"));
+        }
+        self.html.push_str("</dl>\n");
+    }
+
+    /// A table; rows that `marked` names by their place stand out.
+    pub fn table(&mut self, columns: &[(&str, Align)], rows: &[Vec<String>], marked: &[usize]) {
+        let class = |at: usize| match columns.get(at) {
+            Some((_, Align::Right)) => " class=\"n\"",
+            _ => "",
+        };
+        self.html
+            .push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        for (at, (title, _)) in columns.iter().enumerate() {
+            self.push(format_args!("<th{}>{}</th>", class(at), escape(title)));
+        }
+        self.html.push_str("</tr></thead>\n<tbody>\n");
+        for (place, row) in rows.iter().enumerate() {
+            let mark = marked.contains(&place);
+            self.html
+                .push_str(if mark { "<tr class=\"mark\">" } else { "<tr>" });
+            for (at, cell) in row.iter().enumerate() {
+                self.push(format_args!("<td{}>{}</td>", class(at), escape(cell)));
+            }
+            self.html.push_str("</tr>\n");
+        }
+        self.html.push_str("</tbody></table></div>\n");
+    }
+
+    /// Text as it stands, line by line: outputs, configuration, commands.
+    pub fn verbatim(&mut self, text: &str) {
+        self.push(format_args!("<pre>{}</pre>\n", escape(text)));
+    }
+
+    /// A picture of this program as SVG, with what it shows. The SVG is trusted: only what
+    /// [`crate::plot`] painted may come here.
+    pub fn drawing(&mut self, svg: &str, caption: &str) {
+        // A prolog is for files of their own.
+        let svg = svg.find("<svg").map_or("", |at| &svg[at..]);
+        let caption = escape(caption);
+        self.push(format_args!(
+            "<figure>{svg}<figcaption>{caption}</figcaption></figure>\n"
+        ));
+    }
+
+    /// The whole page.
+    pub fn page(self, title: &str, foot: &str) -> String {
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" \
+             content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+             form-action 'none'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"referrer\" content=\"no-referrer\">\n\
+             <title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n{}\
+             <footer>{}</footer>\n</body></html>\n",
+            escape(title),
+            self.html,
+            escape(foot),
+        )
+    }
+
+    fn push(&mut self, part: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.html.write_fmt(part);
+    }
+}
+
+/// Plain text as HTML, in an element or in a quoted attribute. What would steer a terminal or turn
+/// the reading direction becomes U+FFFD, so that it is seen; line ends and tabs stay.
+pub fn escape(text: &str) -> String {
+    let kept = text.floor_char_boundary(MOST_TEXT_BYTES);
+    let mut html = String::with_capacity(kept + kept / 8);
+    for c in text[..kept].chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\n' | '\t' => html.push(c),
+            c if steers(c) => html.push('\u{fffd}'),
+            c => html.push(c),
+        }
+    }
+    if kept < text.len() {
+        html.push('…');
+    }
+    html
+}
+
+/// Whether a character does something instead of being seen: controls of terminals, and those that
+/// turn or hide text (Unicode's bidirectional and invisible ones).
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{061c}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&";
+
+    #[test]
+    fn hostile_text_is_text_wherever_it_stands() {
+        let mut body = Body::default();
+        body.heading(1, HOSTILE);
+        body.paragraph(HOSTILE);
+        body.faint(HOSTILE);
+        body.note(HOSTILE);
+        body.list(&[HOSTILE]);
+        body.facts(&[(HOSTILE, HOSTILE)]);
+        let row = vec![HOSTILE.to_owned()];
+        body.table(&[(HOSTILE, Align::Right)], &[row], &[0]);
+        body.verbatim(HOSTILE);
+        body.drawing("<svg></svg>", HOSTILE);
+        let page = body.page(HOSTILE, HOSTILE);
+        assert!(!page.contains("<script"), "{page}");
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+        assert_eq!(page.matches("&lt;script&gt;").count(), 13, "none is lost");
+    }
+
+    #[test]
+    fn a_page_asks_for_nothing_from_elsewhere() {
+        let page = Body::default().page("t", "f");
+        for word in ["http:", "https:", "src=", "url(", "@import", "<script"] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_escaped_has_neither_markup_nor_controls(text in any::<String>()) {
+            let html = escape(&text);
+            let dangerous = |c: char| matches!(c, '<' | '>' | '"' | '\'');
+            prop_assert!(!html.contains(dangerous));
+            prop_assert!(html.chars().all(|c| matches!(c, '\n' | '\t') || !steers(c)));
+            // Each ampersand begins one of the five names.
+            for part in html.split('&').skip(1) {
+                let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
+                prop_assert!(known.iter().any(|name| part.starts_with(name)));
+            }
+        }
+    }
+}
