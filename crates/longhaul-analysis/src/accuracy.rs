@@ -6,6 +6,7 @@
 //! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
 
 pub(crate) mod available;
+mod changes;
 pub(crate) mod loaded;
 pub(crate) mod path;
 mod policed;
@@ -81,6 +82,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     rows.extend(prediction::rows());
     rows.extend(path::rows(seed ^ 9));
     rows.extend(loaded::rows(seed ^ 0xc));
+    rows.extend(changes::rows(seed ^ 0xd));
     rows
 }
 

@@ -40,7 +40,7 @@ impl RateCase {
 }
 
 /// First-order autoregressive noise of unit variance.
-fn noise(rng: &mut Rng, count: usize, correlation: f64) -> Vec<f64> {
+pub(super) fn noise(rng: &mut Rng, count: usize, correlation: f64) -> Vec<f64> {
     let fresh = (1.0 - correlation * correlation).sqrt();
     let mut value = rng.normal();
     let steps = (0..count).map(|_| {

@@ -1,0 +1,319 @@
+//! By how much do the values of one sample stand above those of another, and could chance alone do
+//! that?
+//!
+//! Nothing is assumed of the distribution. The test is the two-sided rank sum of Wilcoxon, Mann and
+//! Whitney, ties by their mid-ranks: every order counted up to [`MOST_EXACT`] values, the normal
+//! approximation above. The size of the change is the median of all differences of two values
+//! (Hodges and Lehmann 1963), and its 95 % interval is made of two of these differences, by the same
+//! law. Where neighbouring values resemble each other, both are widened by (1 + r) / (1 - r), as if
+//! there were fewer values. Several tests at once are judged after Holm (1979).
+//!
+//! Source: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander and Wolfe, Nonparametric
+//! Statistical Methods, sections 4.1 to 4.3; Bayley and Hammersley 1946 for the fewer values.
+//! Units: those of the values; probabilities. Error: the interval holds the truth in 95 of 100 cases
+//! of independent values, in 92 of 100 where neighbours correlate by 0.5 (`accuracy`).
+//! Wrong when: the two samples differ in scatter more than in level; or swing slower than they last.
+
+use super::normal::upper_tail;
+use super::quantile::{median, quantile, sorted};
+
+/// Values of both samples together up to which every order is counted.
+const MOST_EXACT: usize = 40;
+/// Of longer samples every so manieth value is taken.
+const MOST_VALUES: usize = 600;
+/// Fewer values do not show how neighbours resemble each other.
+const LEAST_FOR_CORRELATION: usize = 20;
+const MOST_CORRELATION: f64 = 0.95;
+/// Of the interval; and below it a probability says that there is a change.
+pub const LEVEL: f64 = 0.05;
+/// The 97.5 % quantile of the normal distribution.
+const Z: f64 = 1.959_964;
+
+/// What two samples say of a change from the first to the second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Median of all differences.
+    pub shift: f64,
+    /// 95 %; absent: the values are too few to bound it.
+    pub interval: Option<[f64; 2]>,
+    /// Probability that samples alike would lie as far apart; absent: the values are too few to tell,
+    /// however far apart they lie.
+    pub p: Option<f64>,
+    /// Every order was counted.
+    pub exact: bool,
+    /// Of neighbouring values, where it weakens the evidence.
+    pub correlation: Option<f64>,
+}
+
+/// The change from `before` to `after`, each in the order of time. `None` where one of them is empty.
+/// Values that are no numbers are left out.
+pub fn between(before: &[f64], after: &[f64]) -> Option<Change> {
+    let (before, after) = (kept(before), kept(after));
+    let differences = sorted(after.iter().flat_map(|a| before.iter().map(move |b| a - b)));
+    let shift = median(differences.iter().copied())?;
+    let (n, m) = (before.len(), after.len());
+    let none = Change {
+        shift,
+        interval: None,
+        p: None,
+        exact: false,
+        correlation: None,
+    };
+    if 2.0 / orders(n, m) > LEVEL {
+        return Some(none);
+    }
+    let correlation = correlation(&before, &after);
+    let law = match correlation {
+        None if n + m <= MOST_EXACT => Law::Exact,
+        r => {
+            let r = r.unwrap_or(0.0);
+            Law::Normal((1.0 + r) / (1.0 - r))
+        }
+    };
+    Some(Change {
+        interval: interval(&differences, n, m, law),
+        p: Some(two_sided(&before, &after, law)),
+        exact: law == Law::Exact,
+        correlation,
+        ..none
+    })
+}
+
+/// Probabilities of several tests, raised so that one false alarm among all of them is as rare as
+/// [`LEVEL`] says.
+pub fn holm(probabilities: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+    let mut raised = vec![1.0; probabilities.len()];
+    let mut least = 0.0_f64;
+    for (rank, place) in order.into_iter().enumerate() {
+        let times = (probabilities.len() - rank) as f64;
+        least = least.max((probabilities[place] * times).min(1.0));
+        raised[place] = least;
+    }
+    raised
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Law {
+    Exact,
+    /// With the variance so many times greater.
+    Normal(f64),
+}
+
+fn kept(values: &[f64]) -> Vec<f64> {
+    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let step = finite.len().div_ceil(MOST_VALUES).max(1);
+    finite.into_iter().step_by(step).collect()
+}
+
+/// In how many orders `n` and `m` values can lie; infinity where nobody counts so far.
+fn orders(n: usize, m: usize) -> f64 {
+    (1..=n).fold(1.0, |all, i| all * (m + i) as f64 / i as f64)
+}
+
+fn two_sided(before: &[f64], after: &[f64], law: Law) -> f64 {
+    let (ranks, ties) = mid_ranks(before, after);
+    let sum: usize = ranks[before.len()..].iter().sum();
+    let (n, m) = (before.len() as f64, after.len() as f64);
+    let p = match law {
+        Law::Exact => {
+            let ways = ways(&ranks, after.len());
+            let all: f64 = ways.iter().sum();
+            let below: f64 = ways[..=sum].iter().sum();
+            let above: f64 = ways[sum..].iter().sum();
+            2.0 * below.min(above) / all
+        }
+        Law::Normal(wider) => {
+            let all = n + m;
+            let variance = n * m / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)).max(1.0)) * wider;
+            let off = (sum as f64 / 2.0 - m * (all + 1.0) / 2.0).abs() - 0.5;
+            if variance <= 0.0 {
+                return 1.0;
+            }
+            2.0 * upper_tail(off.max(0.0) / variance.sqrt())
+        }
+    };
+    p.min(1.0)
+}
+
+/// Twice the rank of each value among all of them, those of `before` first, equal values sharing
+/// theirs; and the sum of t³ − t over groups of t equal ones.
+fn mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
+    let all: Vec<f64> = before.iter().chain(after).copied().collect();
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|a, b| all[*a].total_cmp(&all[*b]));
+    let mut ranks = vec![0; all.len()];
+    let (mut begin, mut ties) = (0, 0.0);
+    for group in order.chunk_by(|a, b| all[*a].total_cmp(&all[*b]).is_eq()) {
+        let size = group.len();
+        // First and last rank of the group, from 1, added: twice their middle.
+        group
+            .iter()
+            .for_each(|place| ranks[*place] = 2 * begin + size + 1);
+        begin += size;
+        let t = size as f64;
+        ties += t * t * t - t;
+    }
+    (ranks, ties)
+}
+
+/// How many choices of `count` of these ranks have which sum.
+fn ways(ranks: &[usize], count: usize) -> Vec<f64> {
+    let most: usize = ranks.iter().sum();
+    let mut table = vec![vec![0.0; most + 1]; count + 1];
+    table[0][0] = 1.0;
+    for rank in ranks {
+        for chosen in (1..=count).rev() {
+            let (fewer, more) = table.split_at_mut(chosen);
+            for sum in *rank..=most {
+                more[0][sum] += fewer[chosen - 1][sum - rank];
+            }
+        }
+    }
+    table.swap_remove(count)
+}
+
+/// Two of the ascending differences that hold the shift between them in 95 of 100 cases.
+fn interval(differences: &[f64], n: usize, m: usize, law: Law) -> Option<[f64; 2]> {
+    let pairs = n * m;
+    let cut = match law {
+        Law::Exact => {
+            let ranks: Vec<usize> = (1..=n + m).collect();
+            let ways = ways(&ranks, m);
+            let all: f64 = ways.iter().sum();
+            let least = m * (m + 1) / 2;
+            let mut sum = 0.0;
+            let within = ways[least..].iter().take_while(|ways| {
+                sum += **ways;
+                sum / all <= LEVEL / 2.0
+            });
+            within.count()
+        }
+        Law::Normal(wider) => {
+            let spread = (n as f64 * m as f64 * (n + m + 1) as f64 / 12.0 * wider).sqrt();
+            (pairs as f64 / 2.0 - Z * spread).max(0.0) as usize
+        }
+    };
+    let low = cut.checked_sub(1)?;
+    let high = pairs.checked_sub(cut)?;
+    (low < high).then(|| [differences[low], differences[high]])
+}
+
+/// First autocorrelation of the values about the level of their sample, by their ranks; only where it
+/// is more than chance makes it.
+fn correlation(before: &[f64], after: &[f64]) -> Option<f64> {
+    let count = before.len() + after.len();
+    if count < LEAST_FOR_CORRELATION {
+        return None;
+    }
+    let (mut products, mut squares) = (0.0, 0.0);
+    for values in [before, after] {
+        let ascending = sorted(values.iter().copied());
+        let centre = quantile(&ascending, 0.5)?;
+        let (low, high) = (quantile(&ascending, 0.1)?, quantile(&ascending, 0.9)?);
+        // Wild values say nothing of their neighbours.
+        let off: Vec<f64> = values.iter().map(|v| v.clamp(low, high) - centre).collect();
+        products += off.windows(2).map(|w| w[0] * w[1]).sum::<f64>();
+        squares += off.iter().map(|v| v * v).sum::<f64>();
+    }
+    let count = count as f64;
+    // Solved for its small-sample bias, as intervals of a mean have it.
+    let r = (products / squares + 2.0 / count) / (1.0 - 8.0 / count).max(0.2);
+    (r > 1.3 / count.sqrt()).then(|| r.min(MOST_CORRELATION))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn printed_tables_of_the_rank_sum_are_met() {
+        // Of the 70 orders of 4 and 4, one is farthest out on either side.
+        let change = between(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]).unwrap();
+        assert!((change.p.unwrap() - 2.0 / 70.0).abs() < 1e-12, "{change:?}");
+        assert!((change.shift - 4.0).abs() < 1e-12 && change.exact);
+        assert_eq!(change.interval, Some([1.0, 7.0]));
+        // 5 and 5, U = 2: 0.0317 two-sided, and the interval leaves out two pairs at each end.
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0, 7.0], [5.0, 6.0, 8.0, 9.0, 10.0]);
+        let change = between(&a, &b).unwrap();
+        assert!(
+            (change.p.unwrap() - 8.0 / 252.0).abs() < 1e-12,
+            "{change:?}"
+        );
+        assert_eq!(change.interval.unwrap()[0], 1.0);
+    }
+
+    #[test]
+    fn too_few_values_cannot_tell_however_far_apart() {
+        for (n, m) in [(1, 1), (3, 3), (2, 7), (1, 38)] {
+            let (a, b) = (vec![1.0; n], vec![1e9; m]);
+            let change = between(&a, &b).unwrap();
+            assert_eq!((change.p, change.interval), (None, None), "{n} and {m}");
+            assert!(change.shift > 0.0);
+        }
+        assert_eq!(between(&[], &[1.0]), None);
+        assert_eq!(between(&[f64::NAN], &[1.0]), None);
+    }
+
+    #[test]
+    fn equal_values_are_no_change() {
+        let change = between(&[5.0; 8], &[5.0; 8]).unwrap();
+        assert!((change.p.unwrap() - 1.0).abs() < 1e-9, "{change:?}");
+        let many = between(&[5.0; 80], &[5.0; 80]).unwrap();
+        assert!(
+            many.p.unwrap() > 0.9 && many.interval == Some([0.0, 0.0]),
+            "{many:?}"
+        );
+    }
+
+    #[test]
+    fn clumps_weaken_the_evidence() {
+        let clumped = |level: f64| -> Vec<f64> {
+            (0..40u32)
+                .map(|i| level + f64::from(i / 8 % 2) + f64::from(i % 3) * 0.01)
+                .collect()
+        };
+        let change = between(&clumped(10.0), &clumped(10.4)).unwrap();
+        assert!(change.correlation.unwrap() > 0.5, "{change:?}");
+        assert!(change.p.unwrap() > 0.05, "{change:?}");
+    }
+
+    #[test]
+    fn several_tests_share_one_level() {
+        let raised = holm(&[0.01, 0.04, 0.03, 0.5]);
+        let expected = [0.04, 0.09, 0.09, 0.5];
+        for (got, wanted) in raised.iter().zip(expected) {
+            assert!((got - wanted).abs() < 1e-12, "{raised:?}");
+        }
+        assert!(holm(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn turning_the_samples_turns_the_sign_alone(
+            a in proptest::collection::vec(-1e3..1e3f64, 1..60),
+            b in proptest::collection::vec(-1e3..1e3f64, 1..60),
+        ) {
+            let (there, back) = (between(&a, &b).unwrap(), between(&b, &a).unwrap());
+            prop_assert!((there.shift + back.shift).abs() < 1e-6);
+            if let (Some(p), Some(q)) = (there.p, back.p) {
+                prop_assert!((p - q).abs() < 1e-6 && (0.0..=1.0).contains(&p), "{p} {q}");
+            }
+            if let Some([low, high]) = there.interval {
+                prop_assert!(low <= there.shift && there.shift <= high, "{there:?}");
+                let [other_low, other_high] = back.interval.unwrap();
+                prop_assert!((low + other_high).abs() < 1e-6 && (high + other_low).abs() < 1e-6);
+            }
+        }
+
+        #[test]
+        fn any_order_of_values_is_taken(values in proptest::collection::vec(any::<f64>(), 0..80)) {
+            let (a, b) = values.split_at(values.len() / 2);
+            if let Some(change) = between(a, b) {
+                prop_assert!(change.p.is_none_or(|p| (0.0..=1.0).contains(&p)));
+            }
+        }
+    }
+}
