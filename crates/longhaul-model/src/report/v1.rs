@@ -8,8 +8,11 @@
 //! The shape only grows: fields are added as optional, none changes its meaning or goes.
 
 pub mod analysis;
+pub mod asymmetry;
 pub mod available;
+pub mod case;
 pub mod claim;
+pub mod comparison;
 pub mod event;
 pub mod host;
 pub mod load;
@@ -20,6 +23,7 @@ pub mod predict;
 pub mod quantity;
 pub mod scan;
 pub mod series;
+pub mod site;
 
 use serde::{Deserialize, Serialize};
 
