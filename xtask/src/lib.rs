@@ -6,6 +6,7 @@
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
 //! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
 //! - [`airports`]: the table of airports that the program carries
+//! - [`land`]: the outline of land that the program carries
 //! - [`clickhouse`]: the database of a fleet, for tests and benches
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
@@ -19,6 +20,7 @@ pub mod boundaries;
 pub mod ci;
 pub mod clickhouse;
 pub mod demo;
+pub mod land;
 pub mod needs;
 pub mod page;
 pub mod process;
@@ -65,6 +67,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "airports",
         "the table of airports, of that of the package airportsdata FILE",
     ),
+    (
+        "land",
+        "the outline of land, of FILE land-110m.json of the package world-atlas",
+    ),
     ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
     ("demo", "two measurements over the la-geneva path"),
     (
@@ -94,6 +100,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["api-test"] => page::hostile::run(None),
         ["api-test", examples] => page::hostile::run(Some(examples)),
         ["airports", file] => airports::run(file),
+        ["land", file] => land::run(file),
         ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
         ["demo-watch"] => demo::watch::run(),

@@ -18,6 +18,7 @@ mod tests;
 mod volume;
 mod window;
 
+pub(crate) use distance::LIGHT;
 use figure::{Figure, Of};
 use longhaul_model::report::v1::claim::{Check, Checked, Claim, SCHEMA, Verdict};
 use longhaul_model::units::ParseUnitError;

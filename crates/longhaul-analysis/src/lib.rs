@@ -19,6 +19,7 @@ pub mod limit;
 pub mod load;
 pub mod path;
 pub mod predict;
+pub mod record;
 pub mod scan;
 pub mod stats;
 pub mod throughput;

@@ -21,6 +21,7 @@ const UNITS: &[&str] = &[
     "bytes",
     "us",
     "ns",
+    "mm",
     "bps",
     "permille",
     "millicycles",

@@ -12,7 +12,7 @@ use super::{Checks, Problem, Reader};
 use longhaul_model::report::v1::claim::{Distance, Leg, Verdict};
 
 /// In fibre, m/s.
-const LIGHT: f64 = 299_792_458.0 / 1.468;
+pub(crate) const LIGHT: f64 = 299_792_458.0 / 1.468;
 /// A leg this far off from that of the airports hints at another point.
 const OTHER_POINT_RATIO: f64 = 0.02;
 /// A whole way this far off is no matter of points.

@@ -21,6 +21,7 @@ pub mod path;
 pub mod plan;
 pub mod predict;
 pub mod quantity;
+pub mod record;
 pub mod scan;
 pub mod series;
 pub mod site;

@@ -1,0 +1,95 @@
+//! What is a record worth: its class, its distance, its mark, and what holds of the rules?
+//!
+//! The mark is bits by metres over seconds. Bytes, microseconds and millimetres are whole numbers,
+//! multiplied as such; the one division comes last. Source: the metric of the Internet2 Land Speed
+//! Record. Units: bit·m/s. Error: which point stands for a city, some per cent of a short leg. Wrong
+//! when: the data does not pass the cities that are named.
+//!
+//! - [`distance`]: legs, light in fibre, cities left out; [`rules`]: what the measurement shows of
+//!   each rule
+
+pub mod distance;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+
+use distance::Globe;
+use longhaul_model::report::v1::record::{Analysis, Beside, History, Observation, PastMark, Rules};
+
+/// Of the reasoning.
+pub const VERSION: u32 = 1;
+
+/// Everything that follows from a transfer and the way that it took.
+pub fn conclude(
+    seen: &Observation,
+    globe: &dyn Globe,
+    (rules, history): (&Rules, &History),
+) -> Analysis {
+    let legs = distance::legs(&seen.stops, globe);
+    let total = |lengths: &mut dyn Iterator<Item = u64>| {
+        let sum = lengths.fold(0u64, u64::saturating_add);
+        (!legs.is_empty()).then_some(sum)
+    };
+    let distance_mm = total(&mut legs.iter().map(|leg| leg.length_mm));
+    let distance_sphere_mm = total(&mut legs.iter().map(|leg| leg.sphere_mm));
+    let class = class(seen);
+    let mark = distance_mm.and_then(|mm| mark(seen.received_bytes, seen.elapsed_us, mm));
+    let mut analysis = Analysis {
+        version: VERSION,
+        goodput_bps: goodput_bps(seen),
+        distance_mm,
+        distance_sphere_mm,
+        mark_bit_m_per_s: mark,
+        light: distance_mm
+            .zip(seen.rtt_min_ns)
+            .map(|(mm, ns)| distance::light(mm, ns)),
+        left_out: distance::left_out(seen, globe),
+        beside: mark.and_then(|mark| beside(mark, class.as_deref()?, history)),
+        class,
+        legs,
+        rules: format!("{} version {}", rules.name, rules.version),
+        checks: Vec::new(),
+    };
+    analysis.checks = rules::checks(rules, seen, &analysis);
+    analysis
+}
+
+/// Bits by metres over seconds; absent where no time passed.
+pub fn mark(received_bytes: u64, elapsed_us: u64, distance_mm: u64) -> Option<f64> {
+    // 2^64 bytes over the distance to the Moon stay below 2^128.
+    let bits = u128::from(received_bytes) * 8;
+    let product = bits.checked_mul(u128::from(distance_mm))?;
+    // Millimetres per microsecond are thousands of metres per second.
+    (elapsed_us > 0).then(|| product as f64 / elapsed_us as f64 * 1e3)
+}
+
+fn goodput_bps(seen: &Observation) -> u64 {
+    let bits = u128::from(seen.received_bytes) * 8_000_000;
+    let bps = bits.checked_div(u128::from(seen.elapsed_us)).unwrap_or(0);
+    u64::try_from(bps).unwrap_or(u64::MAX)
+}
+
+/// `None` where it is not TCP, or the family of the addresses is not known.
+fn class(seen: &Observation) -> Option<String> {
+    let version = seen.ip_version.filter(|_| seen.transport == "tcp")?;
+    let streams = match seen.streams {
+        0 => return None,
+        1 => "single_stream",
+        _ => "multiple_streams",
+    };
+    Some(format!("ipv{version}_{streams}"))
+}
+
+/// The best mark of the class.
+fn beside(mark: f64, class: &str, history: &History) -> Option<Beside> {
+    let of_class = |it: &&PastMark| it.classes.iter().any(|name| name == class);
+    let marks = history.marks.iter().filter(of_class);
+    let best = marks.max_by(|a, b| a.mark_bit_m_per_s.total_cmp(&b.mark_bit_m_per_s))?;
+    Some(Beside {
+        name: format!("{}, {}", best.team, best.date),
+        mark_bit_m_per_s: best.mark_bit_m_per_s,
+        gain_ratio: mark / best.mark_bit_m_per_s - 1.0,
+        source: best.source.clone(),
+        confidence: best.confidence.clone(),
+    })
+}
