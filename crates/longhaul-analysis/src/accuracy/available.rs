@@ -419,6 +419,20 @@ pub(crate) fn large_bucket(rng: &mut Rng, drops: bool) -> (Path, f64, f64) {
     (Path::new(1e9, vec![link], 0.0, seed), rate, bytes)
 }
 
+/// A bucket of some packets, with a short queue, before a slower link that others use as well.
+pub(crate) fn middle_bucket(rng: &mut Rng, drops: bool) -> (Path, f64, f64) {
+    let narrow = rng.between(2e7, 2e8);
+    let rate = narrow / rng.between(1.5, 2.5);
+    let bytes = rng.between(0.015, 0.06) * narrow / 8.0;
+    let seed = rng.below(1 << 30) as u64;
+    let tokens = Tokens::new(rate, bytes, drops).with_queue(rng.between(0.05, 0.2) * rate / 8.0);
+    let links = vec![
+        Link::new(1.8 * narrow, 0.0, Traffic::Poisson, seed).with_bucket(tokens),
+        Link::new(narrow, rng.between(0.0, 0.2), Traffic::Poisson, seed + 1),
+    ];
+    (Path::new(1e9, links, 0.0, seed), rate, bytes)
+}
+
 fn buckets(seed: u64, cases: usize) -> Vec<Row> {
     let (mut rate, mut burst) = (Tally::default(), Tally::default());
     for case in 0..cases as u64 {
@@ -429,30 +443,58 @@ fn buckets(seed: u64, cases: usize) -> Vec<Row> {
         rate.row("bucket of 4.8 kB, rate"),
         burst.row("bucket of 4.8 kB, burst"),
     ];
-    let names = [
-        (false, "shaper of seconds, rate", "shaper of seconds, burst"),
-        (
-            true,
-            "policer of seconds, rate",
-            "policer of seconds, burst",
-        ),
-    ];
-    for (drops, rate_name, burst_name) in names {
+    for (draw, drops, [rate_name, burst_name]) in LONG_LOOKS {
         let (mut rate, mut burst) = (Tally::default(), Tally::default());
         let mut rng = Rng::new(seed);
         for case in 0..cases as u64 {
-            let (mut path, true_rate, true_bytes) = large_bucket(&mut rng, drops);
-            let plan = Plan {
-                most_bytes: 200_000_000,
-                shaper_time_us: Some(12_000_000),
-                ..plan(Mode::Quick, case)
-            };
-            let found = measure(&mut path, &plan).bucket;
+            let (mut path, true_rate, true_bytes) = draw(&mut rng, drops);
+            let found = measure(&mut path, &long_look(case)).bucket;
             bucket_errors(found.as_ref(), true_rate, true_bytes, &mut rate, &mut burst);
         }
         rows.extend([rate.row(rate_name), burst.row(burst_name)]);
     }
     rows
+}
+
+/// A path with a bucket that drops or not, its rate and its bytes.
+type Draw = fn(&mut Rng, bool) -> (Path, f64, f64);
+
+const LONG_LOOKS: [(Draw, bool, [&str; 2]); 4] = [
+    (
+        middle_bucket,
+        false,
+        [
+            "shaper of milliseconds, rate",
+            "shaper of milliseconds, burst",
+        ],
+    ),
+    (
+        middle_bucket,
+        true,
+        [
+            "policer of milliseconds, rate",
+            "policer of milliseconds, burst",
+        ],
+    ),
+    (
+        large_bucket,
+        false,
+        ["shaper of seconds, rate", "shaper of seconds, burst"],
+    ),
+    (
+        large_bucket,
+        true,
+        ["policer of seconds, rate", "policer of seconds, burst"],
+    ),
+];
+
+/// What `available --shaper` asks for.
+pub(crate) fn long_look(seed: u64) -> Plan {
+    Plan {
+        most_bytes: 200_000_000,
+        shaper_time_us: Some(12_000_000),
+        ..plan(Mode::Quick, seed)
+    }
 }
 
 fn bucket_errors(

@@ -1,13 +1,14 @@
 //! Does a token bucket stand on the path?
 //!
 //! Small buckets show on every burst: the first packets pass at the peak rate, the rest at the
-//! sustained one. Large ones show only on long trains at full rate. A policer drops what a shaper
-//! would queue.
+//! sustained one. Large ones show only on long trains at full rate; those in between empty at the
+//! beginning of a long look, which is then begun again. A policer drops what a shaper would queue.
 //!
 //! Source: docs/methods/available-bandwidth.md, after ShaperProbe (Kanuparthy and Dovrolis 2011).
 //! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
 //! Wrong when: other traffic arrives once and stays.
 
+mod again;
 mod knee;
 mod long;
 mod policed;
@@ -18,6 +19,7 @@ use crate::stats::quantile::{median, quantile, sorted};
 use knee::Knee;
 use longhaul_model::report::v1::available::{Bucket, BucketKind, Purpose, Train};
 
+pub use again::{again, hint};
 pub use long::long;
 pub use policed::policed;
 
@@ -25,27 +27,39 @@ pub use policed::policed;
 const LEAST_KNEES: usize = 3;
 /// Knees agree within this, or within one packet.
 const AGREE_RATIO: f64 = 0.25;
+/// Trains of so many times the knee must show it.
+const LONG_ENOUGH: f64 = 1.5;
 /// A burst straight after another shows no knee: at most this share of them may.
 const MOST_FORGETFUL: f64 = 0.5;
 /// A train this soon after another finds the bucket still empty.
 const RESTED_S: f64 = 0.01;
+/// Trains of one look follow each other more closely.
+const LOOK_ENDS_NS: u64 = 500_000_000;
 
 /// Most bursts that rested have a knee, and at the same place.
 pub fn suspected(evidence: &Evidence) -> bool {
-    agreed(&rested(evidence)).is_some()
+    agreed(&rested(evidence), knee::find).is_some()
 }
 
 /// A bucket that is emptied within a burst.
 pub fn small(evidence: &Evidence) -> Option<Bucket> {
-    let knees = agreed(&rested(evidence))?;
+    let knees = agreed(&rested(evidence), knee::find)?;
     let late = straight_after(evidence);
-    let forgetful = late
-        .iter()
-        .filter(|r| knee::find(r).is_some_and(|k| near(&k, &knees)))
-        .count();
-    if forgetful as f64 > MOST_FORGETFUL * late.len() as f64 {
+    if are_forgetful(&late, &knees, knee::find) {
         return None;
     }
+    let confidence_ratio = if late.is_empty() { 0.7 } else { 0.95 };
+    described(&knees, BucketKind::Shaper, confidence_ratio)
+}
+
+/// Trains right after others see the knee as well: then it is none of a bucket, which remembers.
+fn are_forgetful(late: &[&Reading], knees: &[Knee], find: fn(&Reading) -> Option<Knee>) -> bool {
+    let same = |r: &&&Reading| find(r).is_some_and(|k| near(&k, knees));
+    late.iter().filter(same).count() as f64 > MOST_FORGETFUL * late.len() as f64
+}
+
+/// The middle of the knees, and how far they lie apart.
+fn described(knees: &[Knee], kind: BucketKind, confidence_ratio: f64) -> Option<Bucket> {
     let of = |value: fn(&Knee) -> f64| median(knees.iter().map(value));
     let (peak, sustained, burst) = (
         of(|k| k.peak_bps)?,
@@ -58,7 +72,7 @@ pub fn small(evidence: &Evidence) -> Option<Bucket> {
     let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
     let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
     Some(Bucket {
-        kind: BucketKind::Shaper,
+        kind,
         peak_bps: peak as u64,
         sustained_bps: sustained as u64,
         sustained_interval_bps: Some([
@@ -70,7 +84,7 @@ pub fn small(evidence: &Evidence) -> Option<Bucket> {
             size_span.0.min(burst - packet).max(0.0) as u64,
             size_span.1.max(burst + packet) as u64,
         ]),
-        confidence_ratio: if late.is_empty() { 0.7 } else { 0.95 },
+        confidence_ratio,
     })
 }
 
@@ -109,12 +123,12 @@ fn with_rest(evidence: &Evidence) -> Vec<(&Reading, f64)> {
 }
 
 /// The knees, when most of the trains long enough to have one do, and at the same place.
-fn agreed(trains: &[&Reading]) -> Option<Vec<Knee>> {
-    let knees: Vec<Knee> = trains.iter().filter_map(|r| knee::find(r)).collect();
+fn agreed(trains: &[&Reading], find: fn(&Reading) -> Option<Knee>) -> Option<Vec<Knee>> {
+    let knees: Vec<Knee> = trains.iter().filter_map(|r| find(r)).collect();
     let place = median(knees.iter().map(|k| k.at_bytes))?;
     let long_enough = trains
         .iter()
-        .filter(|r| r.packets as f64 * r.bits / 8.0 > 1.5 * place)
+        .filter(|r| r.packets as f64 * r.bits / 8.0 > LONG_ENOUGH * place)
         .count();
     let same: Vec<Knee> = knees
         .into_iter()
@@ -128,12 +142,16 @@ fn near(knee: &Knee, others: &[Knee]) -> bool {
     (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
 }
 
-/// Trains of the long phase, in their order.
+/// Trains of the long look, in their order; not those that begin it again.
 fn long_trains(trains: &[Train]) -> Vec<&Train> {
     let mut found: Vec<&Train> = trains
         .iter()
         .filter(|t| t.purpose == Purpose::Bucket)
         .collect();
     found.sort_by_key(|t| t.sent_at_ns);
+    let ended_ns = |t: &Train| t.sent_at_ns + t.sent_ns.last().copied().unwrap_or(0);
+    let rested = |pair: &[&Train]| pair[1].sent_at_ns > ended_ns(pair[0]) + LOOK_ENDS_NS;
+    let look = found.windows(2).position(rested).map(|last| last + 1);
+    found.truncate(look.unwrap_or(found.len()));
     found
 }

@@ -46,6 +46,7 @@ enum Stage {
     More { round: u32 },
     Memory,
     Long,
+    Again,
     Done,
 }
 
@@ -99,6 +100,7 @@ impl Course {
                 return Some(trains);
             }
             self.stage = self.after_nothing();
+            self.begin_long();
         }
         None
     }
@@ -108,6 +110,14 @@ impl Course {
         self.purse.elapsed(trains);
         self.seen.extend_from_slice(trains);
         self.stage = self.following();
+        self.begin_long();
+    }
+
+    /// The long look has time of its own.
+    fn begin_long(&mut self) {
+        if self.stage == Stage::Long {
+            self.purse.allow(self.plan.shaper_time_us.unwrap_or(0));
+        }
     }
 
     fn ask(&self) -> Vec<TrainPlan> {
@@ -126,6 +136,7 @@ impl Course {
             }),
             Stage::Memory => blocks::memory(&shape),
             Stage::Long => blocks::long(&shape, &self.purse, self.plan.shaper_time_us),
+            Stage::Again => self.again(&shape),
             Stage::Done => Vec::new(),
         }
     }
@@ -134,7 +145,8 @@ impl Course {
     fn after_nothing(&self) -> Stage {
         match self.stage {
             Stage::Bursts { .. } if self.evidence().dispersion.is_some() => Stage::Main,
-            _ => Stage::Done,
+            Stage::Main | Stage::More { .. } | Stage::Memory => self.long_or_done(),
+            Stage::Bursts { .. } | Stage::Long | Stage::Again | Stage::Done => Stage::Done,
         }
     }
 
@@ -145,7 +157,8 @@ impl Course {
             Stage::Main => self.after_main(0),
             Stage::More { round } => self.after_main(round + 1),
             Stage::Memory => self.long_or_done(),
-            Stage::Long | Stage::Done => Stage::Done,
+            Stage::Long => Stage::Again,
+            Stage::Again | Stage::Done => Stage::Done,
         }
     }
 
@@ -214,6 +227,17 @@ impl Course {
         } else {
             Stage::Done
         }
+    }
+
+    /// Nothing where the long look is clear by itself, or shows no knee.
+    fn again(&self, shape: &Shape) -> Vec<TrainPlan> {
+        if bucket::long(&self.seen).is_some() {
+            return Vec::new();
+        }
+        let hint = bucket::hint(&self.evidence());
+        hint.map_or_else(Vec::new, |knee| {
+            blocks::again(shape, knee.at_bytes, knee.sustained_bps)
+        })
     }
 
     fn evidence(&self) -> Evidence {

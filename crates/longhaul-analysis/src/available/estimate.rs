@@ -56,6 +56,7 @@ pub fn estimate(
     } else {
         bucket::small(&evidence)
             .or_else(|| bucket::long(&probing.trains))
+            .or_else(|| bucket::again(&evidence))
             .or_else(|| bucket::policed(&evidence))
     };
     let fusion = fuse(&evidence, known_bps);

@@ -74,26 +74,35 @@ fn the_seeds_bucket_is_found_with_its_three_numbers() {
 }
 
 #[test]
-fn large_buckets_are_found_and_told_apart() {
+fn long_looks_find_buckets_and_tell_them_apart() {
     for (drops, kind) in [(false, BucketKind::Shaper), (true, BucketKind::Policer)] {
-        let (mut path, rate, bytes) = large_bucket(&mut Rng::new(5), drops);
-        let plan = Plan {
-            most_bytes: 200_000_000,
-            shaper_time_us: Some(12_000_000),
-            ..plan(Mode::Quick, 5)
-        };
-        let bucket = measure(&mut path, &plan)
-            .bucket
-            .expect("a bucket of seconds");
-        assert_eq!(bucket.kind, kind, "{bucket:?}");
-        assert!(
-            (bucket.sustained_bps as f64 / rate - 1.0).abs() < 0.03,
-            "{bucket:?} not {rate}"
-        );
-        assert!(
-            (bucket.burst_bytes as f64 / bytes - 1.0).abs() < 0.05,
-            "{bucket:?} not {bytes}"
-        );
+        let draws: [Draw; 2] = [large_bucket, middle_bucket];
+        for draw in draws {
+            let (mut path, rate, bytes) = draw(&mut Rng::new(5), drops);
+            let found = measure(&mut path, &long_look(5));
+            let bucket = found.bucket.expect("a bucket");
+            assert_eq!(bucket.kind, kind, "{bucket:?}");
+            assert!(
+                (bucket.sustained_bps as f64 / rate - 1.0).abs() < 0.03,
+                "{bucket:?} not {rate}"
+            );
+            assert!(
+                (bucket.burst_bytes as f64 / bytes - 1.0).abs() < 0.05,
+                "{bucket:?} not {bytes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_long_look_at_a_loaded_link_finds_no_bucket() {
+    let kinds = [Traffic::Poisson, Traffic::Bursty, Traffic::HeavyTailed];
+    for (seed, traffic) in (0..12u8).zip(kinds.into_iter().cycle()) {
+        let load = 0.2 + 0.04 * f64::from(seed);
+        let link = Link::new(5e7, load, traffic, u64::from(seed));
+        let mut path = Path::new(1e9, vec![link], 0.0, u64::from(seed));
+        let found = measure(&mut path, &long_look(u64::from(seed)));
+        assert_eq!(found.bucket, None, "{traffic:?} {load}");
     }
 }
 

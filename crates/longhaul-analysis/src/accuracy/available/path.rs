@@ -32,6 +32,8 @@ pub struct Tokens {
     pub rate_bps: f64,
     pub most_bits: f64,
     pub drops: bool,
+    /// What may wait, in bits.
+    queue_bits: f64,
     level: f64,
     at: f64,
 }
@@ -42,13 +44,25 @@ impl Tokens {
             rate_bps,
             most_bits: most_bytes * 8.0,
             drops,
+            queue_bits: f64::INFINITY,
             level: most_bytes * 8.0,
             at: 0.0,
         }
     }
 
-    /// When the packet may go; `None`: it is dropped.
-    fn admit(&mut self, at: f64, bits: f64) -> Option<f64> {
+    /// What finds so much waiting before it is dropped.
+    pub fn with_queue(self, bytes: f64) -> Tokens {
+        Tokens {
+            queue_bits: bytes * 8.0,
+            ..self
+        }
+    }
+
+    /// When the packet may go that has waited in the queue until now; `None`: it is dropped.
+    fn admit(&mut self, at: f64, waited_s: f64, bits: f64) -> Option<f64> {
+        if waited_s * self.rate_bps > self.queue_bits {
+            return None;
+        }
         self.level = (self.level + (at - self.at).max(0.0) * self.rate_bps).min(self.most_bits);
         self.at = self.at.max(at);
         if self.level >= bits {
@@ -99,7 +113,7 @@ impl Link {
         self.advance(at);
         let mut start = self.free_at.max(at);
         if let Some(tokens) = &mut self.bucket {
-            start = tokens.admit(start, bits)?;
+            start = tokens.admit(start, start - at, bits)?;
         }
         self.free_at = start + bits / self.capacity_bps;
         Some(self.free_at)

@@ -76,19 +76,31 @@ impl Sums {
 }
 
 pub fn find(reading: &Reading) -> Option<Knee> {
-    let points = points(&reading.kept, reading.bits / 8.0);
+    find_in(&points(&reading.kept, reading.bits / 8.0), reading)
+}
+
+/// The same by what arrived, however much was lost: of a train that outlasts the queue.
+pub fn find_counted(reading: &Reading) -> Option<Knee> {
+    let arrived = reading.points.iter().enumerate();
+    let points: Vec<Point> = arrived
+        .map(|(index, point)| Point { index, ..*point })
+        .collect();
+    find_in(&self::points(&points, reading.bits / 8.0), reading)
+}
+
+fn find_in(points: &[(f64, f64)], reading: &Reading) -> Option<Knee> {
     if points.len() < 2 * LEAST_SIDE + 2 {
         return None;
     }
-    let sums = Sums::of(&points);
-    let whole = sums.line(&points, 0, points.len());
+    let sums = Sums::of(points);
+    let whole = sums.line(points, 0, points.len());
     let step = points.len().div_ceil(MOST_PLACES);
     let (first, second) = (LEAST_SIDE..=points.len() - LEAST_SIDE)
         .step_by(step)
         .map(|at| {
             (
-                sums.line(&points, 0, at),
-                sums.line(&points, at, points.len()),
+                sums.line(points, 0, at),
+                sums.line(points, at, points.len()),
             )
         })
         .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;

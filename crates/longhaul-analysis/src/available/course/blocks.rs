@@ -36,6 +36,17 @@ const LIGHT_S: f64 = 0.9;
 const SLOW_PACKET_S: f64 = 0.6e-3;
 /// Rest before the long trains, so that a bucket is full again.
 const REFILL_US: u64 = 2_000_000;
+/// Of what the bursts say: a little less than fills the link.
+const LONG_RATIO: f64 = 0.97;
+/// The long look leaves the rest of time and bytes to trains that begin it again.
+const LONG_PART: f64 = 0.75;
+/// Beginning again: how often, how far beyond the knee, and how long the queue drains before.
+const AGAIN: u32 = 3;
+const AGAIN_KNEES: f64 = 1.7;
+const LEAST_KNEES: f64 = 1.3;
+const LEAST_AFTER: u32 = 20;
+const AGAIN_REST_US: u64 = 1_000_000;
+const LEAST_REST_US: u64 = 60_000;
 /// More trains are asked for until this share of C would be the error.
 const WANTED_ERROR: f64 = 0.02;
 const MOST_MORE_TRAINS: usize = 48;
@@ -217,10 +228,10 @@ const MOST_LONG_PACKETS: u32 = 150_000;
 pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan> {
     let rest_s = REFILL_US as f64 / 1e6 + 0.1;
     let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
-        .min(purse.seconds() - rest_s)
+        .min(LONG_PART * (purse.seconds() - rest_s))
         .max(0.0);
-    let rate_bps = 0.97 * shape.capacity_bps;
-    let most = (purse.bytes as f64 * 8.0 / shape.bits()) as u32;
+    let rate_bps = LONG_RATIO * shape.capacity_bps;
+    let most = (LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
     let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
     // Fast paths are looked at for a shorter time.
     let mut packets = packets.min(MOST_LONG_PACKETS);
@@ -236,6 +247,33 @@ pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan
         });
     }
     trains
+}
+
+/// The beginning of the long look three times more, each with a train right behind it.
+pub fn again(shape: &Shape, knee_bytes: f64, sustained_bps: f64) -> Vec<TrainPlan> {
+    let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
+    let packets = (AGAIN_KNEES * f64::from(knee)) as u32 + LEAST_AFTER;
+    let packets = packets.min(resolution::MOST_PACKETS);
+    if f64::from(packets) < LEAST_KNEES * f64::from(knee) {
+        return Vec::new();
+    }
+    let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
+    let rest_us = |time: u32| {
+        if time == 0 {
+            AGAIN_REST_US
+        } else {
+            (1e6 * pair_s) as u64 + LEAST_REST_US
+        }
+    };
+    let train = |pause_us| TrainPlan {
+        purpose: Purpose::Bucket,
+        packets,
+        pause_us,
+        ..shape.train(LONG_RATIO * shape.capacity_bps, 0.0, 0.0)
+    };
+    (0..AGAIN)
+        .flat_map(|time| [train(rest_us(time)), train(0)])
+        .collect()
 }
 
 fn train_seconds(shape: &Shape, bits: f64, count: usize) -> f64 {

@@ -52,13 +52,16 @@ impl Purse {
     pub fn new(plan: &Plan, facts: Facts) -> Purse {
         Purse {
             bytes: plan.most_bytes,
-            most_time_us: plan
-                .most_time_us
-                .saturating_add(plan.shaper_time_us.unwrap_or(0)),
+            most_time_us: plan.most_time_us,
             spent_us: 0,
             between_us: 2 * facts.idle_rtt_us.unwrap_or(0) + ROUND_US,
             first_sent_ns: None,
         }
+    }
+
+    /// Time that is for a long look alone: what comes before shall not use it up.
+    pub fn allow(&mut self, time_us: u64) {
+        self.most_time_us = self.most_time_us.saturating_add(time_us);
     }
 
     /// Time that trains of this round may take.
