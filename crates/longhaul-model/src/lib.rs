@@ -1,5 +1,6 @@
 //! The nouns of longhaul: what can be asked, seen and concluded.
 //!
+//! - [`packet`]: packets of a capture, decoded
 //! - [`units`]: bytes, rates and durations, their text and their arithmetic
 //! - [`report::v1`]: the one published shape, used for JSON, archive and web alike
 //!
@@ -7,5 +8,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod packet;
 pub mod report;
 pub mod units;

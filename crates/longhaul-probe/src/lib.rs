@@ -2,6 +2,7 @@
 //!
 //! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
 //! - [`serve::serve`]: the far end
+//! - [`capture`]: packets of a run, into files and out of them
 //! - [`engine`]: the bulk data of one end
 //! - [`load`]: loads one after another, and probes beside them
 //! - [`probing`]: trains and echoes of datagrams, against a far end
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod drive;
 pub mod engine;
 pub mod error;

@@ -16,6 +16,7 @@ pub mod listen;
 pub mod mount;
 pub mod netlink;
 pub mod netns;
+pub mod packet_ring;
 pub mod packet_socket;
 pub mod poll;
 pub mod probe_socket;

@@ -10,6 +10,7 @@
 pub mod analysis;
 pub mod asymmetry;
 pub mod available;
+pub mod capture;
 pub mod case;
 pub mod claim;
 pub mod comparison;

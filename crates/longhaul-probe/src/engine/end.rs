@@ -75,6 +75,7 @@ pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -
         cores,
         protocol: protocol::growth(&baseline.protocol, &now.protocol),
         interface: protocol::growth(&baseline.interface, &now.interface),
+        capture: None,
     }
 }
 

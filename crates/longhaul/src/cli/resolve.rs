@@ -51,6 +51,7 @@ pub fn plan(args: &TestArgs) -> Result<Plan, Fail> {
         affinity: args.affinity.clone(),
         interval_us: args.interval.unwrap_or(default.interval_us),
         start_at_us: None,
+        capture: None,
     };
     check(&plan)?;
     Ok(plan)

@@ -4,6 +4,7 @@
 //! is set on that line by [`Observation::clock_error_us`]. Counters are cumulative unless a field
 //! says "during the run".
 
+use super::capture::Capture;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -233,6 +234,9 @@ pub struct End {
     /// Interface counters that grew during the run (`wan0.rx_dropped`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interface: BTreeMap<String, u64>,
+    /// What this end captured; of a run in both directions it stands in the forward one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
 }
 
 /// How one core spent the run.

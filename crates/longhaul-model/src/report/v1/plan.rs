@@ -1,5 +1,6 @@
 //! What is asked of a throughput run.
 
+use super::capture::CapturePlan;
 use serde::{Deserialize, Serialize};
 
 /// The whole of what is asked. Both ends act on the same plan.
@@ -56,6 +57,9 @@ pub struct Plan {
     /// Start at this time of the wall clock (microseconds since 1970, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_us: Option<u64>,
+    /// Packets of the run's own streams are captured; absent: not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CapturePlan>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +143,7 @@ impl Default for Plan {
             affinity: Affinity::Auto,
             interval_us: 100_000,
             start_at_us: None,
+            capture: None,
         }
     }
 }

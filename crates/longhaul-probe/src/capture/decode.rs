@@ -1,0 +1,260 @@
+//! From the bytes of a packet to what the analysis reads: TCP and UDP over IPv4 and IPv6.
+//!
+//! Nothing here is believed: a packet that does not hold what its headers say is `None`. Source:
+//! RFC 791, 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
+
+use longhaul_model::packet::{Flags, Options, Packet, PayloadHead, Segment, Transport};
+use std::hash::{DefaultHasher, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Bytes of payload that are compared from packet to packet.
+const COMPARED_BYTES: usize = 64;
+/// Extension headers of IPv6 that are passed over.
+const MOST_EXTENSIONS: usize = 8;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Where the parts of an IP packet are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: u8,
+    /// Length of the IP headers.
+    pub header_bytes: usize,
+    /// Of the whole packet, as its header says; 0: it does not (more than 64 KiB at once).
+    pub total_bytes: usize,
+    pub ecn: u8,
+    /// There are headers between that of IP and that of the protocol.
+    pub extended: bool,
+}
+
+/// A packet of TCP or UDP as it came over a link of this type.
+pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> Option<Packet> {
+    let ip = network(link_type, bytes)?;
+    let layout = layout(ip)?;
+    let link_bytes = (bytes.len() - ip.len()) as u32;
+    let wire_bytes = match layout.total_bytes {
+        0 => original_bytes.saturating_sub(link_bytes),
+        total => total as u32,
+    };
+    let rest = ip.get(layout.header_bytes..)?;
+    let (source, destination) = ports(rest)?;
+    let (transport, header_bytes) = match layout.protocol {
+        UDP => (Transport::Udp, 8),
+        TCP => {
+            let (segment, header_bytes) = segment(rest)?;
+            (Transport::Tcp(segment), header_bytes)
+        }
+        _ => return None,
+    };
+    let headers = layout.header_bytes + header_bytes;
+    let payload_bytes = wire_bytes.saturating_sub(headers as u32);
+    // What is behind the packet on the link (padding) is no payload.
+    let until = ip.len().min(wire_bytes as usize);
+    let payload = ip.get(headers..until).unwrap_or(&[]);
+    Some(Packet {
+        at_ns,
+        from: SocketAddr::new(layout.source, source),
+        to: SocketAddr::new(layout.destination, destination),
+        wire_bytes,
+        payload_bytes,
+        payload: head_of(payload),
+        ecn: layout.ecn,
+        transport,
+    })
+}
+
+/// Length of the headers of IP and TCP or UDP, for a packet that begins at its IP header; of any
+/// other packet all that is there.
+pub fn header_bytes(ip: &[u8]) -> usize {
+    let known = || {
+        let layout = layout(ip)?;
+        let rest = ip.get(layout.header_bytes..)?;
+        let own = match layout.protocol {
+            TCP => usize::from(rest.get(12)? >> 4) * 4,
+            UDP => 8,
+            _ => return None,
+        };
+        Some(layout.header_bytes + own)
+    };
+    known().unwrap_or(ip.len()).min(ip.len())
+}
+
+/// The IP packet within a frame. `None`: another protocol, or a link that is not known here.
+pub(super) fn network(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
+    match link_type {
+        // Raw IP, under its several numbers.
+        12 | 14 | 101 | 228 | 229 => Some(bytes),
+        0 | 108 => bytes.get(4..),
+        1 => ethernet(bytes),
+        113 => is_ip(u16_at(bytes, 14)?).then(|| bytes.get(16..))?,
+        276 => is_ip(u16_at(bytes, 0)?).then(|| bytes.get(20..))?,
+        _ => None,
+    }
+}
+
+fn ethernet(bytes: &[u8]) -> Option<&[u8]> {
+    let mut at = 12;
+    // VLANs, one inside the other.
+    for _ in 0..2 {
+        if !matches!(u16_at(bytes, at)?, 0x8100 | 0x88a8) {
+            break;
+        }
+        at += 4;
+    }
+    is_ip(u16_at(bytes, at)?).then(|| bytes.get(at + 2..))?
+}
+
+fn is_ip(kind: u16) -> bool {
+    matches!(kind, 0x0800 | 0x86dd)
+}
+
+/// `None`: no IP, a fragment behind the first, or too short.
+pub(super) fn layout(ip: &[u8]) -> Option<Layout> {
+    match ip.first()? >> 4 {
+        4 => layout_v4(ip),
+        6 => layout_v6(ip),
+        _ => None,
+    }
+}
+
+fn layout_v4(ip: &[u8]) -> Option<Layout> {
+    let fixed = ip.first_chunk::<20>()?;
+    let header_bytes = usize::from(fixed[0] & 15) * 4;
+    let fragment = u16_at(ip, 6)? & 0x1fff;
+    let address = |at: usize| {
+        let octets = *ip.get(at..)?.first_chunk::<4>()?;
+        Some(IpAddr::V4(Ipv4Addr::from(octets)))
+    };
+    if header_bytes < 20 || fragment != 0 {
+        return None;
+    }
+    Some(Layout {
+        source: address(12)?,
+        destination: address(16)?,
+        protocol: fixed[9],
+        header_bytes,
+        total_bytes: usize::from(u16_at(ip, 2)?),
+        ecn: fixed[1] & 3,
+        extended: header_bytes > 20,
+    })
+}
+
+fn layout_v6(ip: &[u8]) -> Option<Layout> {
+    let fixed = ip.first_chunk::<40>()?;
+    let address = |at: usize| {
+        let octets = *ip.get(at..)?.first_chunk::<16>()?;
+        Some(IpAddr::V6(Ipv6Addr::from(octets)))
+    };
+    let (mut protocol, mut header_bytes) = (fixed[6], 40);
+    for _ in 0..MOST_EXTENSIONS {
+        let extension = match protocol {
+            // Hop-by-hop, routing, destination options: length in eights behind the first.
+            0 | 43 | 60 => ip.get(header_bytes..)?,
+            44 => {
+                let extension = ip.get(header_bytes..)?;
+                if u16_at(extension, 2)? >> 3 != 0 {
+                    return None;
+                }
+                extension
+            }
+            _ => break,
+        };
+        let eights = if protocol == 44 {
+            0
+        } else {
+            *extension.get(1)?
+        };
+        protocol = *extension.first()?;
+        header_bytes += 8 * (usize::from(eights) + 1);
+    }
+    let payload = usize::from(u16_at(ip, 4)?);
+    Some(Layout {
+        source: address(8)?,
+        destination: address(24)?,
+        protocol,
+        header_bytes,
+        total_bytes: if payload == 0 { 0 } else { payload + 40 },
+        ecn: (fixed[1] >> 4) & 3,
+        extended: header_bytes > 40,
+    })
+}
+
+fn ports(rest: &[u8]) -> Option<(u16, u16)> {
+    Some((u16_at(rest, 0)?, u16_at(rest, 2)?))
+}
+
+/// The TCP header and its length. Options that were not captured are not there.
+fn segment(rest: &[u8]) -> Option<(Segment, usize)> {
+    let fixed = rest.first_chunk::<20>()?;
+    let header_bytes = usize::from(fixed[12] >> 4) * 4;
+    if header_bytes < 20 {
+        return None;
+    }
+    let word = |at: usize| {
+        let field = rest.get(at..)?.first_chunk::<4>()?;
+        Some(u32::from_be_bytes(*field))
+    };
+    let segment = Segment {
+        sequence: word(4)?,
+        acknowledged: word(8)?,
+        flags: Flags(u16_at(rest, 12)? & 0x1ff),
+        window: u16_at(rest, 14)?,
+        options: options(&rest[20..header_bytes.min(rest.len())]),
+    };
+    Some((segment, header_bytes))
+}
+
+fn options(mut bytes: &[u8]) -> Options {
+    let mut found = Options::default();
+    loop {
+        let (length, value) = match bytes {
+            [] | [0, ..] => return found,
+            [1, rest @ ..] => {
+                bytes = rest;
+                continue;
+            }
+            [_, length, ..] => match bytes.get(2..usize::from(*length)) {
+                Some(value) => (usize::from(*length), value),
+                None => return found,
+            },
+            [_] => return found,
+        };
+        match (bytes[0], value) {
+            (2, [high, low]) => found.mss_bytes = Some(u16::from_be_bytes([*high, *low])),
+            // RFC 7323: more than 14 is taken for 14.
+            (3, [shift]) => found.window_shift = Some((*shift).min(14)),
+            (4, []) => found.sack_permitted = true,
+            (5, blocks) => found.sack_blocks = (blocks.len() / 8) as u8,
+            (8, value) => found.timestamps = timestamps(value),
+            _ => {}
+        }
+        bytes = &bytes[length..];
+    }
+}
+
+fn timestamps(value: &[u8]) -> Option<(u32, u32)> {
+    let (own, rest) = value.split_first_chunk::<4>()?;
+    let echoed = <[u8; 4]>::try_from(rest).ok()?;
+    Some((u32::from_be_bytes(*own), u32::from_be_bytes(echoed)))
+}
+
+fn head_of(payload: &[u8]) -> Option<PayloadHead> {
+    let head = payload.get(..payload.len().min(COMPARED_BYTES))?;
+    if head.is_empty() {
+        return None;
+    }
+    // Without a key of its own: equal bytes have equal digests in every run.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(head);
+    Some(PayloadHead {
+        bytes: head.len() as u32,
+        digest: hasher.finish(),
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let field = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_be_bytes(*field))
+}

@@ -1,0 +1,209 @@
+//! Which packets a capture hears: those between two addresses and one port, as a classic BPF
+//! program for the kernel and as text for people.
+//!
+//! The control connection of a run uses the same port as its streams; it is told by its client's
+//! port and left out. Fragments behind the first have no ports and are not heard, nor are IPv6
+//! packets with extension headers. Source: `linux/filter.h`, `linux/bpf_common.h`; RFC 791, 8200.
+
+use longhaul_sys::packet_ring::Instruction;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// Longest headers that are kept where nothing else was asked: IP, TCP and their options.
+pub const HEADER_SNAP_BYTES: u32 = 128;
+
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+
+/// `BPF_LD` of a word, half-word or byte at a fixed place; of a half-word behind `X`.
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_BEHIND_X: u16 = 0x48;
+/// `X = 4 * (packet[k] & 15)`.
+const X_IS_HEADER: u16 = 0xb1;
+const AND: u16 = 0x54;
+const IF_EQUAL: u16 = 0x15;
+const IF_ANY_BIT: u16 = 0x45;
+const ANSWER: u16 = 0x06;
+
+/// The streams of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowFilter {
+    pub udp: bool,
+    /// Address of whoever opens the streams.
+    pub client: IpAddr,
+    /// To where.
+    pub server: SocketAddr,
+    /// Client's port of the control connection, which is left out.
+    pub control_port: u16,
+}
+
+/// One condition on a packet: load something, compare it.
+struct Condition {
+    load: [Option<Instruction>; 2],
+    jump: u16,
+    value: u32,
+    /// Passes when the comparison holds.
+    wanted: bool,
+}
+
+impl Condition {
+    fn equal(load: Instruction, value: u32) -> Condition {
+        Condition {
+            load: [Some(load), None],
+            jump: IF_EQUAL,
+            value,
+            wanted: true,
+        }
+    }
+
+    fn unlike(load: Instruction, value: u32) -> Condition {
+        Condition {
+            wanted: false,
+            ..Condition::equal(load, value)
+        }
+    }
+
+    fn length(&self) -> usize {
+        self.load.iter().flatten().count() + 1
+    }
+}
+
+const fn step(code: u16, k: u32) -> Instruction {
+    Instruction {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+impl FlowFilter {
+    /// The program; packets begin at their IP header. Its answer is how many bytes are kept.
+    pub fn program(&self, snap_bytes: u32) -> Vec<Instruction> {
+        let ways = [self.way(true), self.way(false)];
+        let lengths = ways
+            .each_ref()
+            .map(|way| way.iter().map(Condition::length).sum::<usize>());
+        let first = self.of_this_kind();
+        let (common_x, common) = (self.header_length(), first);
+        let mut program = Vec::new();
+        // The common conditions lead to the very end, over both ways and their answers.
+        let behind = lengths[0] + 1 + lengths[1] + 1 + common_x.iter().count();
+        append(&mut program, &common, behind);
+        program.extend(common_x);
+        for way in &ways {
+            append(&mut program, way, 1);
+            program.push(step(ANSWER, snap_bytes));
+        }
+        program.push(step(ANSWER, 0));
+        program
+    }
+
+    /// Family, protocol, and no fragment behind the first.
+    fn of_this_kind(&self) -> Vec<Condition> {
+        let protocol = if self.udp { UDP } else { TCP };
+        let version = |number: u32| Condition {
+            load: [Some(step(LOAD_BYTE, 0)), Some(step(AND, 0xf0))],
+            jump: IF_EQUAL,
+            value: number << 4,
+            wanted: true,
+        };
+        match self.server.ip() {
+            IpAddr::V4(_) => vec![
+                version(4),
+                Condition::equal(step(LOAD_BYTE, 9), protocol),
+                Condition {
+                    load: [Some(step(LOAD_HALF, 6)), None],
+                    jump: IF_ANY_BIT,
+                    value: 0x1fff,
+                    wanted: false,
+                },
+            ],
+            IpAddr::V6(_) => vec![version(6), Condition::equal(step(LOAD_BYTE, 6), protocol)],
+        }
+    }
+
+    fn header_length(&self) -> Option<Instruction> {
+        self.server.is_ipv4().then(|| step(X_IS_HEADER, 0))
+    }
+
+    /// One direction: addresses, the server's port, and not the control connection.
+    fn way(&self, to_server: bool) -> Vec<Condition> {
+        let (from, to) = if to_server {
+            (self.client, self.server.ip())
+        } else {
+            (self.server.ip(), self.client)
+        };
+        let source = if self.server.is_ipv4() { 12 } else { 8 };
+        let mut conditions = equal_address(from, source);
+        conditions.extend(equal_address(to, source + address_bytes(from)));
+        let port = |second: bool| {
+            let at = if second { 2 } else { 0 };
+            match self.server {
+                SocketAddr::V4(_) => step(LOAD_HALF_BEHIND_X, at),
+                SocketAddr::V6(_) => step(LOAD_HALF, 40 + at),
+            }
+        };
+        let server_port = u32::from(self.server.port());
+        conditions.push(Condition::equal(port(to_server), server_port));
+        let control = u32::from(self.control_port);
+        conditions.push(Condition::unlike(port(!to_server), control));
+        conditions
+    }
+}
+
+fn address_bytes(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 4 } else { 16 }
+}
+
+fn equal_address(address: IpAddr, at: u32) -> Vec<Condition> {
+    let bytes = match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let words = bytes.as_chunks::<4>().0.iter().zip(0..);
+    words
+        .map(|(word, number)| {
+            let load = step(LOAD_WORD, at + 4 * number);
+            Condition::equal(load, u32::from_be_bytes(*word))
+        })
+        .collect()
+}
+
+/// The conditions in order; one that does not hold jumps over the rest and `behind` more steps.
+fn append(program: &mut Vec<Instruction>, conditions: &[Condition], behind: usize) {
+    let mut left: usize = conditions.iter().map(Condition::length).sum();
+    for condition in conditions {
+        program.extend(condition.load.iter().flatten());
+        left -= condition.length();
+        // At most some sixty steps, so it fits.
+        let over = u8::try_from(left + behind).unwrap_or(u8::MAX);
+        let (jt, jf) = if condition.wanted {
+            (0, over)
+        } else {
+            (over, 0)
+        };
+        program.push(Instruction {
+            jt,
+            jf,
+            ..step(condition.jump, condition.value)
+        });
+    }
+}
+
+impl fmt::Display for FlowFilter {
+    /// In the language of pcap-filter(7).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = if self.udp { "udp" } else { "tcp" };
+        let (client, server) = (self.client, self.server.ip());
+        let (port, control) = (self.server.port(), self.control_port);
+        write!(
+            f,
+            "{protocol} and ((src host {client} and dst host {server} and dst port {port} and not \
+             src port {control}) or (src host {server} and dst host {client} and src port {port} \
+             and not dst port {control}))"
+        )
+    }
+}

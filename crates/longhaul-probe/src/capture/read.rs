@@ -1,0 +1,290 @@
+//! Packets out of a capture file: pcapng ([`pcapng`]) or classic pcap ([`pcap`]), of either byte
+//! order, in bounded memory.
+//!
+//! A file may be cut off or be garbage from some place on: everything before that is handed over,
+//! then [`Reader::damage`] says where it ends and why. Nothing in it is believed: lengths have
+//! limits, texts are cut.
+
+mod pcap;
+mod pcapng;
+
+use super::Record;
+use longhaul_model::report::v1::capture::CapturedOn;
+use std::fmt;
+use std::io::{self, Read};
+
+/// The longest block of a file; packets on real interfaces are far shorter.
+pub const MOST_BLOCK_BYTES: usize = 1 << 20;
+/// The most interfaces that are told apart.
+const MOST_INTERFACES: usize = 256;
+/// The most comments that are kept, and the longest text.
+const MOST_COMMENTS: usize = 64;
+const MOST_TEXT_BYTES: usize = 4096;
+
+/// Why a file cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("it is no capture: its first bytes are neither those of pcapng nor of pcap")]
+    NoCapture,
+    #[error("it is empty")]
+    Empty,
+    #[error(transparent)]
+    Read(#[from] io::Error),
+}
+
+/// From where on a file is of no use, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub at_byte: u64,
+    pub why: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.why, self.at_byte)
+    }
+}
+
+/// What a file says beside its packets, as far as it has been read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct About {
+    pub application: Option<String>,
+    pub comments: Vec<String>,
+    pub interfaces: Vec<CapturedOn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Pcapng,
+    Pcap,
+}
+
+impl Format {
+    pub fn word(self) -> &'static str {
+        match self {
+            Format::Pcapng => "pcapng",
+            Format::Pcap => "pcap",
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Kind {
+    Pcapng(pcapng::State),
+    Pcap(pcap::State),
+}
+
+/// A file being read.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: Input<R>,
+    kind: Kind,
+    about: About,
+    damage: Option<Damage>,
+    over: bool,
+}
+
+/// A packet without its bytes, which are in the input's buffer.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    interface: u32,
+    at_ns: u64,
+    original_bytes: u32,
+    outgoing: Option<bool>,
+    from: usize,
+    to: usize,
+}
+
+impl<R: Read> Reader<R> {
+    /// Looks at the first bytes.
+    pub fn open(read: R) -> Result<Reader<R>, ReadError> {
+        let mut input = Input {
+            read,
+            at: 0,
+            buffer: Vec::new(),
+        };
+        let first = match input.next(4) {
+            Ok(first) => first.first_chunk::<4>().copied().unwrap_or_default(),
+            Err(Trouble::End) => return Err(ReadError::Empty),
+            Err(Trouble::Damage(_)) => return Err(ReadError::NoCapture),
+            Err(Trouble::Read(error)) => return Err(error.into()),
+        };
+        let mut about = About::default();
+        let kind = if first == pcapng::MAGIC {
+            Kind::Pcapng(pcapng::State::default())
+        } else if let Some(state) = pcap::State::of(first) {
+            Kind::Pcap(state)
+        } else {
+            return Err(ReadError::NoCapture);
+        };
+        let mut damage = None;
+        let begun = match &kind {
+            Kind::Pcapng(_) => Ok(()),
+            Kind::Pcap(state) => state.head(&mut input, &mut about),
+        };
+        match begun {
+            Ok(()) => {}
+            Err(Trouble::Read(error)) => return Err(error.into()),
+            Err(trouble) => damage = Some(input.damage(trouble)),
+        }
+        Ok(Reader {
+            over: damage.is_some(),
+            input,
+            kind,
+            about,
+            damage,
+        })
+    }
+
+    pub fn format(&self) -> Format {
+        match self.kind {
+            Kind::Pcapng(_) => Format::Pcapng,
+            Kind::Pcap(_) => Format::Pcap,
+        }
+    }
+
+    /// What the file says of itself so far; the whole once the packets are over.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Why the packets ended before the file did.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// The next packet; `None`: there is no more, or nothing more can be read.
+    pub fn packet(&mut self) -> Option<Record<'_>> {
+        if self.over {
+            return None;
+        }
+        let found = match &mut self.kind {
+            Kind::Pcapng(state) => state.packet(&mut self.input, &mut self.about),
+            Kind::Pcap(state) => state.packet(&mut self.input),
+        };
+        match found {
+            Ok(found) => Some(Record {
+                interface: found.interface,
+                link_type: self
+                    .about
+                    .interfaces
+                    .get(found.interface as usize)?
+                    .link_type,
+                at_ns: found.at_ns,
+                original_bytes: found.original_bytes,
+                outgoing: found.outgoing,
+                bytes: self.input.buffer.get(found.from..found.to).unwrap_or(&[]),
+            }),
+            Err(trouble) => {
+                self.over = true;
+                if !matches!(trouble, Trouble::End) {
+                    self.damage = Some(self.input.damage(trouble));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Why nothing more is to be had.
+#[derive(Debug)]
+enum Trouble {
+    /// The file ends where it may end.
+    End,
+    Damage(String),
+    Read(io::Error),
+}
+
+fn damaged(why: impl Into<String>) -> Trouble {
+    Trouble::Damage(why.into())
+}
+
+/// The bytes of a file, a piece at a time.
+#[derive(Debug)]
+struct Input<R> {
+    read: R,
+    /// Where the piece in `buffer` begins.
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Input<R> {
+    /// The next piece. `End`: the file is over before its first byte.
+    fn next(&mut self, bytes: usize) -> Result<&[u8], Trouble> {
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.more(bytes)?;
+        Ok(&self.buffer)
+    }
+
+    /// Makes the piece longer by so many bytes.
+    fn more(&mut self, bytes: usize) -> Result<(), Trouble> {
+        let held = self.buffer.len();
+        let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Memory grows with what is there, not with what a length says.
+        let read = self.read.by_ref().take(limit).read_to_end(&mut self.buffer);
+        let read = read.map_err(Trouble::Read)?;
+        match read {
+            _ if read == bytes => Ok(()),
+            0 if held == 0 => Err(Trouble::End),
+            _ => Err(damaged(format!(
+                "the file is cut off: {} of {} bytes are there",
+                held + read,
+                held + bytes
+            ))),
+        }
+    }
+
+    fn damage(&self, trouble: Trouble) -> Damage {
+        let why = match trouble {
+            Trouble::End => "the file ends within its head".to_owned(),
+            Trouble::Damage(why) => why,
+            Trouble::Read(error) => format!("it cannot be read further: {error}"),
+        };
+        Damage {
+            at_byte: self.at,
+            why,
+        }
+    }
+}
+
+/// Numbers of a file in its byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let field = *bytes.get(at..)?.first_chunk::<2>()?;
+        Some(match self {
+            Order::Little => u16::from_le_bytes(field),
+            Order::Big => u16::from_be_bytes(field),
+        })
+    }
+
+    fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let field = *bytes.get(at..)?.first_chunk::<4>()?;
+        Some(match self {
+            Order::Little => u32::from_le_bytes(field),
+            Order::Big => u32::from_be_bytes(field),
+        })
+    }
+
+    fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let field = *bytes.get(at..)?.first_chunk::<8>()?;
+        Some(match self {
+            Order::Little => u64::from_le_bytes(field),
+            Order::Big => u64::from_be_bytes(field),
+        })
+    }
+}
+
+/// A text of a file, cut and made valid.
+fn text(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(MOST_TEXT_BYTES)];
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end_matches('\0').to_owned()
+}

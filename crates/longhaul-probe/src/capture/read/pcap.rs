@@ -1,0 +1,72 @@
+//! Records of a classic pcap file, of micro- or nanoseconds.
+//!
+//! Source: draft-ietf-opsawg-pcap.
+
+use super::{About, Found, Input, MOST_BLOCK_BYTES, Order, Trouble, damaged};
+use longhaul_model::report::v1::capture::CapturedOn;
+use std::io::Read;
+
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+const NANOSECONDS: u32 = 0xa1b2_3c4d;
+/// The head of a file behind its magic number.
+const HEAD_BYTES: usize = 20;
+const RECORD_BYTES: usize = 16;
+
+/// What the first bytes of a file say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    order: Order,
+    /// Nanoseconds of one tick.
+    tick_ns: u64,
+}
+
+impl State {
+    /// `None`: no magic number of this format.
+    pub fn of(first: [u8; 4]) -> Option<State> {
+        [Order::Little, Order::Big].into_iter().find_map(|order| {
+            let tick_ns = match order.u32(&first, 0)? {
+                MICROSECONDS => 1000,
+                NANOSECONDS => 1,
+                _ => return None,
+            };
+            Some(State { order, tick_ns })
+        })
+    }
+
+    /// The rest of the head.
+    pub fn head<R: Read>(self, input: &mut Input<R>, about: &mut About) -> Result<(), Trouble> {
+        let order = self.order;
+        let head = input.next(HEAD_BYTES)?;
+        let (snap_bytes, link) = (order.u32(head, 12), order.u32(head, 16));
+        about.interfaces.push(CapturedOn {
+            // The upper bits are of the frame check sequence.
+            link_type: link.unwrap_or_default() as u16,
+            snap_bytes: snap_bytes.filter(|snap| *snap > 0),
+            ..CapturedOn::default()
+        });
+        Ok(())
+    }
+
+    pub fn packet<R: Read>(self, input: &mut Input<R>) -> Result<Found, Trouble> {
+        let order = self.order;
+        let head = input.next(RECORD_BYTES)?;
+        let field = |at| order.u32(head, at).unwrap_or_default();
+        let (seconds, ticks, captured, original_bytes) = (field(0), field(4), field(8), field(12));
+        let captured = captured as usize;
+        if captured > MOST_BLOCK_BYTES {
+            return Err(damaged(format!(
+                "a packet of {captured} bytes, where {MOST_BLOCK_BYTES} are allowed"
+            )));
+        }
+        let at_ns = u64::from(seconds) * 1_000_000_000 + u64::from(ticks) * self.tick_ns;
+        input.more(captured)?;
+        Ok(Found {
+            interface: 0,
+            at_ns,
+            original_bytes,
+            outgoing: None,
+            from: RECORD_BYTES,
+            to: RECORD_BYTES + captured,
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! What a capture keeps of a run, within bounds of packets and bytes: the first or the last ones.
+
+use super::decode;
+use super::write::{Section, Writer};
+use super::{LINK_RAW, Record};
+use longhaul_model::report::v1::capture::{Capture, CapturePlan, CapturedOn};
+use longhaul_sys::packet_ring::Seen;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+/// Bytes of packets and what it costs to keep them, at this end.
+pub const MOST_HELD_BYTES: u64 = 128 << 20;
+/// What a packet costs beside its bytes, about.
+const COST_BYTES: u64 = 64;
+/// Interfaces that are told apart; packets of one run use one or two.
+const MOST_INTERFACES: usize = 16;
+
+#[derive(Debug, Clone)]
+struct Kept {
+    at_ns: u64,
+    original_bytes: u32,
+    interface: u32,
+    outgoing: bool,
+    bytes: Vec<u8>,
+}
+
+/// Packets on their way into a file.
+#[derive(Debug)]
+pub struct Store {
+    plan: CapturePlan,
+    most_bytes: u64,
+    packets: VecDeque<Kept>,
+    held_bytes: u64,
+    /// Indexes of the kernel.
+    interfaces: Vec<u32>,
+    left_out: u64,
+}
+
+impl Store {
+    /// Room for what `plan` asks, and `most_bytes` at most.
+    pub fn new(plan: CapturePlan, most_bytes: u64) -> Store {
+        Store {
+            plan,
+            most_bytes,
+            packets: VecDeque::new(),
+            held_bytes: 0,
+            interfaces: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Takes a packet; false: it is full, and no later packet will be taken.
+    pub fn take(&mut self, seen: &Seen<'_>) -> bool {
+        let keep = match self.plan.snap_bytes {
+            Some(snap) => seen.bytes.len().min(snap as usize),
+            None => decode::header_bytes(seen.bytes).min(seen.bytes.len()),
+        };
+        let cost = keep as u64 + COST_BYTES;
+        let mut room = Vec::new();
+        while self.is_full_with(cost) {
+            // The oldest gives way, and lends its memory.
+            match self.packets.pop_front() {
+                Some(oldest) if self.plan.last => {
+                    self.held_bytes -= oldest.bytes.len() as u64 + COST_BYTES;
+                    self.left_out += 1;
+                    room = oldest.bytes;
+                }
+                Some(oldest) => {
+                    self.packets.push_front(oldest);
+                    self.left_out += 1;
+                    return false;
+                }
+                None => return false,
+            }
+        }
+        room.clear();
+        room.extend_from_slice(&seen.bytes[..keep]);
+        let Some(interface) = self.interface(seen.interface) else {
+            self.left_out += 1;
+            return true;
+        };
+        self.held_bytes += cost;
+        self.packets.push_back(Kept {
+            at_ns: u64::try_from(seen.at.as_nanos()).unwrap_or(u64::MAX),
+            original_bytes: seen.original_bytes,
+            interface,
+            outgoing: seen.outgoing,
+            bytes: room,
+        });
+        true
+    }
+
+    fn is_full_with(&self, cost: u64) -> bool {
+        self.packets.len() as u64 >= self.plan.packets || self.held_bytes + cost > self.most_bytes
+    }
+
+    /// Its place in the file.
+    fn interface(&mut self, index: u32) -> Option<u32> {
+        let known = self.interfaces.iter().position(|known| *known == index);
+        let place = known.or_else(|| {
+            let room = self.interfaces.len() < MOST_INTERFACES;
+            room.then(|| {
+                self.interfaces.push(index);
+                self.interfaces.len() - 1
+            })
+        })?;
+        u32::try_from(place).ok()
+    }
+
+    /// Packets that were seen and are not kept.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    pub fn interfaces(&self) -> &[u32] {
+        &self.interfaces
+    }
+
+    /// No more packets are taken.
+    pub fn close(self, about: Capture) -> Captured {
+        let mut packets: Vec<Kept> = self.packets.into();
+        // Packets of two cores can overtake each other on their way here.
+        packets.sort_by_key(|kept| kept.at_ns);
+        Captured { packets, about }
+    }
+}
+
+/// A finished capture of one end.
+#[derive(Debug, Clone, Default)]
+pub struct Captured {
+    packets: Vec<Kept>,
+    about: Capture,
+}
+
+impl Captured {
+    /// Leaves out whatever is of no stream of the run: another one may have the same addresses.
+    pub fn keep_only(&mut self, client_ports: &BTreeSet<u16>) {
+        let own = |kept: &Kept| {
+            let packet = decode::packet(kept.at_ns, LINK_RAW, kept.original_bytes, &kept.bytes);
+            let ports = |address: SocketAddr| client_ports.contains(&address.port());
+            packet.is_some_and(|packet| ports(packet.from) || ports(packet.to))
+        };
+        self.packets.retain(own);
+        self.about.packets = self.packets.len() as u64;
+    }
+
+    /// What the report says of it, file and size left open.
+    pub fn about(&self) -> &Capture {
+        &self.about
+    }
+
+    /// As a pcapng file; `comments` say of which run it is. Whatever does not fit into `most_bytes`
+    /// is left out, the last packets first.
+    pub fn file(&mut self, comments: Vec<String>, most_bytes: u64) -> Vec<u8> {
+        let section = Section {
+            application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
+            comments,
+        };
+        let mut writer = Writer::new(Vec::new(), &section);
+        for number in 0..self.about.interfaces.len() {
+            writer.interface(&self.interface(number));
+        }
+        let mut written = 0;
+        for kept in &self.packets {
+            let record = Record {
+                interface: kept.interface,
+                link_type: LINK_RAW,
+                at_ns: kept.at_ns,
+                original_bytes: kept.original_bytes,
+                outgoing: Some(kept.outgoing),
+                bytes: &kept.bytes,
+            };
+            if writer.length() + Writer::packet_length(&record) + TAIL_BYTES > most_bytes {
+                self.about.limited = true;
+                break;
+            }
+            writer.packet(&record);
+            written += 1;
+        }
+        self.about.packets = written;
+        let until_ns = self.packets.last().map_or(0, |last| last.at_ns);
+        for number in 0..self.about.interfaces.len() {
+            writer.statistics(number as u32, until_ns, &self.interface(number));
+        }
+        let file = writer.finish();
+        self.about.file_bytes = Some(file.len() as u64);
+        file
+    }
+
+    fn interface(&self, number: usize) -> CapturedOn {
+        CapturedOn {
+            name: self.about.interfaces.get(number).cloned(),
+            link_type: LINK_RAW,
+            snap_bytes: Some(
+                self.about
+                    .snap_bytes
+                    .unwrap_or(super::filter::HEADER_SNAP_BYTES),
+            ),
+            filter: Some(self.about.filter.clone()),
+            received: None,
+            // The kernel counts for the socket, not for each interface.
+            dropped: self.about.dropped.filter(|_| number == 0),
+        }
+    }
+}
+
+/// The statistics of all interfaces.
+const TAIL_BYTES: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn take(store: &mut Store, number: u64, bytes: usize) -> bool {
+        store.take(&Seen {
+            at: Duration::from_nanos(number),
+            bytes: &vec![0x45; bytes],
+            original_bytes: 9000,
+            interface: 2,
+            outgoing: true,
+        })
+    }
+
+    fn plan(packets: u64, last: bool) -> CapturePlan {
+        CapturePlan {
+            snap_bytes: Some(96),
+            packets,
+            last,
+            far: false,
+        }
+    }
+
+    #[test]
+    fn the_first_ones_are_kept_or_the_last_ones() {
+        let mut first = Store::new(plan(3, false), 1 << 20);
+        let taken: Vec<bool> = (0..5).map(|number| take(&mut first, number, 60)).collect();
+        assert_eq!(taken, [true, true, true, false, false]);
+        let mut last = Store::new(plan(3, true), 1 << 20);
+        assert!((0..5).all(|number| take(&mut last, number, 60)));
+        assert_eq!((first.left_out(), last.left_out()), (2, 2));
+        let times = |store: Store| {
+            let captured = store.close(Capture::default());
+            let times = captured.packets.iter().map(|kept| kept.at_ns);
+            times.collect::<Vec<u64>>()
+        };
+        assert_eq!((times(first), times(last)), (vec![0, 1, 2], vec![2, 3, 4]));
+    }
+
+    #[test]
+    fn bytes_are_bounded_whatever_the_packets() {
+        for last in [false, true] {
+            let mut store = Store::new(plan(1_000_000, last), 10_000);
+            for number in 0..1000 {
+                take(&mut store, number, (number % 90) as usize);
+            }
+            assert!(store.held_bytes <= 10_000);
+            assert!(store.packets.len() > 50);
+        }
+    }
+}

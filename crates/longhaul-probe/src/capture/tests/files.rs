@@ -1,0 +1,223 @@
+//! Files there and back, cut off, changed, and anonymised.
+
+use super::packets::{SYN_OPTIONS, address, packet};
+use crate::capture::anonymise::{self, Mask};
+use crate::capture::read::{Damage, Format, MOST_BLOCK_BYTES, ReadError, Reader};
+use crate::capture::write::{Section, Writer};
+use crate::capture::{LINK_RAW, Record, decode};
+use longhaul_model::report::v1::capture::CapturedOn;
+use proptest::prelude::*;
+use std::net::IpAddr;
+
+const AT_NS: u64 = 1_700_000_000_123_456_789;
+
+fn interface() -> CapturedOn {
+    CapturedOn {
+        name: Some("wan0".to_owned()),
+        link_type: LINK_RAW,
+        snap_bytes: Some(128),
+        filter: Some("tcp and port 5201".to_owned()),
+        received: None,
+        dropped: Some(3),
+    }
+}
+
+fn file(packets: &[Vec<u8>]) -> Vec<u8> {
+    let section = Section {
+        application: Some("longhaul 1".to_owned()),
+        comments: vec!["run 7".to_owned(), "end: near".to_owned()],
+    };
+    let mut writer = Writer::new(Vec::new(), &section);
+    writer.interface(&interface());
+    for (number, bytes) in packets.iter().enumerate() {
+        writer.packet(&Record {
+            interface: 0,
+            link_type: LINK_RAW,
+            at_ns: AT_NS + number as u64,
+            original_bytes: 9000,
+            outgoing: Some(number % 2 == 0),
+            bytes,
+        });
+    }
+    writer.statistics(0, AT_NS, &interface());
+    writer.finish()
+}
+
+/// Packets with their times, and what ended the reading.
+type Read = (Vec<(u64, Option<bool>, Vec<u8>)>, Option<Damage>);
+
+fn read(file: &[u8]) -> Result<Read, ReadError> {
+    let mut reader = Reader::open(file)?;
+    let mut packets = Vec::new();
+    while let Some(record) = reader.packet() {
+        packets.push((record.at_ns, record.outgoing, record.bytes.to_vec()));
+    }
+    Ok((packets, reader.damage().cloned()))
+}
+
+fn syn() -> Vec<u8> {
+    let (from, to) = (address("192.0.2.1:40001"), address("192.0.2.2:5201"));
+    packet(from, to, false, &SYN_OPTIONS, &[])
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let written = file(&[syn(), vec![1, 2, 3], Vec::new()]);
+    let mut reader = Reader::open(&written[..]).expect("a capture");
+    let mut found = Vec::new();
+    while let Some(record) = reader.packet() {
+        assert_eq!(record.original_bytes, 9000);
+        found.push((record.at_ns, record.bytes.to_vec()));
+    }
+    let expected = [syn(), vec![1, 2, 3], Vec::new()];
+    let expected: Vec<_> = (AT_NS..).zip(expected).collect();
+    assert_eq!(found, expected);
+    assert_eq!((reader.format(), reader.damage()), (Format::Pcapng, None));
+    assert_eq!(reader.about().interfaces, [interface()]);
+    assert_eq!(reader.about().comments, ["run 7", "end: near"]);
+    assert_eq!(reader.about().application.as_deref(), Some("longhaul 1"));
+}
+
+#[test]
+fn a_classic_file_of_either_order_and_unit_is_read() {
+    for (magic, part) in [(0xa1b2_c3d4_u32, 1000), (0xa1b2_3c4d, 1)] {
+        for big in [false, true] {
+            let word = |value: u32| {
+                if big {
+                    value.to_be_bytes()
+                } else {
+                    value.to_le_bytes()
+                }
+            };
+            let words =
+                |values: &[u32]| values.iter().flat_map(|it| word(*it)).collect::<Vec<u8>>();
+            let mut file = words(&[magic, 0, 0, 0, 65_535, 1]);
+            file.extend(words(&[10, 5, 3, 60]));
+            file.extend([1, 2, 3]);
+            let (packets, damage) = read(&file).expect("a capture");
+            assert_eq!(packets, [(10_000_000_000 + 5 * part, None, vec![1, 2, 3])]);
+            assert_eq!(damage, None);
+            file.extend(words(&[11, 5, u32::MAX, 60]));
+            let (packets, damage) = read(&file).expect("a capture");
+            assert_eq!(packets.len(), 1);
+            assert!(damage.expect("damage").why.contains("allowed"));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_refused_and_says_why() {
+    assert!(matches!(read(b""), Err(ReadError::Empty)));
+    for wrong in [&b"GIF"[..], b"GIF89a", &[0; 100]] {
+        assert!(
+            matches!(read(wrong), Err(ReadError::NoCapture)),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn a_block_that_claims_much_is_not_believed() {
+    let mut damaged = file(&[syn()]);
+    let length = damaged.len();
+    damaged.extend(6_u32.to_le_bytes());
+    damaged.extend((MOST_BLOCK_BYTES as u32 + 4).to_le_bytes());
+    let (packets, damage) = read(&damaged).expect("a capture");
+    let damage = damage.expect("damage");
+    assert_eq!((packets.len(), damage.at_byte), (1, length as u64));
+    assert!(damage.why.contains("allowed"), "{damage}");
+}
+
+#[test]
+fn an_anonymised_copy_tells_no_address_and_no_payload() {
+    let (from, to) = (address("192.0.2.1:40001"), address("192.0.2.2:5201"));
+    let secret = packet(
+        from,
+        to,
+        false,
+        &[253, 6, 1, 2, 3, 4],
+        b"a secret of 24 bytes....",
+    );
+    let foreign = [vec![0x45, 0], vec![1; 30]].concat();
+    let original = file(&[syn(), secret, foreign]);
+    let mut reader = Reader::open(&original[..]).expect("a capture");
+    let mut copy = Vec::new();
+    let done = anonymise::copy(&mut reader, &mut copy).expect("a copy");
+    assert_eq!((done.packets, done.left_out), (2, 1));
+    let holds = |needle: &[u8]| copy.windows(needle.len()).any(|it| it == needle);
+    for telltale in [
+        &[192, 0, 2, 1][..],
+        &[192, 0, 2, 2],
+        b"secret",
+        b"run 7",
+        b"wan0",
+        b"port",
+    ] {
+        assert!(!holds(telltale), "{telltale:?}");
+    }
+    assert!(!holds(&[0xab, 0xcd]), "the checksum over the addresses");
+    assert!(!holds(&[253, 6, 1, 2]), "an option that nobody knows");
+    let (packets, damage) = read(&copy).expect("a capture");
+    assert_eq!(damage, None);
+    let decoded = |number: usize| {
+        let (at, _, bytes) = &packets[number];
+        decode::packet(*at, LINK_RAW, 9000, bytes).expect("a packet")
+    };
+    assert_eq!((decoded(0).from.port(), decoded(0).at_ns), (40_001, AT_NS));
+    assert_eq!(decoded(1).payload_bytes, 24);
+    assert_eq!(decoded(0).from, decoded(1).from);
+}
+
+proptest! {
+    #[test]
+    fn a_file_cut_anywhere_gives_what_is_before_the_cut(cut in 0_usize..400) {
+        let whole = file(&[syn(), syn(), syn()]);
+        let cut = cut.min(whole.len());
+        let Ok((packets, damage)) = read(&whole[..cut]) else {
+            return Ok(());
+        };
+        let (all, _) = read(&whole).expect("a capture");
+        prop_assert_eq!(&packets[..], &all[..packets.len()]);
+        prop_assert!(damage.is_some() || cut == whole.len() || packets.len() <= 3);
+    }
+
+    #[test]
+    fn changed_bytes_harm_nobody(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut changed = file(&[syn(), vec![0x45; 90], syn()]);
+        for (place, byte) in changes {
+            let place = place.index(changed.len());
+            changed[place] = byte;
+        }
+        if let Ok((packets, _)) = read(&changed) {
+            prop_assert!(packets.iter().map(|it| it.2.len()).sum::<usize>() <= changed.len());
+        }
+        if let Ok(mut reader) = Reader::open(&changed[..]) {
+            let mut copy = Vec::new();
+            anonymise::copy(&mut reader, &mut copy).expect("a copy");
+            prop_assert!(Reader::open(&copy[..]).is_ok());
+        }
+    }
+
+    #[test]
+    fn other_addresses_share_just_the_prefix_that_these_share(
+        key in any::<[u8; 32]>(), one in any::<u32>(), two in any::<u32>(),
+        long in any::<u128>(), turn in 0_u32..128,
+    ) {
+        let mut mask = Mask::new(&key);
+        let mut masked = |address: u32| match mask.address(IpAddr::V4(address.into())) {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(_) => panic!("another family"),
+        };
+        let shared = (masked(one) ^ masked(two)).leading_zeros();
+        prop_assert_eq!(shared, (one ^ two).leading_zeros());
+        prop_assert_eq!(masked(one), masked(one));
+        let other = long ^ (1 << turn);
+        let mut masked = |address: u128| match mask.address(IpAddr::V6(address.into())) {
+            IpAddr::V6(address) => address.to_bits(),
+            IpAddr::V4(_) => panic!("another family"),
+        };
+        prop_assert_eq!((masked(long) ^ masked(other)).leading_zeros(), (long ^ other).leading_zeros());
+    }
+}

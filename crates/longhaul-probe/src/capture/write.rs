@@ -1,0 +1,152 @@
+//! Packets as a pcapng file, in memory.
+//!
+//! One section: what wrote it and comments, its interfaces with filter and snap length, the
+//! packets with nanoseconds and direction, and at the end the interfaces' statistics. Source: the
+//! pcapng draft (draft-ietf-opsawg-pcapng). Little-endian, as the draft lets each writer choose.
+
+use super::Record;
+use longhaul_model::report::v1::capture::CapturedOn;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// The longest text of an option.
+const MOST_TEXT_BYTES: usize = 4096;
+
+/// What the head of a file says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Section {
+    pub application: Option<String>,
+    pub comments: Vec<String>,
+}
+
+/// A file in the making.
+#[derive(Debug)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// Begins a file behind what `out` holds already.
+    pub fn new(out: Vec<u8>, section: &Section) -> Writer {
+        let mut writer = Writer { out };
+        let mut body = Vec::new();
+        body.extend(BYTE_ORDER.to_le_bytes());
+        body.extend(1_u16.to_le_bytes());
+        body.extend(0_u16.to_le_bytes());
+        // The length of the section is not said: -1.
+        body.extend(u64::MAX.to_le_bytes());
+        for comment in &section.comments {
+            option(&mut body, 1, text(comment));
+        }
+        if let Some(application) = &section.application {
+            option(&mut body, 4, text(application));
+        }
+        writer.block(SECTION, body);
+        writer
+    }
+
+    /// Names the next interface; packets refer to it by its number, from 0.
+    pub fn interface(&mut self, about: &CapturedOn) {
+        let mut body = Vec::new();
+        body.extend(about.link_type.to_le_bytes());
+        body.extend(0_u16.to_le_bytes());
+        body.extend(about.snap_bytes.unwrap_or(0).to_le_bytes());
+        if let Some(name) = &about.name {
+            option(&mut body, 2, text(name));
+        }
+        // Nanoseconds.
+        option(&mut body, 9, &[9]);
+        if let Some(filter) = &about.filter {
+            // A first byte of 0: text in the language of pcap-filter.
+            let mut value = vec![0];
+            value.extend(text(filter));
+            option(&mut body, 11, &value);
+        }
+        self.block(INTERFACE, body);
+    }
+
+    pub fn packet(&mut self, record: &Record<'_>) {
+        let mut body = Vec::with_capacity(48 + record.bytes.len());
+        body.extend(record.interface.to_le_bytes());
+        time(&mut body, record.at_ns);
+        body.extend((record.bytes.len() as u32).to_le_bytes());
+        body.extend(record.original_bytes.to_le_bytes());
+        body.extend(record.bytes);
+        pad(&mut body);
+        if let Some(outgoing) = record.outgoing {
+            let flags = if outgoing { 2_u32 } else { 1 };
+            option(&mut body, 2, &flags.to_le_bytes());
+        }
+        self.block(PACKET, body);
+    }
+
+    /// Of what length [`Writer::packet`] makes its block, at most.
+    pub fn packet_length(record: &Record<'_>) -> u64 {
+        // Head and tail of the block 12, fixed fields 20, options 12.
+        44 + record.bytes.len().next_multiple_of(4) as u64
+    }
+
+    /// What was counted on an interface, at the end of the file.
+    pub fn statistics(&mut self, interface: u32, until_ns: u64, about: &CapturedOn) {
+        let mut body = Vec::new();
+        body.extend(interface.to_le_bytes());
+        time(&mut body, until_ns);
+        for (code, value) in [(4, about.received), (5, about.dropped)] {
+            if let Some(value) = value {
+                option(&mut body, code, &value.to_le_bytes());
+            }
+        }
+        self.block(STATISTICS, body);
+    }
+
+    /// Bytes so far.
+    pub fn length(&self) -> u64 {
+        self.out.len() as u64
+    }
+
+    /// The bytes so far; the writer goes on behind them. For files too large for memory.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Closes the options, and frames the body with type and length.
+    fn block(&mut self, kind: u32, mut body: Vec<u8>) {
+        body.extend([0; 4]);
+        let length = (body.len() + 12) as u32;
+        self.out.extend(kind.to_le_bytes());
+        self.out.extend(length.to_le_bytes());
+        self.out.extend(body);
+        self.out.extend(length.to_le_bytes());
+    }
+}
+
+fn time(body: &mut Vec<u8>, at_ns: u64) {
+    body.extend(((at_ns >> 32) as u32).to_le_bytes());
+    body.extend((at_ns as u32).to_le_bytes());
+}
+
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    body.extend(code.to_le_bytes());
+    body.extend((value.len() as u16).to_le_bytes());
+    body.extend(value);
+    pad(body);
+}
+
+fn pad(body: &mut Vec<u8>) {
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+fn text(text: &str) -> &[u8] {
+    let mut end = text.len().min(MOST_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text.as_bytes()[..end]
+}

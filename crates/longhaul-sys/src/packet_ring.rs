@@ -1,0 +1,336 @@
+//! Packets that a filter lets through, copied by the kernel into memory that this process reads
+//! without a system call for each (`TPACKET_V3`), with the kernel's own time of each.
+//!
+//! Packets begin at their network header, whatever link they came over. Needs `CAP_NET_RAW` in the
+//! user namespace that owns the network namespace, so no root outside. Source: packet(7), the
+//! kernel's packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
+
+use crate::poll;
+use crate::syscall::{descriptor, status};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const PACKET_RX_RING: i32 = 5;
+const PACKET_STATISTICS: i32 = 6;
+const PACKET_VERSION: i32 = 10;
+const TPACKET_V3: i32 = 2;
+/// `TP_STATUS_USER`: the block is ours to read.
+const BLOCK_IS_OURS: u32 = 1;
+const BLOCK_BYTES: usize = 128 << 10;
+const BLOCKS: usize = 64;
+/// The kernel hands over a block that is not full after this long.
+const HAND_OVER_MS: u32 = 20;
+/// `sizeof(struct tpacket3_hdr)`, behind which the address stands.
+const HEADER_BYTES: usize = 48;
+/// `struct tpacket_block_desc`: the fields that are read.
+const STATUS_AT: usize = 8;
+const COUNT_AT: usize = 12;
+const FIRST_AT: usize = 16;
+/// `ARPHRD_LOOPBACK`.
+const LOOPBACK: u16 = 772;
+/// `PACKET_OUTGOING`.
+const OUTGOING: u8 = 4;
+
+/// One step of a classic BPF program, as the kernel has it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    pub code: u16,
+    pub jt: u8,
+    pub jf: u8,
+    pub k: u32,
+}
+
+/// `struct sock_fprog`.
+#[repr(C)]
+struct Program {
+    length: u16,
+    steps: *const Instruction,
+}
+
+/// `struct tpacket_req3`.
+#[repr(C)]
+struct Request {
+    block_bytes: u32,
+    blocks: u32,
+    frame_bytes: u32,
+    frames: u32,
+    hand_over_ms: u32,
+    private_bytes: u32,
+    features: u32,
+}
+
+/// `struct tpacket_stats_v3`.
+#[repr(C)]
+#[derive(Default)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+    freezes: u32,
+}
+
+/// A packet as the kernel hands it over; its bytes are there until the next one.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Since the epoch, to the nanosecond.
+    pub at: Duration,
+    /// From the network header on, as far as the filter's answer reaches.
+    pub bytes: &'a [u8],
+    /// The same before it was cut.
+    pub original_bytes: u32,
+    /// Index of the interface.
+    pub interface: u32,
+    /// This host sent it.
+    pub outgoing: bool,
+}
+
+/// What the kernel has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Let through by the filter, dropped ones included.
+    pub passed: u64,
+    /// Dropped for want of room.
+    pub dropped: u64,
+}
+
+/// A packet socket with its ring.
+#[derive(Debug)]
+pub struct Ring {
+    socket: OwnedFd,
+    base: NonNull<u8>,
+    next: usize,
+    counts: Counts,
+}
+
+// SAFETY: the mapping belongs to the value alone; `base` is only read through `&mut self`.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Hears every interface of the calling thread's namespace, through `filter`: its answer is how
+    /// many bytes are kept.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`.
+    pub fn open(filter: &[Instruction]) -> io::Result<Ring> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: socket touches no memory of ours. Protocol 0: nothing is heard before `bind`.
+        let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+        attach(&socket, filter)?;
+        // Times are then taken when a packet comes in, not when it is copied.
+        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
+        set(&socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V3)?;
+        set(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request())?;
+        let base = map(&socket)?;
+        let ring = Ring {
+            socket,
+            base,
+            next: 0,
+            counts: Counts::default(),
+        };
+        bind(&ring.socket)?;
+        Ok(ring)
+    }
+
+    /// Waits until there is something to read, at most `time`.
+    pub fn wait(&self, time: Duration) -> io::Result<bool> {
+        let [ready] = poll::readable([self.socket.as_fd()], Some(time))?;
+        Ok(ready)
+    }
+
+    /// Hands over what is there, block by block, until `each` says false. Whatever it has not seen
+    /// of that block is lost.
+    pub fn drain(&mut self, each: &mut dyn FnMut(&Seen<'_>) -> bool) {
+        // One round at most, so that a flood cannot hold the caller.
+        for _ in 0..BLOCKS {
+            // SAFETY: `next` is below BLOCKS, so the block is inside the mapping.
+            let block = unsafe { self.base.add(self.next * BLOCK_BYTES) };
+            // SAFETY: the status is an aligned u32 inside the block, shared with the kernel, which
+            // changes it as an atomic does.
+            let status = unsafe { AtomicU32::from_ptr(block.as_ptr().add(STATUS_AT).cast()) };
+            if status.load(Ordering::Acquire) & BLOCK_IS_OURS == 0 {
+                return;
+            }
+            // SAFETY: the block is ours until its status is cleared: the kernel does not write.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), BLOCK_BYTES) };
+            let more = walk(bytes, each);
+            status.store(0, Ordering::Release);
+            self.next = (self.next + 1) % BLOCKS;
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Counts since the ring was opened.
+    pub fn counts(&mut self) -> io::Result<Counts> {
+        let mut found = Statistics::default();
+        let mut length = size_of_val(&found) as libc::socklen_t;
+        let (into, length) = ((&raw mut found).cast(), &raw mut length);
+        let raw = self.socket.as_raw_fd();
+        // SAFETY: `found` has the layout of tpacket_stats_v3 and its size is passed with it.
+        status(unsafe {
+            libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
+        })?;
+        // The kernel clears what it has told.
+        self.counts.passed += u64::from(found.packets);
+        self.counts.dropped += u64::from(found.drops);
+        Ok(self.counts)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nothing borrows from it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), BLOCK_BYTES * BLOCKS) };
+    }
+}
+
+/// The name of an interface, while it is there.
+pub fn interface_name(index: u32) -> Option<String> {
+    let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the size that the call asks for.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: on success the buffer holds a C string.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    Some(name.to_string_lossy().into_owned())
+}
+
+fn request() -> Request {
+    // Frames are of no meaning in version 3, but must fill the blocks.
+    const FRAME_BYTES: usize = 2048;
+    Request {
+        block_bytes: BLOCK_BYTES as u32,
+        blocks: BLOCKS as u32,
+        frame_bytes: FRAME_BYTES as u32,
+        frames: (BLOCK_BYTES / FRAME_BYTES * BLOCKS) as u32,
+        hand_over_ms: HAND_OVER_MS,
+        private_bytes: 0,
+        features: 0,
+    }
+}
+
+fn attach(socket: &OwnedFd, filter: &[Instruction]) -> io::Result<()> {
+    let length = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = Program {
+        length,
+        steps: filter.as_ptr(),
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh mapping of the socket's ring touches no existing memory.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            BLOCK_BYTES * BLOCKS,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            socket.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+fn bind(socket: &OwnedFd) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sockaddr_ll; interface 0 is all of them.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` lives for the call and its length is passed with it.
+    status(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
+}
+
+fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: `value` (and a program that it points to) lives for the call; its length is passed.
+    status(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) })
+}
+
+/// Every packet of a block; false: `each` wants no more.
+fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
+    let (Some(count), Some(first)) = (u32_at(block, COUNT_AT), u32_at(block, FIRST_AT)) else {
+        return true;
+    };
+    let mut at = first as usize;
+    for _ in 0..count {
+        let Some(header) = block.get(at..) else {
+            return true;
+        };
+        if let Some(seen) = seen(header)
+            && !each(&seen)
+        {
+            return false;
+        }
+        match u32_at(header, 0) {
+            Some(step) if step > 0 => at = at.saturating_add(step as usize),
+            _ => return true,
+        }
+    }
+    true
+}
+
+/// One packet behind its `tpacket3_hdr`. A packet on the loopback interface is seen when it is sent
+/// and when it is received; only the latter counts.
+fn seen(header: &[u8]) -> Option<Seen<'_>> {
+    let field = |at| u32_at(header, at);
+    let at = Duration::new(u64::from(field(4)?), field(8)?.min(999_999_999));
+    let (length, original_bytes) = (field(12)? as usize, field(16)?);
+    let start = usize::from(u16_at(header, 26)?);
+    let address = header.get(HEADER_BYTES..)?;
+    let outgoing = *address.get(10)? == OUTGOING;
+    if outgoing && u16_at(address, 8)? == LOOPBACK {
+        return None;
+    }
+    Some(Seen {
+        at,
+        bytes: header.get(start..start.checked_add(length)?)?,
+        original_bytes,
+        interface: u32_at(address, 4)?,
+        outgoing,
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let field = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_ne_bytes(*field))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_ne_bytes(*field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_lies_about_its_packets_is_read_within_its_bounds() {
+        let mut block = vec![0; 256];
+        block[COUNT_AT] = 200;
+        for first in [0, 48, 255, 256, u32::MAX] {
+            block[FIRST_AT..FIRST_AT + 4].copy_from_slice(&first.to_ne_bytes());
+            walk(&block, &mut |_| true);
+        }
+    }
+
+    #[test]
+    fn the_loopback_interface_has_a_name_and_nobody_else_has_index_zero() {
+        assert_eq!(interface_name(1).as_deref(), Some("lo"));
+        assert_eq!(interface_name(0), None);
+    }
+}
