@@ -3,13 +3,15 @@
 //! observation gives the same conclusions for ever, per [`VERSION`].
 //!
 //! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (what held the transfer
-//! back), [`diagnose`] (why, and what to do), [`caveats`], [`stats`], [`accuracy`].
+//! back), [`diagnose`] (why, and what to do), [`caveats`], [`beside`] (reports beside each other),
+//! [`stats`], [`accuracy`].
 
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
 pub mod audit;
 pub mod available;
+pub mod beside;
 pub mod caveats;
 pub mod claim;
 pub mod detect;

@@ -27,6 +27,7 @@ mod tests;
 pub use conclude::conclude;
 pub use order::{MOST_SLOTS, order};
 pub use probe::{cell, failed, probe_plan};
+pub use top::of_rates as top_tenth_of;
 
 use longhaul_model::report::v1::scan::{Analysis, Setting};
 use longhaul_model::report::v1::{Caveat, Finding};

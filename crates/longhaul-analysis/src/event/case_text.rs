@@ -5,7 +5,7 @@
 //! Everything in it that came from others is made harmless.
 
 mod letter;
-mod routes;
+pub(super) mod routes;
 
 use super::Explained;
 use super::case::Case;

@@ -23,14 +23,18 @@ const MOST_EXACT: usize = 10_000;
 /// Of one direction's cells, sentinels left out; `None` with fewer than ten.
 pub fn top_tenth(cells: &[&Cell], forward: bool) -> Option<TopTenth> {
     let chosen = cells.iter().filter(|c| c.forward == forward && !c.sentinel);
-    let ascending = sorted(chosen.map(|c| goodput(c)));
+    of_rates(&sorted(chosen.map(|c| goodput(c))))
+}
+
+/// The same of ascending rates in bit/s.
+pub fn of_rates(ascending: &[f64]) -> Option<TopTenth> {
     if ascending.len() < LEAST_CELLS {
         return None;
     }
     let interval = ranks(ascending.len())
         .map(|(low, high)| [ascending[low - 1] as u64, ascending[high - 1] as u64]);
     Some(TopTenth {
-        goodput_bps: quantile(&ascending, SHARE)?.round() as u64,
+        goodput_bps: quantile(ascending, SHARE)?.round() as u64,
         goodput_interval_bps: interval,
         cells: u32::try_from(ascending.len()).unwrap_or(u32::MAX),
     })

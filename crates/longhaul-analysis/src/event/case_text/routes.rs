@@ -89,10 +89,11 @@ fn differing(change: &RouteChange) -> String {
     format!("What differs is marked: {}", all.join(", "))
 }
 
-type Row<'r> = (bool, Option<&'r Hop>, Option<&'r Hop>);
+/// Whether it differs, and the hops of both sides; absent: that side has none there.
+pub type Row<'r> = (bool, Option<&'r Hop>, Option<&'r Hop>);
 
 /// Hops in their order, those of a range beside what stood in its place.
-fn rows<'r>(before: &'r Route, after: &'r Route, ranges: &[ChangedRange]) -> Vec<Row<'r>> {
+pub fn rows<'r>(before: &'r Route, after: &'r Route, ranges: &[ChangedRange]) -> Vec<Row<'r>> {
     let (mut old, mut new) = (before.hops.iter().peekable(), after.hops.iter().peekable());
     let mut rows: Vec<Row> = Vec::new();
     for range in ranges {

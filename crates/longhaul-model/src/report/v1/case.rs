@@ -6,6 +6,7 @@ use super::event::Event;
 use super::path::{Route, RouteChange};
 use super::scan::Setting;
 use super::series::{Pair, Series};
+use super::site::BestSetting;
 use super::{Caveat, Finding};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,9 @@ pub struct PathCase {
     pub routes: Vec<RouteCase>,
     /// What bulk runs were made with, and what limited them.
     pub settings: Vec<SettingCase>,
+    /// What the latest scan of the later period recommends, forward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<BestSetting>,
     /// Lasting changes that an agent found in or between the periods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
@@ -73,7 +77,7 @@ pub struct TracedRoute {
     /// Of the trace that is shown: the last of this route in the period.
     pub run_id: String,
     pub at_us: i64,
-    /// Traces of this route among all of the period.
+    /// Traces of this route, and all traces of the period.
     pub run_counts: [u32; 2],
     pub route: Route,
 }

@@ -1,0 +1,185 @@
+//! How unlike are the two directions of a path over time, and why?
+//!
+//! Each run is matched with the nearest one of the other direction, so that both saw the same path; a
+//! run is used once. The middle of the ratios is told with its interval, and the sign test says
+//! whether one direction is the faster. The histogram has SLAC's (forward - reverse) / (forward +
+//! reverse).
+
+use super::cause;
+use super::material::Material;
+use crate::stats::quantile::{median, sorted};
+use crate::stats::{change, sign};
+use longhaul_model::report::v1::asymmetry::{Matched, PathAsymmetry, Verdict};
+use longhaul_model::report::v1::comparison::Period;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::scan::Bin;
+use longhaul_model::report::v1::series::Point;
+
+/// Of the histogram, from -1 to 1.
+const BINS: u32 = 20;
+/// Points of each direction that are matched.
+const MOST_POINTS: usize = 5_000;
+
+/// One path; `None` where no direction has a goodput in the period.
+pub fn of_path(material: &Material, period: Period, most_apart_us: u64) -> Option<PathAsymmetry> {
+    let [forward, reverse] = material.directions().map(|pair| {
+        let mut points = material.points(&pair, Quantity::Goodput);
+        points.retain(|point| period.holds(point.at_us) && point.value > 0.0);
+        // The newest: what is long past explains little.
+        points.split_off(points.len().saturating_sub(MOST_POINTS))
+    });
+    let ends = [
+        forward.first(),
+        reverse.first(),
+        forward.last(),
+        reverse.last(),
+    ];
+    let times = || ends.iter().flatten().map(|point| point.at_us);
+    let span = Period {
+        begin_us: times().min()?,
+        end_us: times().max()?.saturating_add(1),
+    };
+    let matched = matched(&forward, &reverse, most_apart_us);
+    let logs = sorted(matched.iter().map(|m| m.forward_by_reverse_ratio.ln()));
+    let interval = sign::median_interval(&logs);
+    let p = sign::two_sided(&logs);
+    let alone = |points: &[Point]| u32::try_from(points.len() - matched.len()).unwrap_or(u32::MAX);
+    let middle = median(logs.iter().copied());
+    let verdict = match (p, middle) {
+        (Some(p), Some(middle)) if p < change::LEVEL && middle > 0.0 => Verdict::ForwardFaster,
+        (Some(p), Some(middle)) if p < change::LEVEL && middle < 0.0 => Verdict::ReverseFaster,
+        (Some(_), _) => Verdict::NoneSeen,
+        _ => Verdict::CannotTell,
+    };
+    Some(PathAsymmetry {
+        pair: material.pair.clone(),
+        period: Some(span),
+        unmatched_run_counts: [alone(&forward), alone(&reverse)],
+        median_ratio: middle.map(f64::exp),
+        median_interval_ratio: interval.map(|ends| ends.map(f64::exp)),
+        p_value: p,
+        verdict,
+        histogram: histogram(&matched),
+        causes: cause::causes(material, period, middle.map(f64::exp)),
+        matched,
+    })
+}
+
+/// Nearest neighbours first, each run once.
+fn matched(forward: &[Point], reverse: &[Point], most_apart_us: u64) -> Vec<Matched> {
+    let mut pairs: Vec<(u64, usize, usize)> = Vec::new();
+    for (f, point) in forward.iter().enumerate() {
+        let at = reverse.partition_point(|other| other.at_us < point.at_us);
+        // The nearest may be taken by another; a few on either side are tried.
+        for r in at.saturating_sub(3)..(at + 3).min(reverse.len()) {
+            let apart = point.at_us.abs_diff(reverse[r].at_us);
+            if apart <= most_apart_us {
+                pairs.push((apart, f, r));
+            }
+        }
+    }
+    pairs.sort_unstable();
+    let (mut taken, mut given) = (vec![false; forward.len()], vec![false; reverse.len()]);
+    let mut found = Vec::new();
+    for (_, f, r) in pairs {
+        if !taken[f] && !given[r] {
+            (taken[f], given[r]) = (true, true);
+            found.push(one(forward[f], reverse[r]));
+        }
+    }
+    found.sort_by_key(|matched| matched.at_us);
+    found
+}
+
+fn one(forward: Point, reverse: Point) -> Matched {
+    let (f, r) = (forward.value, reverse.value);
+    Matched {
+        at_us: forward.at_us,
+        apart_us: reverse.at_us.saturating_sub(forward.at_us),
+        forward_bps: f.round() as u64,
+        reverse_bps: r.round() as u64,
+        forward_by_reverse_ratio: f / r,
+        asymmetry_ratio: (f - r) / (f + r),
+    }
+}
+
+fn histogram(matched: &[Matched]) -> Vec<Bin> {
+    let mut counts = [0u32; BINS as usize];
+    for pair in matched {
+        let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
+        let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
+        counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
+    }
+    let border = |bin: u32| f64::from(bin) / f64::from(BINS / 2) - 1.0;
+    let bin = |(bin, cells)| Bin {
+        from_ratio: border(bin),
+        to_ratio: border(bin + 1),
+        cells,
+    };
+    (0..BINS).zip(counts).map(bin).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch;
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: Period = Period {
+        begin_us: i64::MIN,
+        end_us: i64::MAX,
+    };
+
+    #[test]
+    fn a_slower_way_back_is_told_with_its_bounds() {
+        let mut sketch = sketch::Archive::default();
+        for hour in 0..10 {
+            let wobble = 1.0 + 0.01 * (hour % 3) as f64;
+            sketch.run(hour * 60, true, 100e6 * wobble);
+            sketch.run(hour * 60 + 2, false, 50e6);
+        }
+        sketch.run(5_000, true, 90e6);
+        let found = of_path(&sketch.material(), ALL, 600_000_000).unwrap();
+        assert_eq!(found.verdict, Verdict::ForwardFaster);
+        assert_eq!(
+            (found.matched.len(), found.unmatched_run_counts),
+            (10, [1, 0])
+        );
+        let [low, high] = found.median_interval_ratio.unwrap();
+        assert!(low >= 2.0 && high <= 2.05, "{low} {high}");
+        let bin = found.histogram.iter().find(|bin| bin.cells > 0).unwrap();
+        assert!((bin.from_ratio - 0.3).abs() < 1e-9, "{bin:?}");
+    }
+
+    #[test]
+    fn few_runs_cannot_tell() {
+        let mut sketch = sketch::Archive::default();
+        sketch.run(0, true, 100e6);
+        sketch.run(1, false, 1e6);
+        let found = of_path(&sketch.material(), ALL, 600_000_000).unwrap();
+        assert_eq!((found.verdict, found.p_value), (Verdict::CannotTell, None));
+        assert!((found.median_ratio.unwrap() - 100.0).abs() < 1e-6);
+        let empty = sketch::Archive::default();
+        assert!(of_path(&empty.material(), ALL, 1).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn each_run_is_matched_once_and_none_is_too_far(
+            f in proptest::collection::vec(0..1000i64, 0..40),
+            r in proptest::collection::vec(0..1000i64, 0..40),
+            most in 0..200u64,
+        ) {
+            let points = |mut times: Vec<i64>| -> Vec<Point> {
+                times.sort_unstable();
+                times.into_iter().map(|at_us| Point { at_us, value: 1e6 }).collect()
+            };
+            let (f, r) = (points(f), points(r));
+            let pairs = matched(&f, &r, most);
+            prop_assert!(pairs.len() <= f.len().min(r.len()));
+            prop_assert!(pairs.iter().all(|p| p.apart_us.unsigned_abs() <= most));
+            let bins: u32 = histogram(&pairs).iter().map(|bin| bin.cells).sum();
+            prop_assert_eq!(bins as usize, pairs.len());
+        }
+    }
+}

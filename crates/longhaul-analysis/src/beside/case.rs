@@ -1,0 +1,286 @@
+//! What became of a path between two periods, and why?
+//!
+//! Levels and tests come from the values, routes and settings from the runs. Where an agent found
+//! a lasting change in that time, its causes are told; where none did, the same reasoning as the
+//! agent's is applied to the change that the values show.
+
+use super::change;
+use super::material::Material;
+use super::{routes, settings};
+use crate::event::{Explained, explain};
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::case::PathCase;
+use longhaul_model::report::v1::comparison::{Change, Period, Verdict};
+use longhaul_model::report::v1::event::{Event, State};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point, Series};
+
+/// Points of a series that a case keeps, for its figures.
+const MOST_POINTS: usize = 2_000;
+/// Quantities that have figures.
+const DRAWN: [Quantity; 4] = [
+    Quantity::Goodput,
+    Quantity::Available,
+    Quantity::Capacity,
+    Quantity::RttFloor,
+];
+
+/// One path; `events` are those of the archive that concern it, in any order.
+pub fn of_path(
+    material: &Material,
+    (before, after): (Period, Period),
+    events: &[Event],
+) -> PathCase {
+    let changes = changes(material, before, after);
+    let span = Period {
+        begin_us: before.begin_us.min(after.begin_us),
+        end_us: before.end_us.max(after.end_us),
+    };
+    let mut events: Vec<Event> = events
+        .iter()
+        .filter(|event| within(event, material, span))
+        .cloned()
+        .collect();
+    events.sort_by_key(|event| event.between_us[0]);
+    let explained = why(material, &changes, &events, (before, after));
+    let count = |period| u32::try_from(material.within(period).count()).unwrap_or(u32::MAX);
+    let routes = routes::of(material, before, after);
+    PathCase {
+        pair: material.pair.clone(),
+        run_counts: [count(before), count(after)],
+        missing: missing(material, &changes, (before, after)),
+        changes,
+        routes,
+        settings: settings::of(material, before, after),
+        recommended: settings::recommended(material, &material.pair, after),
+        events,
+        findings: explained.causes,
+        unchanged: explained.unchanged,
+        series: series(material, span),
+    }
+}
+
+/// Judges the changes of all paths together.
+pub fn adjust(paths: &mut [PathCase]) {
+    let forward = |path: &PathCase| path.pair.clone();
+    for is_forward in [true, false] {
+        let of_way = paths.iter_mut().flat_map(|path| {
+            let pair = forward(path);
+            let ours = move |change: &&mut Change| (change.pair == pair) == is_forward;
+            path.changes.iter_mut().filter(ours)
+        });
+        change::adjust(of_way);
+    }
+}
+
+fn changes(material: &Material, before: Period, after: Period) -> Vec<Change> {
+    let mut found = Vec::new();
+    for pair in material.directions() {
+        for quantity in Quantity::ALL {
+            let sides = [before, after].map(|period| material.values(&pair, quantity, period));
+            found.extend(change::of(&pair, quantity, &sides[0], &sides[1]));
+        }
+    }
+    found
+}
+
+fn within(event: &Event, material: &Material, span: Period) -> bool {
+    let ours = material.directions().contains(&event.pair);
+    let [from, to] = event.between_us;
+    ours && event.state != State::Withdrawn && from < span.end_us && to >= span.begin_us
+}
+
+/// Causes of what changed most: of an agent's event between the periods, or of the change itself.
+fn why(
+    material: &Material,
+    changes: &[Change],
+    events: &[Event],
+    (before, after): (Period, Period),
+) -> Explained {
+    let between = |event: &&Event| {
+        let [from, to] = event.between_us;
+        from < after.end_us && to >= before.begin_us && !event.causes.is_empty()
+    };
+    let rank = |pair: &Pair, quantity: Quantity| {
+        let place = Quantity::ALL.iter().position(|it| *it == quantity);
+        (*pair != material.pair, place)
+    };
+    let told = events.iter().filter(between);
+    if let Some(event) = told.min_by_key(|event| rank(&event.pair, event.quantity)) {
+        return Explained {
+            causes: event.causes.clone(),
+            unchanged: event.unchanged.clone(),
+            ..Explained::default()
+        };
+    }
+    let changed = changes.iter().filter(|change| {
+        matches!(change.verdict, Verdict::Fell | Verdict::Rose) && (before.end_us <= after.begin_us)
+    });
+    let first = changed.min_by_key(|change| rank(&change.pair, change.quantity));
+    let event = first.and_then(|change| as_event(material, change, before, after));
+    event.map_or_else(Explained::default, |event| {
+        explain(&event, &material.evidence(&event.pair))
+    })
+}
+
+/// The change as an agent would have told it.
+fn as_event(material: &Material, change: &Change, before: Period, after: Period) -> Option<Event> {
+    let points = material.points(&change.pair, change.quantity);
+    let mut earlier = points.iter().filter(|point| before.holds(point.at_us));
+    let mut later = points.iter().filter(|point| after.holds(point.at_us));
+    let between_us = [earlier.next_back()?.at_us, later.next()?.at_us];
+    Some(Event {
+        id: String::from("case"),
+        pair: change.pair.clone(),
+        quantity: change.quantity,
+        state: State::Confirmed,
+        between_us,
+        before: change.before?,
+        after: change.after?,
+        change_ratio: change.change_ratio,
+        score: 1.0,
+        autocorrelation: change.correlation.unwrap_or(0.0),
+        announced_at_us: between_us[1],
+        recovered_by: None,
+        causes: Vec::new(),
+        unchanged: Vec::new(),
+        scope: None,
+        follow_ups: Vec::new(),
+    })
+}
+
+/// What one would like to know, and which period lacks it.
+fn missing(
+    material: &Material,
+    changes: &[Change],
+    (before, after): (Period, Period),
+) -> Vec<String> {
+    let lacks = |sides: [bool; 2]| match sides {
+        [false, false] => Some("in neither period"),
+        [false, true] => Some("in the earlier period"),
+        [true, false] => Some("in the later period"),
+        [true, true] => None,
+    };
+    let mut found = Vec::new();
+    for quantity in [
+        Quantity::Goodput,
+        Quantity::RttFloor,
+        Quantity::Available,
+        Quantity::Capacity,
+    ] {
+        let of = changes
+            .iter()
+            .filter(|change| change.quantity == quantity)
+            .collect::<Vec<_>>();
+        let sides = [
+            of.iter().any(|change| change.before.is_some()),
+            of.iter().any(|change| change.after.is_some()),
+        ];
+        if let Some(when) = lacks(sides).map(|when| when.replacen("in ", "not measured in ", 1)) {
+            let when = when.replacen("not measured in neither", "measured in neither", 1);
+            found.push(format!("{}: {when}", quantity.title()));
+        }
+    }
+    let traced = [before, after].map(|period| {
+        let mut runs = material.within(period);
+        runs.any(|run| match &run.report {
+            AnyReport::Path(path) => {
+                path.observation.route.is_some() || path.observation.route_reverse.is_some()
+            }
+            _ => false,
+        })
+    });
+    if let Some(when) = lacks(traced) {
+        let word = if when.contains("neither") {
+            "traced"
+        } else {
+            "not traced"
+        };
+        found.push(format!("route: {word} {when}"));
+    }
+    found
+}
+
+fn series(material: &Material, span: Period) -> Vec<Series> {
+    let mut found = Vec::new();
+    for pair in material.directions() {
+        for quantity in DRAWN {
+            let mut points: Vec<Point> = material.points(&pair, quantity);
+            points.retain(|point| span.holds(point.at_us));
+            let step = points.len().div_ceil(MOST_POINTS).max(1);
+            let points: Vec<Point> = points.into_iter().step_by(step).collect();
+            if !points.is_empty() {
+                found.push(Series {
+                    pair: pair.clone(),
+                    quantity,
+                    points,
+                    buckets: Vec::new(),
+                });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{self, MINUTE_US};
+    use super::*;
+
+    fn periods() -> (Period, Period) {
+        let period = |from: i64, to: i64| Period {
+            begin_us: from * MINUTE_US,
+            end_us: to * MINUTE_US,
+        };
+        (period(0, 60), period(60, 120))
+    }
+
+    #[test]
+    fn a_route_that_changed_is_found_as_the_cause_of_a_fall() {
+        let mut sketch = sketch::Archive::default();
+        for minute in 0..12 {
+            let (bps, route): (_, &[&str]) = if minute < 6 {
+                (250e6, &["10.0.0.1", "10.1.0.1", "10.2.0.1", "10.9.0.1"])
+            } else {
+                (150e6, &["10.0.0.1", "10.7.0.1", "10.9.0.1"])
+            };
+            let wobble = 1.0 + 0.01 * f64::from(minute % 3);
+            sketch.run(i64::from(minute) * 10, true, bps * wobble);
+            sketch.trace(i64::from(minute) * 10 + 1, route);
+        }
+        let case = of_path(&sketch.material(), periods(), &[]);
+        let goodput = &case.changes[0];
+        assert_eq!(
+            (goodput.quantity, goodput.verdict),
+            (Quantity::Goodput, Verdict::Fell)
+        );
+        let change = case.routes[0].change.as_ref().unwrap();
+        assert_eq!(change.ranges[0].other, Some([2, 3]));
+        assert_eq!(change.ranges[0].here, Some([2, 2]));
+        let causes: Vec<_> = case.findings.iter().map(|f| f.cause.as_str()).collect();
+        assert!(causes.contains(&"route_change"), "{causes:?}");
+        assert!(
+            case.missing
+                .iter()
+                .any(|m| m.starts_with("available bandwidth"))
+        );
+    }
+
+    #[test]
+    fn an_empty_period_has_no_values_and_says_so() {
+        let mut sketch = sketch::Archive::default();
+        sketch.run(70, true, 150e6);
+        let case = of_path(&sketch.material(), periods(), &[]);
+        assert_eq!(case.changes[0].before, None);
+        assert_eq!(case.changes[0].verdict, Verdict::NotMeasured);
+        assert_eq!(case.settings[0].before_bps, None);
+        assert!(
+            case.missing.contains(&String::from(
+                "throughput: not measured in the earlier period"
+            )),
+            "{:?}",
+            case.missing
+        );
+        assert!(case.findings.is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! With which settings were bulk runs made, and which does best?
+
+use super::material::{Bulk, Material};
+use crate::stats::quantile::median;
+use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::case::SettingCase;
+use longhaul_model::report::v1::comparison::Period;
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::scan::{Choice, Setting};
+use longhaul_model::report::v1::series::Pair;
+use longhaul_model::report::v1::site::BestSetting;
+use std::collections::BTreeMap;
+
+/// As asked in a plan.
+pub fn of_plan(plan: &Plan) -> Setting {
+    Setting {
+        window_bytes: plan.receive_buffer_bytes.or(plan.send_buffer_bytes),
+        streams: plan.streams,
+        congestion_control: plan.congestion_control.clone(),
+        pacing_bps: plan.pacing_bps,
+    }
+}
+
+/// Settings of the plain runs of two periods, forward first, the most used first.
+pub fn of(material: &Material, before: Period, after: Period) -> Vec<SettingCase> {
+    let mut found = Vec::new();
+    for pair in material.directions() {
+        let mut settings: BTreeMap<Setting, [Vec<Bulk>; 2]> = BTreeMap::new();
+        for run in material.bulk(&pair).into_iter().filter(Bulk::alone) {
+            let sides = [before, after].map(|period| period.holds(run.at_us));
+            for side in (0..2).filter(|side| sides[*side]) {
+                settings.entry(of_plan(&run.report.plan)).or_default()[side].push(run);
+            }
+        }
+        let mut cases: Vec<SettingCase> = settings
+            .into_iter()
+            .map(|(setting, sides)| case(&pair, setting, &sides))
+            .collect();
+        cases.sort_by_key(|case| std::cmp::Reverse(case.run_counts[0] + case.run_counts[1]));
+        found.extend(cases);
+    }
+    found
+}
+
+fn case(pair: &Pair, setting: Setting, sides: &[Vec<Bulk>; 2]) -> SettingCase {
+    let [before, after] = sides;
+    let count = |runs: &[Bulk]| u32::try_from(runs.len()).unwrap_or(u32::MAX);
+    SettingCase {
+        pair: pair.clone(),
+        setting,
+        run_counts: [count(before), count(after)],
+        before_bps: middle(before),
+        after_bps: middle(after),
+        before_limited_by: limiter(before),
+        after_limited_by: limiter(after),
+    }
+}
+
+fn middle(runs: &[Bulk]) -> Option<u64> {
+    let rates = runs
+        .iter()
+        .filter_map(|run| run.goodput_bps().map(|bps| bps as f64));
+    median(rates).map(|bps| bps.round() as u64)
+}
+
+/// What limited most of the runs; unknown ones do not vote.
+pub fn limiter(runs: &[Bulk]) -> Option<Limiter> {
+    let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
+    for run in runs {
+        *votes.entry(run.judged.limited_by).or_default() += 1;
+    }
+    votes.remove(&Limiter::Unknown);
+    let most = votes.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(limiter, _)| limiter)
+}
+
+/// What the latest scan of a period recommends for this direction.
+pub fn recommended(material: &Material, pair: &Pair, period: Period) -> Option<BestSetting> {
+    let mut scans: Vec<_> = material.within(period).collect();
+    scans.reverse();
+    scans.into_iter().find_map(|run| {
+        let AnyReport::Scan(scan) = &run.report else {
+            return None;
+        };
+        let forward = run.near == pair.from;
+        let mut directions = scan.analysis.directions.iter();
+        let conclusion = directions.find(|direction| direction.forward == forward)?;
+        let choice: &Choice = conclusion.recommended.as_ref()?;
+        Some(BestSetting {
+            setting: choice.setting.clone(),
+            goodput_bps: choice.goodput_bps,
+            repeats: choice.probes,
+            scan_id: Some(run.run_id.clone()),
+        })
+    })
+}
+
+/// What the latest scan recommends; without a scan, the setting whose runs have the best middle.
+pub fn best(material: &Material, pair: &Pair, period: Period) -> Option<BestSetting> {
+    recommended(material, pair, period).or_else(|| {
+        let mut settings: BTreeMap<Setting, Vec<Bulk>> = BTreeMap::new();
+        for run in material.bulk(pair) {
+            if period.holds(run.at_us) {
+                let setting = of_plan(&run.report.plan);
+                settings.entry(setting).or_default().push(run);
+            }
+        }
+        let middles = settings.into_iter().filter_map(|(setting, runs)| {
+            Some(BestSetting {
+                setting,
+                goodput_bps: middle(&runs)?,
+                repeats: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+                scan_id: None,
+            })
+        });
+        middles.max_by_key(|best| best.goodput_bps)
+    })
+}
