@@ -6,17 +6,24 @@
 //! - [`decode`]: bytes of a packet → plain data for the analysis
 //! - [`anonymise`]: a copy that can be shown to strangers
 //!
+//! - `beside`: one end's capture, from before its streams to behind them
+//!
 //! A capture never fails a run: what is missing becomes a caveat.
 
 pub mod anonymise;
+pub(crate) mod beside;
 pub mod decode;
 pub mod filter;
 pub mod read;
+mod relabel;
 pub mod running;
 pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod write;
+
+pub use relabel::relabel;
+pub use store::Captured;
 
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::capture::Capture;

@@ -5,7 +5,7 @@ mod engines;
 mod results;
 
 pub(crate) use engines::{Collected, EngineSetup, Engines, Sockets};
-pub(crate) use results::result_messages;
+pub(crate) use results::{capture_messages, result_messages};
 
 use crate::engine::EngineError;
 use crate::secure::{Channel, Heard};
@@ -160,7 +160,9 @@ impl Drive {
 
     fn send(&mut self, message: &Message) {
         let limit = match message {
-            Message::Stream(_) | Message::End(_) | Message::Answer(_) => MOST_RESULT_BYTES,
+            Message::Capture(_) | Message::Stream(_) | Message::End(_) | Message::Answer(_) => {
+                MOST_RESULT_BYTES
+            }
             _ => MOST_FRAME_BYTES,
         };
         match encode(message, limit) {

@@ -36,6 +36,14 @@ pub const MSS_BYTES: (u64, u64) = (88, 32_767);
 pub const INTERVAL_US: (u64, u64) = (10_000, 60_000_000);
 /// The largest rate that can be asked, 100 Tbit/s.
 pub const MOST_RATE_BPS: u64 = 100_000_000_000_000;
+/// The most packets of a capture.
+pub const MOST_CAPTURE_PACKETS: u64 = 1_000_000;
+/// Shortest and longest part of a packet that is captured: fewer would cut the headers.
+pub const SNAP_BYTES: (u32, u32) = (60, 65_535);
+/// The largest capture file that a far end sends, and that is taken from it.
+pub const MOST_CAPTURE_BYTES: u64 = 16 << 20;
+/// The same for a stranger.
+pub const ANONYMOUS_CAPTURE_BYTES: u64 = 4 << 20;
 /// The most entries of an affinity list.
 pub const MOST_CORES: u64 = 1024;
 
@@ -94,6 +102,12 @@ pub fn check_plan(plan: &Plan, most_streams: u32) -> Result<(), LimitError> {
             warm_up,
             format!("less than the run's {time}"),
         ));
+    }
+    if let Some(capture) = &plan.capture {
+        let (least, most) = SNAP_BYTES;
+        within("snap_bytes", capture.snap_bytes, least, most)?;
+        let packets = Some(capture.packets);
+        within("packets", packets, 1, MOST_CAPTURE_PACKETS)?;
     }
     if plan.scavenger && plan.transport != Transport::Tcp {
         return Err(refuse("scavenger", "with UDP", "TCP only"));

@@ -49,6 +49,8 @@ pub struct ServeOptions {
     pub max_sessions: u32,
     /// Streams of one session in each direction.
     pub max_streams: u32,
+    /// Peers that ask for it get a capture of their own streams.
+    pub captures: bool,
 }
 
 impl Default for ServeOptions {
@@ -62,6 +64,7 @@ impl Default for ServeOptions {
             anonymous: Some(AnonymousLimits::default()),
             max_sessions: 32,
             max_streams: MOST_STREAMS,
+            captures: true,
         }
     }
 }

@@ -161,6 +161,8 @@ pub struct EngineStart {
 /// A piece of the far end's results.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FarResult {
+    /// A piece of its capture file.
+    Capture(Vec<u8>),
     Stream(Box<StreamResult>),
     End(Box<EndResult>),
 }
@@ -251,6 +253,11 @@ impl Session {
     /// What the peer calls itself, once it has said so.
     pub fn peer(&self) -> Option<&Party> {
         self.peer.as_ref()
+    }
+
+    /// The far end understands what is said of captures.
+    pub fn knows_captures(&self) -> bool {
+        self.version >= Versions::CAPTURES
     }
 
     /// Both ends run under one kernel with nothing between them.

@@ -13,6 +13,7 @@ mod streams;
 pub(crate) use connect::{DEAD_PEER, open as connect_control, resolve};
 pub(crate) use streams::open_flow;
 
+use crate::capture::Captured;
 use crate::drive::Drive;
 use crate::error::{ProbeError, TokenTrouble};
 use crate::limits::{LONGEST_WAIT, MOST_STREAMS, check_plan};
@@ -78,6 +79,15 @@ pub struct Outcome {
     /// Zero of the observation's time line, on this host's clock.
     pub origin: Instant,
     pub caveats: Vec<Caveat>,
+    pub captures: Captures,
+}
+
+/// What both ends captured, where that was asked.
+#[derive(Debug, Clone, Default)]
+pub struct Captures {
+    pub near: Option<Captured>,
+    /// The far end's file, as it came: nothing in it is to be believed.
+    pub far: Option<Vec<u8>>,
 }
 
 /// How far a run has come.
@@ -140,7 +150,8 @@ pub fn run(
     let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
     let part = Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)));
     let session = Session::new(setup, part);
-    let mut hooks = InitiatorHooks::new(target, plan, address, session_epoch, watch);
+    let ends = (connection.local, address);
+    let mut hooks = InitiatorHooks::new(target, plan, ends, session_epoch, watch);
     let drive = Drive::new(connection.channel, session, session_epoch);
     let (closed, session) = drive.run(&mut hooks);
     if closed != Closed::Finished {
@@ -156,6 +167,7 @@ pub fn run(
     }
     let responder = responder_party(target, address, &session);
     let origin = hooks.origin();
+    let captures = hooks.take_captures();
     let (observation, caveats) = hooks.observation(&session).map_err(|what| {
         let step = State::Exchanging;
         ProbeError::PeerLost {
@@ -172,6 +184,7 @@ pub fn run(
         duration: epoch.elapsed(),
         origin,
         caveats,
+        captures,
     })
 }
 

@@ -4,10 +4,12 @@
 //! test. Times are microseconds on the speaker's own clock unless a field says otherwise.
 
 mod frame;
+mod packed;
 mod preamble;
 mod probing;
 
 pub use frame::{Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
+pub use packed::{MOST_PACKED_BYTES, Packed};
 pub use preamble::{
     DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, Nonce, PREAMBLE_BYTES, Preamble,
 };
@@ -31,9 +33,11 @@ pub struct Versions {
 
 impl Versions {
     /// What this program speaks.
-    pub const OURS: Versions = Versions { least: 1, most: 2 };
+    pub const OURS: Versions = Versions { least: 1, most: 3 };
     /// The first version that has sessions of probes.
     pub const PROBES: u16 = 2;
+    /// The first version in which the far end captures.
+    pub const CAPTURES: u16 = 3;
 
     /// The newest version that both speak.
     pub fn common(self, other: Versions) -> Option<u16> {
@@ -71,6 +75,7 @@ pub enum Message {
     Interval(Interval),
     Sent,
     Drained,
+    Capture(CapturePart),
     Stream(Box<StreamResult>),
     End(Box<EndResult>),
     Ask(Ask),
@@ -97,6 +102,7 @@ impl Message {
             Message::Interval(_) => "interval",
             Message::Sent => "sent",
             Message::Drained => "drained",
+            Message::Capture(_) => "capture",
             Message::Stream(_) => "stream",
             Message::End(_) => "end",
             Message::Ask(_) => "ask",
@@ -211,6 +217,12 @@ pub struct Interval {
     pub sent_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_bytes: Option<u64>,
+}
+
+/// A piece of the responder's capture file, in order, before its other results.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturePart {
+    pub bytes: Packed,
 }
 
 /// What the responder saw of one stream.

@@ -2,7 +2,10 @@
 
 use super::Collected;
 use crate::engine::EndResult as LocalEnd;
-use crate::wire::{EndResult, MOST_RESULT_BYTES, Message, StreamResult, encode};
+use crate::wire::{
+    CapturePart, EndResult, MOST_PACKED_BYTES, MOST_RESULT_BYTES, Message, Packed, StreamResult,
+    encode,
+};
 use longhaul_model::report::v1::Caveat;
 
 /// All streams' results together: many streams get less room each.
@@ -13,6 +16,15 @@ pub(crate) fn result_messages(collected: Collected) -> Vec<Message> {
     let received = collected.receiver.map(|local| direction(true, local));
     let sent = collected.sender.map(|local| direction(false, local));
     received.into_iter().chain(sent).flatten().collect()
+}
+
+/// A capture file in pieces, to be sent before the results.
+pub(crate) fn capture_messages(file: &[u8]) -> impl Iterator<Item = Message> {
+    let pieces = file.chunks(MOST_PACKED_BYTES);
+    pieces.map(|piece| {
+        let bytes = Packed(piece.to_vec());
+        Message::Capture(CapturePart { bytes })
+    })
 }
 
 fn direction(forward: bool, local: LocalEnd) -> Vec<Message> {

@@ -8,12 +8,17 @@ use super::probes::Probes;
 use super::registry::{Claim, Expected, Registered};
 use super::slots::Slot;
 use super::{Port, Service};
-use crate::drive::{EngineSetup, Engines, Hooks, Sockets, result_messages};
+use crate::capture::beside::{Beside, attach};
+use crate::capture::refused;
+use crate::drive::{
+    Collected, EngineSetup, Engines, Hooks, Sockets, capture_messages, result_messages,
+};
 use crate::engine::{self, DataSocket, EngineError, Role as Flow};
+use crate::limits::{ANONYMOUS_CAPTURE_BYTES, MOST_CAPTURE_BYTES};
 use crate::probing::Surveyor;
 use crate::secure::random;
 use crate::session::{Action, Aim, Input, Role, Session, State, Wanted, sends};
-use crate::wire::{Accept, AnonymousLimits, Bounds, Interval, Nonce, Preamble};
+use crate::wire::{Accept, AnonymousLimits, Bounds, Interval, Message, Nonce, Preamble};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
 use longhaul_sys::sockopt;
@@ -44,6 +49,8 @@ struct Run<'a> {
     /// By direction (reverse first) and index.
     open: BTreeMap<(bool, u16), (Preamble, DataSocket)>,
     engines: Option<Engines>,
+    capture: Beside,
+    most_capture_bytes: u64,
     _slot: Slot<'a>,
 }
 
@@ -123,7 +130,13 @@ impl<'a> ResponderHooks<'a> {
             anonymous: wanted.anonymous.is_some(),
             what: in_words(&plan),
         });
+        let most_capture_bytes = match wanted.anonymous {
+            Some(_) => ANONYMOUS_CAPTURE_BYTES,
+            None => MOST_CAPTURE_BYTES,
+        };
         self.run = Some(Run {
+            capture: self.begin_capture(&plan, most_capture_bytes),
+            most_capture_bytes,
             plan,
             registered: self.service.registry.register(nonce, expected),
             open: BTreeMap::new(),
@@ -132,6 +145,39 @@ impl<'a> ResponderHooks<'a> {
         });
         self.pending = None;
         Input::Admitted(Accept { nonce })
+    }
+
+    /// Before the peer hears where to open its streams.
+    fn begin_capture(&self, plan: &Plan, most_bytes: u64) -> Beside {
+        let Some(capture) = plan.capture.filter(|capture| capture.far) else {
+            return Beside::Nothing;
+        };
+        if !self.service.options.captures {
+            return Beside::Without(refused("`longhaul serve` there was told to make none"));
+        }
+        let server = SocketAddr::new(self.local.ip(), self.port.address.port());
+        // What is kept costs less in the file than in memory.
+        Beside::begin((plan, capture), self.peer, server, 2 * most_bytes)
+    }
+
+    fn collect(&mut self) -> Vec<Message> {
+        let Some(run) = &mut self.run else {
+            return result_messages(Collected::default());
+        };
+        let engines = run.engines.take();
+        let mut collected = engines.map(Engines::collect).unwrap_or_default();
+        let capture = std::mem::take(&mut run.capture);
+        let (captured, caveats) = capture.end(Role::Responder, &collected);
+        let mut messages = Vec::new();
+        let mut about = None;
+        if let Some(mut captured) = captured {
+            let file = captured.file(Vec::new(), run.most_capture_bytes);
+            messages.extend(capture_messages(&file));
+            about = Some(captured.about().clone());
+        }
+        attach(&mut collected, Role::Responder, about, caveats);
+        messages.extend(result_messages(collected));
+        messages
     }
 
     fn admit_probes(
@@ -291,9 +337,8 @@ impl Hooks for ResponderHooks<'_> {
             Action::Go => engines.into_iter().for_each(Engines::go),
             Action::StopEngine => engines.into_iter().for_each(Engines::stop),
             Action::Collect => {
-                let engines = self.run.as_mut().and_then(|run| run.engines.take());
-                let collected = engines.map(Engines::collect).unwrap_or_default();
-                return Ok(Some(Input::Results(result_messages(collected))));
+                let messages = self.collect();
+                return Ok(Some(Input::Results(messages)));
             }
             _ => {}
         }

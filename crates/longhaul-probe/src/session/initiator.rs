@@ -4,9 +4,10 @@ use super::clock::{ClockReading, EXCHANGES, SPACING};
 use super::{
     Action, Aim, Closed, EngineStart, Event, FarResult, HEARTBEAT, Part, Role, Session, State,
 };
+use crate::limits::MOST_CAPTURE_BYTES;
 use crate::secure::proves;
 use crate::wire::{
-    Bounds, EndResult, Message, Ping, Pong, Prepare, Propose, StreamResult, Welcome,
+    Bounds, CapturePart, EndResult, Message, Ping, Pong, Prepare, Propose, StreamResult, Welcome,
 };
 use longhaul_model::report::v1::plan::{Direction, Plan};
 use std::collections::BTreeSet;
@@ -28,6 +29,8 @@ pub struct Initiative {
     /// Results that have come: direction and index; the ends by direction.
     streams: BTreeSet<(bool, u32)>,
     ends: BTreeSet<bool>,
+    /// Of the far end's capture file, so far.
+    captured_bytes: u64,
 }
 
 impl Initiative {
@@ -50,6 +53,7 @@ impl Initiative {
             clock: None,
             streams: BTreeSet::new(),
             ends: BTreeSet::new(),
+            captured_bytes: 0,
         }
     }
 
@@ -72,6 +76,15 @@ impl Initiative {
 
     fn streams(&self) -> u32 {
         self.plan().map_or(0, |plan| plan.streams)
+    }
+
+    /// Notes a piece of the far end's capture; false: not asked for, too much, or too late.
+    fn takes_capture(&mut self, part: &CapturePart) -> bool {
+        self.captured_bytes += part.bytes.0.len() as u64;
+        let asked = self.plan().and_then(|plan| plan.capture);
+        asked.is_some_and(|capture| capture.far)
+            && self.streams.is_empty()
+            && self.captured_bytes <= MOST_CAPTURE_BYTES
     }
 
     /// Notes a stream's result; false: not asked for, or told twice.
@@ -133,6 +146,7 @@ impl Session {
             }
             Message::Sent | Message::Drained => self.on_flow_message(now, &message),
             Message::Answer(answer) => self.actions.push(Action::Answer(answer)),
+            Message::Capture(part) => self.on_capture(part),
             Message::Stream(result) => self.on_stream_result(result),
             Message::End(result) => self.on_end_result(result),
             _ => {}
@@ -150,7 +164,7 @@ impl Session {
         self.peer_boot_proof = welcome.boot_proof;
         let aim = self.initiative().map(|initiative| initiative.aim.clone());
         let plan = match aim {
-            Some(Aim::Run(plan)) => *plan,
+            Some(Aim::Run(plan)) => self.understood(*plan),
             Some(Aim::Probe(bounds)) => return self.propose_probes(bounds, welcome.limits),
             None => return,
         };
@@ -160,6 +174,12 @@ impl Session {
             boot_proof: self.setup.boot_proof.clone(),
         };
         self.send(Message::Propose(Box::new(propose)));
+    }
+
+    /// The plan without what the far end is too old to know.
+    fn understood(&self, plan: Plan) -> Plan {
+        let capture = plan.capture.filter(|_| self.knows_captures());
+        Plan { capture, ..plan }
     }
 
     pub(super) fn next_ping(&self) -> Option<Duration> {
@@ -247,6 +267,18 @@ impl Session {
         if due && self.step(Event::StartTime) {
             self.send(Message::Go);
             self.start_running(now);
+        }
+    }
+
+    fn on_capture(&mut self, part: CapturePart) {
+        if self
+            .initiative()
+            .is_some_and(|initiative| initiative.takes_capture(&part))
+        {
+            let piece = FarResult::Capture(part.bytes.0);
+            self.actions.push(Action::Result(piece));
+        } else {
+            self.violation("a capture that was not asked for, or is too large".to_owned());
         }
     }
 

@@ -57,6 +57,7 @@ pub enum Event {
     Interval,
     Sent,
     Drained,
+    Capture,
     Stream,
     End,
     Ask,
@@ -92,9 +93,9 @@ pub enum Event {
 )]
 pub fn next(role: Role, state: State, event: Event) -> Option<State> {
     use Event::{
-        Accept, Admitted, AllDrained, AllSent, Answer, Ask, Asked, Done, Drained, End, Ending,
-        EngineReady, Go, Hello, Interval, Opened, Ping, Pong, Prepare, Prepared, Probe, Proof,
-        Propose, Sent, StartTime, Stream, StreamsOpen, Timed, TimedToAsk, Welcome,
+        Accept, Admitted, AllDrained, AllSent, Answer, Ask, Asked, Capture, Done, Drained, End,
+        Ending, EngineReady, Go, Hello, Interval, Opened, Ping, Pong, Prepare, Prepared, Probe,
+        Proof, Propose, Sent, StartTime, Stream, StreamsOpen, Timed, TimedToAsk, Welcome,
     };
     use Role::{Initiator as I, Responder as R};
     use State::{
@@ -127,7 +128,7 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
         (_, Draining, Drained | Interval) => Draining,
         (_, Draining, AllDrained) => Exchanging,
         (_, Exchanging, Interval) => Exchanging,
-        (I, Exchanging, Stream | End) => Exchanging,
+        (I, Exchanging, Capture | Stream | End) => Exchanging,
 
         (R, Timing, Go) => Asking,
         (I, Timing, TimedToAsk) => Asking,
@@ -143,7 +144,7 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
 
 impl Event {
     /// All of them, in the order of the table.
-    pub const ALL: [Event; 30] = [
+    pub const ALL: [Event; 31] = [
         Event::Hello,
         Event::Proof,
         Event::Welcome,
@@ -167,6 +168,7 @@ impl Event {
         Event::AllSent,
         Event::Drained,
         Event::AllDrained,
+        Event::Capture,
         Event::Stream,
         Event::End,
         Event::Ask,
@@ -194,6 +196,7 @@ impl Event {
             Message::Interval(_) => Event::Interval,
             Message::Sent => Event::Sent,
             Message::Drained => Event::Drained,
+            Message::Capture(_) => Event::Capture,
             Message::Stream(_) => Event::Stream,
             Message::End(_) => Event::End,
             Message::Ask(_) => Event::Ask,

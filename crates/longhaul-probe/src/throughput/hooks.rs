@@ -1,7 +1,10 @@
 //! What the initiator does outside the protocol: streams, engines, progress for the user.
 
 use super::observe::{self, FarResults};
-use super::{FlowProgress, Progress, Target, streams};
+use super::{Captures, FlowProgress, Progress, Target, streams};
+use crate::capture::beside::{Beside, attach};
+use crate::capture::store::MOST_HELD_BYTES;
+use crate::capture::{missing, refused};
 use crate::drive::{Collected, EngineSetup, Engines, Hooks, Sockets};
 use crate::engine::{EndRun, EngineError};
 use crate::session::{Action, FarResult, Input, Role, Session, State};
@@ -20,6 +23,8 @@ pub(super) struct InitiatorHooks<'a> {
     target: &'a Target,
     plan: &'a Plan,
     address: SocketAddr,
+    /// This end of the control connection.
+    local: Option<SocketAddr>,
     epoch: Instant,
     /// Zero of the common time line.
     origin: Instant,
@@ -33,13 +38,15 @@ pub(super) struct InitiatorHooks<'a> {
     far: Interval,
     collected: Collected,
     results: FarResults,
+    capture: Beside,
+    captures: Captures,
 }
 
 impl<'a> InitiatorHooks<'a> {
     pub fn new(
         target: &'a Target,
         plan: &'a Plan,
-        address: SocketAddr,
+        (local, address): (Option<SocketAddr>, SocketAddr),
         epoch: Instant,
         watch: &'a mut dyn FnMut(&Progress),
     ) -> Self {
@@ -47,6 +54,7 @@ impl<'a> InitiatorHooks<'a> {
             target,
             plan,
             address,
+            local,
             epoch,
             origin: epoch,
             watch,
@@ -58,6 +66,8 @@ impl<'a> InitiatorHooks<'a> {
             far: Interval::default(),
             collected: Collected::default(),
             results: FarResults::default(),
+            capture: Beside::Nothing,
+            captures: Captures::default(),
         }
     }
 
@@ -74,9 +84,43 @@ impl<'a> InitiatorHooks<'a> {
             .max(self.moved.received_bytes.unwrap_or(0))
     }
 
+    /// What both ends captured.
+    pub fn take_captures(&mut self) -> Captures {
+        std::mem::take(&mut self.captures)
+    }
+
     /// Both ends' readings as one.
     pub fn observation(self, session: &Session) -> Result<(Observation, Vec<Caveat>), String> {
-        observe::join(self.plan, self.collected, self.results, session)
+        let far = self.plan.capture.is_some_and(|capture| capture.far);
+        let (observation, mut caveats) =
+            observe::join(self.plan, self.collected, self.results, session)?;
+        if far && !session.knows_captures() {
+            let told = refused("this release of longhaul there knows none");
+            caveats.push(Caveat::new(&told.code, format!("far end: {}", told.text)));
+        }
+        Ok((observation, caveats))
+    }
+
+    /// Before any stream opens, so that the handshakes are heard.
+    fn begin_capture(&mut self) {
+        let Some(capture) = self.plan.capture else {
+            return;
+        };
+        self.capture = match self.local {
+            Some(local) => {
+                let asked = (self.plan, capture);
+                Beside::begin(asked, local, self.address, MOST_HELD_BYTES)
+            }
+            None => Beside::Without(missing(&io::ErrorKind::AddrNotAvailable.into())),
+        };
+    }
+
+    fn end_capture(&mut self) {
+        let capture = std::mem::take(&mut self.capture);
+        let (captured, caveats) = capture.end(Role::Initiator, &self.collected);
+        let about = captured.as_ref().map(|captured| captured.about().clone());
+        attach(&mut self.collected, Role::Initiator, about, caveats);
+        self.captures.near = captured;
     }
 
     fn tell(&mut self, state: State, now: Duration) {
@@ -153,6 +197,7 @@ impl Hooks for InitiatorHooks<'_> {
     fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError> {
         match action {
             Action::OpenStreams(accept) => {
+                self.begin_capture();
                 let opened = streams::open(self.target, self.plan, self.address, accept.nonce);
                 self.far_end_unreached = opened.as_ref().is_err_and(|e| is_of_path(&e.source));
                 self.sockets = opened?;
@@ -177,8 +222,13 @@ impl Hooks for InitiatorHooks<'_> {
                     .take()
                     .map(Engines::collect)
                     .unwrap_or_default();
+                self.end_capture();
             }
             Action::FarInterval(interval) => self.far = interval,
+            Action::Result(FarResult::Capture(piece)) => {
+                let file = self.captures.far.get_or_insert_default();
+                file.extend(piece);
+            }
             Action::Result(FarResult::Stream(result)) => self.results.streams.push(*result),
             Action::Result(FarResult::End(result)) => self.results.ends.push(*result),
             Action::Send(_)

@@ -1,0 +1,97 @@
+//! A capture at one end of a run: begun before its streams open, ended after they closed.
+
+use super::filter::FlowFilter;
+use super::running::Capturing;
+use super::store::Captured;
+use super::{caveats, missing};
+use crate::drive::Collected;
+use crate::session::Role;
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::capture::{Capture, CapturePlan};
+use longhaul_model::report::v1::observation::StreamEnd;
+use longhaul_model::report::v1::plan::{Plan, Transport};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// What this end does for the capture.
+#[derive(Debug, Default)]
+pub(crate) enum Beside {
+    /// Nothing was asked of it.
+    #[default]
+    Nothing,
+    Going(Capturing),
+    /// It was asked, and there is none; why.
+    Without(Caveat),
+}
+
+impl Beside {
+    /// Hears the streams of `plan` between the addresses of the control connection.
+    pub fn begin(
+        (plan, capture): (&Plan, CapturePlan),
+        client: SocketAddr,
+        server: SocketAddr,
+        most_bytes: u64,
+    ) -> Beside {
+        let canonical = |address: SocketAddr| address.ip().to_canonical();
+        let filter = FlowFilter {
+            udp: plan.transport != Transport::Tcp,
+            client: canonical(client),
+            server: SocketAddr::new(canonical(server), server.port()),
+            control_port: client.port(),
+        };
+        match Capturing::start(&filter, capture, most_bytes) {
+            Ok(capturing) => Beside::Going(capturing),
+            Err(error) => Beside::Without(missing(&error)),
+        }
+    }
+
+    /// Ends it. What was heard of other runs between the same hosts is thrown away.
+    pub fn end(self, role: Role, collected: &Collected) -> (Option<Captured>, Vec<Caveat>) {
+        match self {
+            Beside::Nothing => (None, Vec::new()),
+            Beside::Without(caveat) => (None, vec![caveat]),
+            Beside::Going(capturing) => match capturing.finish() {
+                Some(mut captured) => {
+                    captured.keep_only(&client_ports(role, collected));
+                    let caveats = caveats(captured.about());
+                    (Some(captured), caveats)
+                }
+                None => {
+                    let text = "no capture: its thread failed".to_owned();
+                    (None, vec![Caveat::new("capture_missing", text)])
+                }
+            },
+        }
+    }
+}
+
+fn client_ports(role: Role, collected: &Collected) -> BTreeSet<u16> {
+    let own = |stream: &StreamEnd| {
+        let address = match role {
+            Role::Initiator => stream.local.as_ref(),
+            Role::Responder => stream.peer.as_ref(),
+        };
+        Some(address?.parse::<SocketAddr>().ok()?.port())
+    };
+    let ends = [&collected.sender, &collected.receiver];
+    let streams = ends.into_iter().flatten().flat_map(|end| &end.streams);
+    streams.filter_map(own).collect()
+}
+
+/// Puts what became of the capture with the results: to the direction that comes first.
+pub(crate) fn attach(
+    collected: &mut Collected,
+    role: Role,
+    about: Option<Capture>,
+    caveats: Vec<Caveat>,
+) {
+    let (sender, receiver) = (collected.sender.as_mut(), collected.receiver.as_mut());
+    let first = match role {
+        Role::Initiator => sender.or(receiver),
+        Role::Responder => receiver.or(sender),
+    };
+    if let Some(end) = first {
+        end.end.capture = about;
+        end.caveats.extend(caveats);
+    }
+}
