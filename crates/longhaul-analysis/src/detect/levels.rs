@@ -23,9 +23,14 @@ const WINDOW: usize = 60;
 const REACH: usize = 6;
 const LOOK: usize = 60;
 /// Most values on each side that a judgement uses.
-const SIDE: usize = 120;
-/// z that a change needs after the noise is allowed for.
+const SIDE: usize = 200;
+/// z that a change needs after the noise is allowed for, in a series of [`STRONG_FOR`] values; its
+/// square grows by so much with the logarithm of their number, since more places give chance more
+/// tries; and it is never below this.
 const STRONG: f64 = 5.0;
+const STRONG_FOR: f64 = 500.0;
+const STRONG_GROWS: f64 = 4.0;
+const STRONG_LEAST: f64 = 4.6;
 /// Levels so many standard deviations apart need only be as separate as they can be.
 const APART: f64 = 3.5;
 const STRONG_OF_CAP: f64 = 0.98;
@@ -317,10 +322,11 @@ impl Merge<'_> {
             return 0.0;
         }
         let factor = ((1.0 - correlation) / (1.0 + correlation)).sqrt();
+        let strong = strong(self.values.len());
         let needed = if self.rule.apart && contrast.difference > APART * sigma {
-            STRONG.min(STRONG_OF_CAP * factor * contrast.cap)
+            strong.min(STRONG_OF_CAP * factor * contrast.cap)
         } else {
-            STRONG
+            strong
         };
         factor * contrast.z / needed
     }
@@ -349,6 +355,14 @@ impl Merge<'_> {
         }
         self.noise = self.noise();
     }
+}
+
+/// z that a change needs in a series of so many values.
+fn strong(count: usize) -> f64 {
+    let more = STRONG_GROWS * (count as f64 / STRONG_FOR).ln();
+    (STRONG * STRONG + more)
+        .max(STRONG_LEAST * STRONG_LEAST)
+        .sqrt()
 }
 
 #[cfg(test)]

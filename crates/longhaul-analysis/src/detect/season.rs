@@ -10,7 +10,6 @@
 
 use super::sample::{Sample, spacing_us};
 use crate::stats::quantile::median;
-use std::collections::BTreeSet;
 
 /// Days without which there is no season.
 const LEAST_DAYS: f64 = 6.9;
@@ -19,8 +18,8 @@ const HOURS: usize = 24;
 const MOST_SLOTS: usize = 144;
 /// A slot of this many values has half of its median taken out.
 const HALF_AT: f64 = 3.0;
-/// It pays where the scatter falls to this share of what it was.
-const PAYS: f64 = 0.93;
+/// It pays where the season of some days lowers the scatter of the others to this share.
+const PAYS: f64 = 0.99;
 const SATURDAY: i64 = 5;
 /// 1970-01-01 was a Thursday.
 const FIRST_WEEKDAY: i64 = 3;
@@ -39,19 +38,37 @@ pub(super) fn season(samples: &[Sample], scaled: &[f64], day_us: u64) -> Option<
         .iter()
         .map(|at| key(*at, day_us as i64, slots))
         .collect();
-    let profile = profile(&rest, &keys, slots);
-    let season: Vec<f64> = keys.iter().map(|key| profile[*key]).collect();
-    let without: Vec<f64> = rest.iter().zip(&season).map(|(r, s)| r - s).collect();
-    // Each slot fits its own values a little, noise or not.
-    let fitted = keys.iter().collect::<BTreeSet<_>>().len().min(2 * HOURS) as f64;
-    let left = (keys.len() as f64 - fitted).max(1.0);
-    let allowance = (keys.len() as f64 / left).sqrt();
-    (allowance * scatter(&without) <= PAYS * scatter(&rest)).then_some(season)
+    let parity: Vec<bool> = times
+        .iter()
+        .map(|at| at.div_euclid(day_us as i64).rem_euclid(2) == 0)
+        .collect();
+    if scatter(&foretold(&rest, &keys, &parity, slots)) > PAYS * scatter(&rest) {
+        return None;
+    }
+    let values = rest.iter().copied().zip(keys.iter().copied());
+    let profile = profile(values, slots);
+    Some(keys.iter().map(|key| profile[*key]).collect())
 }
 
+/// What is left of the even days by the season of the odd ones, and the other way round: a profile
+/// fits the values that it was made of, season or not.
+fn foretold(rest: &[f64], keys: &[usize], parity: &[bool], slots: usize) -> Vec<f64> {
+    let of = |even: bool| {
+        let values = rest.iter().copied().zip(keys.iter().copied());
+        let days = values.zip(parity).filter(|(_, day)| **day == even);
+        profile(days.map(|(value, _)| value), slots)
+    };
+    let (even, odd) = (of(true), of(false));
+    let values = rest.iter().zip(keys).zip(parity);
+    values
+        .map(|((value, key), is_even)| value - if *is_even { odd[*key] } else { even[*key] })
+        .collect()
+}
+
+/// Sum of distances from the middle: the median one does not see what happens in few hours of the day.
 fn scatter(values: &[f64]) -> f64 {
     let middle = median(values.iter().copied()).unwrap_or(0.0);
-    median(values.iter().map(|v| (v - middle).abs())).unwrap_or(0.0)
+    values.iter().map(|v| (v - middle).abs()).sum()
 }
 
 fn slots_of_a_day(spacing: f64, day_us: f64) -> usize {
@@ -72,10 +89,11 @@ fn key(at_us: i64, day_us: i64, slots: usize) -> usize {
     slot + if weekend { slots } else { 0 }
 }
 
-fn profile(rest: &[f64], keys: &[usize], slots: usize) -> Vec<f64> {
+/// From values and their slots.
+fn profile(values: impl Iterator<Item = (f64, usize)>, slots: usize) -> Vec<f64> {
     let mut of_slot = vec![Vec::new(); 2 * slots];
-    for (value, key) in rest.iter().zip(keys) {
-        of_slot[*key].push(*value);
+    for (value, key) in values {
+        of_slot[key].push(value);
     }
     let reach = if slots > HOURS { slots / HOURS } else { 0 };
     let (weekday, weekend) = of_slot.split_at(slots);

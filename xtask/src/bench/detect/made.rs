@@ -13,7 +13,7 @@ use longhaul_model::report::v1::series::{Pair, Point};
 
 const SEED: u64 = 5;
 /// Series of each cadence; a quarter without a step.
-const SERIES: usize = 120;
+const SERIES: usize = 480;
 /// Series that are followed value by value.
 const FOLLOWED: usize = 16;
 const F1_MIN: f64 = 0.93;
