@@ -12,6 +12,7 @@ pub mod accuracy;
 pub mod audit;
 pub mod available;
 pub mod beside;
+pub mod capture;
 pub mod caveats;
 pub mod claim;
 pub mod detect;

@@ -7,6 +7,7 @@
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
 //! - [`mod@watch`]: the watch file, checked, and the agent
+//! - [`capture`]: files of packets, read back
 //! - [`record`]: claims of records, checked
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
@@ -15,6 +16,7 @@
 
 pub mod args;
 pub mod available;
+pub mod capture;
 pub mod data;
 pub mod expect;
 pub mod filing;

@@ -9,11 +9,13 @@
 //! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
+//! - [`capture`]: files of packets
 //! - [`mod@watch`]: what a watch file will cost
 //! - [`events`]: lasting changes, with their causes
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: pages that stand alone
 
 pub mod available;
+pub mod capture;
 pub mod claim;
 pub mod ends;
 pub mod events;

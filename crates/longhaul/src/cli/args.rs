@@ -1,6 +1,7 @@
 //! The commands and their options, as close to what was typed as types allow.
 
 mod available;
+mod capture;
 mod data;
 mod host;
 mod lab;
@@ -15,6 +16,7 @@ mod tune;
 mod watch;
 
 pub use available::AvailableArgs;
+pub use capture::{CaptureArgs, CaptureCommand, TestCaptureArgs};
 pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
@@ -82,6 +84,8 @@ pub enum Command {
     Watch(WatchArgs),
     /// Claims of records: check the figures of published ones
     Record(RecordArgs),
+    /// Captures of packets: what they say, their first packets, anonymised copies
+    Capture(CaptureArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
 }

@@ -4,6 +4,7 @@
 //! message says only what would have been right.
 
 use super::expect::Expectation;
+use super::expect::change::ChangeExpectation;
 use longhaul_model::report::v1::plan::Affinity;
 use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::limits;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 mod dscp;
 pub mod grid;
+mod period;
 mod since;
 mod start_at;
 
@@ -122,6 +124,17 @@ pub fn call(text: &str) -> Result<u64, String> {
     size(text, 1, limits::MOST_CALL_BYTES)
 }
 
+/// Packets of a capture, or of its text.
+pub fn capture_packets(text: &str) -> Result<u64, String> {
+    count(text, 1, limits::MOST_CAPTURE_PACKETS)
+}
+
+/// How much of a packet is captured.
+pub fn capture_snap(text: &str) -> Result<u32, String> {
+    let (least, most) = limits::SNAP_BYTES;
+    size(text, u64::from(least), u64::from(most)).map(|n| n as u32)
+}
+
 pub fn mss(text: &str) -> Result<u32, String> {
     count(text, limits::MSS_BYTES.0, limits::MSS_BYTES.1).map(|n| n as u32)
 }
@@ -196,6 +209,24 @@ fn cores(text: &str) -> Result<Vec<u16>, String> {
         list.extend(first..=last);
     }
     Ok(list)
+}
+
+pub fn change_expectation(text: &str) -> Result<ChangeExpectation, String> {
+    text.parse()
+}
+
+/// A moment; the short ones count from now.
+pub fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+    period::moment(text, jiff::Timestamp::now())
+}
+
+/// A period; its short moments count from now.
+pub fn period(text: &str) -> Result<longhaul_model::report::v1::comparison::Period, String> {
+    period::period(text, jiff::Timestamp::now())
+}
+
+pub fn length_us(text: &str) -> Result<i64, String> {
+    period::length_us(text)
 }
 
 pub fn expectation(text: &str) -> Result<Expectation, String> {

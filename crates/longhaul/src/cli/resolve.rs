@@ -51,7 +51,7 @@ pub fn plan(args: &TestArgs) -> Result<Plan, Fail> {
         affinity: args.affinity.clone(),
         interval_us: args.interval.unwrap_or(default.interval_us),
         start_at_us: None,
-        capture: None,
+        capture: args.capture.plan(),
     };
     check(&plan)?;
     Ok(plan)

@@ -34,6 +34,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         anonymous,
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
+        captures: !args.no_capture,
     })?;
     let notice = Notice {
         addresses: responder.addresses(),

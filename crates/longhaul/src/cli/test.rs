@@ -1,7 +1,7 @@
 //! `longhaul test HOST`: measure → conclude → archive → show.
 
 use super::args::TestArgs;
-use super::{filing, output, resolve};
+use super::{capture, filing, output, resolve};
 use crate::fail::{EXPECTATION_MISSED, Fail};
 use crate::render::live::{Flow, Live, Moment};
 use crate::render::style::{CAVEAT, paint};
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     let mut plan = resolve::plan(args)?;
+    capture::files::check(&args.capture)?;
     let now = Timestamp::now();
     plan.start_at_us = resolve::start_at_us(args, now)?;
     let target = resolve::target(
@@ -23,9 +24,11 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     )?;
     let lines = !args.quiet && !args.json && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
-    let outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
+    let mut outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
     live.finish();
+    let captures = std::mem::take(&mut outcome.captures);
     let mut report = filing::throughput(plan, outcome, None);
+    capture::files::keep(&args.capture, captures, &mut report);
     if !args.no_save {
         filing::keep(&args.archive, &mut report);
     }

@@ -32,6 +32,7 @@ pub fn report(report: &Throughput) -> String {
         let findings = verdict::findings_of(&report.findings, true);
         direction(&mut page, report, (observation, analysis), &findings);
     }
+    super::capture::of_run(&mut page, &report.observation);
     caveats(&mut page, &report.caveats);
     footer(&mut page, &report.run);
     page.finish()

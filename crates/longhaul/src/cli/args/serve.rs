@@ -32,6 +32,9 @@ pub struct ServeArgs {
     /// Runs at one time, all peers together
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse::sessions)]
     pub max_sessions: u32,
+    /// Make no captures for those who ask for one
+    #[arg(long)]
+    pub no_capture: bool,
     /// The log as one JSON object for each line
     #[arg(short = 'J', long)]
     pub json: bool,

@@ -1,6 +1,6 @@
 //! Options of `longhaul test`; iperf3's letters where the meaning is the same.
 
-use super::{ArchiveArgs, LocalArgs, TokenArgs};
+use super::{ArchiveArgs, LocalArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expect::Expectation;
 use crate::cli::parse::{self, StartAt};
 use clap::Args;
@@ -168,6 +168,9 @@ pub struct TestArgs {
 
     #[command(flatten)]
     pub token: TokenArgs,
+
+    #[command(flatten)]
+    pub capture: TestCaptureArgs,
 
     /// The report as JSON on stdout
     #[arg(short = 'J', long, help_heading = "Output")]

@@ -1,0 +1,83 @@
+//! The two directions of a flow, and who began it.
+//!
+//! Source: RFC 9293. Units: us. Error: none.
+//! Wrong when: neither end's first packet was captured; then whoever is seen first is the client.
+
+use super::handshake;
+use super::way::Course;
+use longhaul_model::packet::{Flags, Packet, Transport};
+use longhaul_model::report::v1::capture::Flow;
+use std::net::SocketAddr;
+
+/// A flow being followed.
+#[derive(Debug, Clone)]
+pub(super) struct Both {
+    client: SocketAddr,
+    server: SocketAddr,
+    udp: bool,
+    capture_began_ns: u64,
+    began_ns: u64,
+    last_ns: u64,
+    handshake: handshake::Seen,
+    forward: Course,
+    reverse: Course,
+}
+
+impl Both {
+    /// Of its first packet, which is still to be taken.
+    pub fn new(packet: &Packet, capture_began_ns: u64) -> Both {
+        // The answer of a handshake is seen first when the question was not captured.
+        let answer = match &packet.transport {
+            Transport::Tcp(segment) => segment.flags.has(Flags::SYN | Flags::ACK),
+            Transport::Udp => false,
+        };
+        let (client, server) = if answer {
+            (packet.to, packet.from)
+        } else {
+            (packet.from, packet.to)
+        };
+        Both {
+            client,
+            server,
+            udp: packet.transport == Transport::Udp,
+            capture_began_ns,
+            began_ns: packet.at_ns,
+            last_ns: packet.at_ns,
+            handshake: handshake::Seen::default(),
+            forward: Course::default(),
+            reverse: Course::default(),
+        }
+    }
+
+    /// True: its payload is no repetition.
+    pub fn take(&mut self, packet: &Packet) -> bool {
+        self.last_ns = self.last_ns.max(packet.at_ns);
+        let from_client = packet.from == self.client;
+        let (own, other) = if from_client {
+            (&mut self.forward, &mut self.reverse)
+        } else {
+            (&mut self.reverse, &mut self.forward)
+        };
+        own.count(packet);
+        let Transport::Tcp(segment) = &packet.transport else {
+            return true;
+        };
+        self.handshake.take(segment, from_client, packet.at_ns);
+        other.hears(packet, segment);
+        own.sends(packet, segment, self.handshake.round_trip_ns())
+    }
+
+    pub fn finish(self) -> Flow {
+        let shifts = self.handshake.shifts();
+        Flow {
+            protocol: if self.udp { "udp" } else { "tcp" }.to_owned(),
+            client: self.client.to_string(),
+            server: self.server.to_string(),
+            started_us: self.began_ns.saturating_sub(self.capture_began_ns) / 1000,
+            duration_us: self.last_ns.saturating_sub(self.began_ns) / 1000,
+            handshake: self.handshake.finish(),
+            forward: self.forward.finish(shifts.map(|(client, _)| client)),
+            reverse: self.reverse.finish(shifts.map(|(_, server)| server)),
+        }
+    }
+}

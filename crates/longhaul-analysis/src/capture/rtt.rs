@@ -1,0 +1,141 @@
+//! How long were the round trips of a direction, at the place of capture?
+//!
+//! By acknowledgements: from a packet to the first one that acknowledges its end; packets that were
+//! sent again are no measure, since nobody knows which copy was acknowledged (Karn). By timestamps:
+//! from the first packet with a value to the first echo of it.
+//!
+//! Source: Karn and Partridge 1987; RFC 7323, section 4. Units: us in the report, ns here.
+//! Error: delayed acknowledgements count in, up to 40 ms on Linux; the median of at most
+//! [`MOST_SAMPLES`] evenly spread samples.
+//! Wrong when: the capture was taken at the receiver: then it is the time of that host alone.
+
+use longhaul_model::report::v1::capture::RoundTrip;
+use std::collections::VecDeque;
+
+/// Packets under way that are waited for.
+const MOST_WAITING: usize = 8192;
+const MOST_SAMPLES: usize = 4096;
+
+/// Samples, thinned evenly.
+#[derive(Debug, Clone, Default)]
+struct Samples {
+    count: u64,
+    least_ns: u64,
+    most_ns: u64,
+    kept: Vec<u64>,
+    /// Every so many is kept.
+    stride: u64,
+}
+
+impl Samples {
+    fn add(&mut self, sample_ns: u64) {
+        if self.count == 0 {
+            (self.least_ns, self.stride) = (sample_ns, 1);
+        }
+        self.least_ns = self.least_ns.min(sample_ns);
+        self.most_ns = self.most_ns.max(sample_ns);
+        if self.count.is_multiple_of(self.stride) {
+            self.kept.push(sample_ns);
+        }
+        self.count += 1;
+        if self.kept.len() >= MOST_SAMPLES {
+            let mut number = 0;
+            self.kept.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.stride *= 2;
+        }
+    }
+
+    fn finish(mut self) -> Option<RoundTrip> {
+        self.kept.sort_unstable();
+        let median_ns = *self.kept.get(self.kept.len() / 2)?;
+        Some(RoundTrip {
+            samples: self.count,
+            least_us: self.least_ns / 1000,
+            median_us: median_ns / 1000,
+            most_us: self.most_ns / 1000,
+        })
+    }
+}
+
+/// Round trips by acknowledgements.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ByAck {
+    /// End and time of packets under way, in order of their ends.
+    waiting: VecDeque<(u64, u64)>,
+    samples: Samples,
+}
+
+impl ByAck {
+    pub fn sent(&mut self, end: u64, at_ns: u64) {
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((end, at_ns));
+    }
+
+    /// Something was sent again, or out of order: what is under way measures nothing any more.
+    pub fn unsure(&mut self) {
+        self.waiting.clear();
+    }
+
+    pub fn acknowledged(&mut self, place: u64, at_ns: u64) {
+        let mut last = None;
+        while let Some((_, sent_ns)) = self.waiting.front().filter(|(end, _)| *end <= place) {
+            last = Some(*sent_ns);
+            self.waiting.pop_front();
+        }
+        if let Some(sent_ns) = last {
+            self.samples.add(at_ns.saturating_sub(sent_ns));
+        }
+    }
+
+    pub fn finish(self) -> Option<RoundTrip> {
+        self.samples.finish()
+    }
+}
+
+/// Round trips by timestamps.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ByStamp {
+    waiting: VecDeque<(u32, u64)>,
+    samples: Samples,
+}
+
+impl ByStamp {
+    pub fn sent(&mut self, stamp: u32, at_ns: u64) {
+        let newer = self
+            .waiting
+            .back()
+            .is_none_or(|(last, _)| is_later(stamp, *last));
+        if newer {
+            if self.waiting.len() >= MOST_WAITING {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((stamp, at_ns));
+        }
+    }
+
+    pub fn echoed(&mut self, stamp: u32, at_ns: u64) {
+        while let Some((front, sent_ns)) = self.waiting.front().copied() {
+            if is_later(front, stamp) {
+                return;
+            }
+            self.waiting.pop_front();
+            if front == stamp {
+                self.samples.add(at_ns.saturating_sub(sent_ns));
+            }
+        }
+    }
+
+    pub fn finish(self) -> Option<RoundTrip> {
+        self.samples.finish()
+    }
+}
+
+/// Of timestamps, which wrap around.
+pub(super) fn is_later(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other).cast_signed() > 0
+}

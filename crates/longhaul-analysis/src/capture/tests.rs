@@ -1,0 +1,334 @@
+//! Connections played packet by packet, with what is known of them.
+
+use super::{Analyser, Found, MOST_FLOWS};
+use longhaul_model::packet::{Flags, Options, Packet, PayloadHead, Segment, Transport};
+use longhaul_model::report::v1::capture::{Agreed, Flow, TcpWay};
+use proptest::prelude::*;
+use std::net::SocketAddr;
+
+const MS: u64 = 1_000_000;
+const MSS: u32 = 1000;
+
+/// A connection as seen at its client, whose numbers wrap around.
+struct Play {
+    packets: Vec<Packet>,
+    stamps: bool,
+}
+
+const CLIENT_FIRST: u32 = u32::MAX - 1500;
+const SERVER_FIRST: u32 = 77;
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], port))
+}
+
+impl Play {
+    /// With a handshake of 100 ms.
+    fn new(stamps: bool) -> Play {
+        let mut play = Play {
+            packets: Vec::new(),
+            stamps,
+        };
+        let options = |shift| Options {
+            mss_bytes: Some(1460),
+            window_shift: Some(shift),
+            sack_permitted: true,
+            ..Options::default()
+        };
+        play.put(
+            0,
+            true,
+            Flags::SYN | Flags::ECE | Flags::CWR,
+            (0, 0),
+            0,
+            options(7),
+        );
+        play.put(100, false, Flags::SYN | Flags::ACK, (0, 1), 0, options(9));
+        play.put(100, true, Flags::ACK, (1, 1), 0, Options::default());
+        play
+    }
+
+    fn put(
+        &mut self,
+        at_ms: u64,
+        from_client: bool,
+        flags: u16,
+        (sequence, acknowledged): (u32, u32),
+        payload_bytes: u32,
+        options: Options,
+    ) {
+        let (client, server) = (address(1, 40_000), address(2, 5201));
+        let (from, to, own, other) = if from_client {
+            (client, server, CLIENT_FIRST, SERVER_FIRST)
+        } else {
+            (server, client, SERVER_FIRST, CLIENT_FIRST)
+        };
+        let stamps = (at_ms as u32, at_ms.saturating_sub(100) as u32);
+        self.packets.push(Packet {
+            at_ns: 1_000_000_000_000 + at_ms * MS,
+            from,
+            to,
+            wire_bytes: 40 + payload_bytes,
+            payload_bytes,
+            payload: None,
+            ecn: 0,
+            transport: Transport::Tcp(Segment {
+                sequence: own.wrapping_add(sequence),
+                acknowledged: other.wrapping_add(acknowledged),
+                flags: Flags(flags),
+                window: 500,
+                options: Options {
+                    timestamps: self.stamps.then_some(stamps),
+                    ..options
+                },
+            }),
+        });
+    }
+
+    /// The client sends packet `number` of its data.
+    fn sends(&mut self, at_ms: u64, number: u32) {
+        let options = Options::default();
+        self.put(at_ms, true, Flags::ACK, (1 + number * MSS, 1), MSS, options);
+    }
+
+    /// The server acknowledges all below packet `number`.
+    fn acknowledges(&mut self, at_ms: u64, number: u32) {
+        let options = Options::default();
+        self.put(at_ms, false, Flags::ACK, (1, 1 + number * MSS), 0, options);
+    }
+
+    fn found(&self) -> Flow {
+        let Found { mut flows, .. } = found(&self.packets);
+        assert_eq!(flows.len(), 1);
+        flows.remove(0)
+    }
+}
+
+fn found(packets: &[Packet]) -> Found {
+    let mut analyser = Analyser::default();
+    packets.iter().for_each(|packet| analyser.take(packet));
+    analyser.finish()
+}
+
+fn tcp(flow: &Flow) -> TcpWay {
+    flow.forward.tcp.expect("TCP")
+}
+
+#[test]
+fn a_handshake_says_what_holds_and_how_long_it_took() {
+    let flow = Play::new(false).found();
+    assert_eq!(
+        (&*flow.client, &*flow.server),
+        ("192.0.2.1:40000", "192.0.2.2:5201")
+    );
+    let handshake = flow.handshake.expect("a handshake");
+    assert_eq!(handshake.client.window_shift, Some(7));
+    assert_eq!(handshake.client.mss_bytes, Some(1460));
+    let agreed = Agreed {
+        window_scaling: true,
+        sack: true,
+        timestamps: false,
+        ecn: false,
+    };
+    assert_eq!(
+        handshake.agreed,
+        Some(agreed),
+        "the server did not answer to ECN"
+    );
+    assert_eq!(handshake.answered_us, Some(100_000));
+    assert_eq!(handshake.acknowledged_us, Some(0));
+    assert_eq!(tcp(&flow).largest_window_bytes, Some(500 << 7));
+    let reverse = flow.reverse.tcp.expect("TCP");
+    assert_eq!(
+        reverse.largest_window_bytes,
+        Some(500),
+        "that of its first packet has no shift"
+    );
+}
+
+#[test]
+fn a_clean_transfer_has_its_round_trips_and_its_bytes_in_flight() {
+    for stamps in [false, true] {
+        let mut play = Play::new(stamps);
+        for number in 0..4 {
+            play.sends(200 + u64::from(number), number);
+        }
+        for number in 0..4 {
+            play.acknowledges(320 + u64::from(number), number + 1);
+        }
+        let flow = play.found();
+        let way = tcp(&flow);
+        assert_eq!((way.unique_bytes, way.most_in_flight_bytes), (4000, 4000));
+        assert_eq!(
+            way.retransmitted_packets + way.reordered_packets + way.unseen_bytes,
+            0
+        );
+        let rtt = way.rtt.expect("round trips");
+        assert_eq!(
+            (rtt.least_us, rtt.median_us, rtt.samples),
+            (100_000, 120_000, 5)
+        );
+        assert_eq!(way.timestamp_rtt.is_some(), stamps);
+        assert_eq!(flow.forward.payload_bytes, 4000);
+    }
+}
+
+#[test]
+fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
+    for stamps in [false, true] {
+        // At the receiver, where a lost packet leaves a hole: filled a round trip later, or at once.
+        for (filled_at, again) in [(330, true), (202, false)] {
+            let mut play = Play::new(stamps);
+            play.sends(200, 0);
+            play.sends(201, 2);
+            let stamp = if again { filled_at } else { 200 };
+            play.sends(filled_at, 1);
+            if stamps
+                && let Some(Transport::Tcp(segment)) =
+                    play.packets.last_mut().map(|packet| &mut packet.transport)
+            {
+                segment.options.timestamps = Some((stamp as u32, 0));
+            }
+            let way = tcp(&play.found());
+            let expected = if again { (1, 0) } else { (0, 1) };
+            assert_eq!((way.retransmitted_packets, way.reordered_packets), expected);
+            assert_eq!(way.unique_bytes, 3000);
+        }
+        // At the sender both copies are seen.
+        let mut play = Play::new(stamps);
+        play.sends(200, 0);
+        play.sends(201, 1);
+        play.acknowledges(300, 0);
+        play.acknowledges(301, 0);
+        play.sends(330, 0);
+        play.acknowledges(430, 2);
+        let way = tcp(&play.found());
+        assert_eq!(
+            (way.retransmitted_packets, way.retransmitted_bytes),
+            (1, 1000)
+        );
+        assert_eq!(
+            way.duplicate_acks, 2,
+            "the handshake's acknowledgement, twice more"
+        );
+        assert_eq!(
+            way.rtt.expect("that of the handshake").samples,
+            1,
+            "Karn: nobody knows which"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_the_capture_missed_are_told_and_not_taken_for_lost() {
+    let mut play = Play::new(false);
+    play.sends(200, 0);
+    play.sends(201, 2);
+    play.acknowledges(300, 3);
+    let way = tcp(&play.found());
+    assert_eq!((way.unseen_bytes, way.retransmitted_packets), (1000, 0));
+}
+
+#[test]
+fn without_a_handshake_no_shift_is_guessed() {
+    let mut play = Play::new(false);
+    play.packets.clear();
+    play.sends(0, 5);
+    play.acknowledges(50, 6);
+    let flow = play.found();
+    assert_eq!(flow.handshake, None);
+    assert_eq!(tcp(&flow).largest_window_bytes, None);
+    assert_eq!(tcp(&flow).rtt.expect("one").least_us, 50_000);
+}
+
+#[test]
+fn payload_that_repeats_is_told_from_payload_that_differs() {
+    let judged = |digest: fn(u32) -> u64, bytes| {
+        let mut play = Play::new(false);
+        for number in 0..10 {
+            play.sends(200, number);
+        }
+        for (packet, number) in play.packets.iter_mut().skip(3).zip(0..) {
+            packet.payload = Some(PayloadHead {
+                bytes,
+                digest: digest(number),
+            });
+        }
+        found(&play.packets).payload
+    };
+    let same = judged(|_| 7, 64).expect("judged");
+    assert_eq!(
+        (same.packets, same.distinct, same.most_repeated),
+        (10, 1, 10)
+    );
+    let differing = judged(u64::from, 64).expect("judged");
+    assert_eq!((differing.distinct, differing.most_repeated), (10, 1));
+    assert_eq!(judged(u64::from, 20), None, "too little was captured");
+}
+
+#[test]
+fn flows_are_bounded_and_the_rest_is_counted() {
+    let mut play = Play::new(false);
+    let packet = play.packets.remove(0);
+    let packets: Vec<Packet> = (0..MOST_FLOWS as u16 + 100)
+        .map(|port| Packet {
+            from: address(9, port),
+            ..packet.clone()
+        })
+        .collect();
+    let found = found(&packets);
+    assert_eq!(
+        (found.flows.len(), found.left_out_packets),
+        (MOST_FLOWS, 100)
+    );
+}
+
+prop_compose! {
+    fn any_packet()(
+        at_ns in any::<u64>(), from in 1_u8..4, to in 1_u8..4, udp in any::<bool>(),
+        (sequence, acknowledged) in (any::<u32>(), any::<u32>()),
+        (flags, window, payload_bytes) in (any::<u16>(), any::<u16>(), any::<u32>()),
+        timestamps in any::<Option<(u32, u32)>>(), window_shift in any::<Option<u8>>(),
+        wire_bytes in any::<u32>(),
+    ) -> Packet {
+        let options = Options { timestamps, window_shift, ..Options::default() };
+        let segment = Segment { sequence, acknowledged, flags: Flags(flags), window, options };
+        Packet {
+            at_ns, from: address(from, 1), to: address(to, 2), wire_bytes, payload_bytes,
+            payload: None, ecn: 3,
+            transport: if udp { Transport::Udp } else { Transport::Tcp(segment) },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_packets_are_counted_once_each(
+        packets in prop::collection::vec(any_packet(), 0..200),
+    ) {
+        let found = found(&packets);
+        let counted: u64 = found.flows.iter().map(|it| it.forward.packets + it.reverse.packets).sum();
+        prop_assert_eq!(counted, packets.len() as u64);
+        for flow in &found.flows {
+            for tcp in [&flow.forward, &flow.reverse].into_iter().filter_map(|it| it.tcp) {
+                prop_assert!(tcp.retransmitted_packets + tcp.reordered_packets <= counted);
+            }
+        }
+    }
+
+    #[test]
+    fn a_transfer_in_order_is_never_called_lost(
+        sizes in prop::collection::vec(1_u32..70_000, 1..300), first in any::<u32>(),
+    ) {
+        let mut play = Play::new(false);
+        play.packets.clear();
+        let mut sequence = first;
+        for (size, at_ms) in sizes.iter().zip(0..) {
+            play.put(at_ms, true, Flags::ACK, (sequence, 1), *size, Options::default());
+            sequence = sequence.wrapping_add(*size);
+        }
+        let way = tcp(&play.found());
+        prop_assert_eq!(way.unique_bytes, sizes.iter().map(|it| u64::from(*it)).sum::<u64>());
+        prop_assert_eq!(way.retransmitted_packets + way.reordered_packets, 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! What was seen of one direction of a flow?
+//!
+//! A byte that is in the capture twice was sent again. A byte that fills a hole was sent again if
+//! its packet's timestamp is later than that of the packet which showed the hole, or, without a
+//! difference there, if it came a round trip later; else it was overtaken on the way.
+//!
+//! Source: RFC 3522 (its use of timestamps), 9293. Units: bytes, packets, us.
+//! Error: where timestamps say nothing, half of a round trip decides.
+//! Wrong when: the capture itself lost packets that were sent again later.
+
+use super::covered::{Brought, Covered};
+use super::rtt::{ByAck, ByStamp, is_later};
+use longhaul_model::packet::{Flags, Packet, Segment};
+use longhaul_model::report::v1::capture::{TcpWay, Way};
+
+/// One direction.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Course {
+    pub way: Way,
+    tcp: TcpWay,
+    is_tcp: bool,
+    covered: Covered,
+    by_ack: ByAck,
+    by_stamp: ByStamp,
+    /// What the other side acknowledged last: place, and how it looked.
+    acknowledged: Option<u64>,
+    last_ack: Option<(u32, u16)>,
+    /// Windows before the shift: smallest and largest behind the handshake, and those of the
+    /// handshake, which has none.
+    windows: Option<(u16, u16)>,
+    first_window: Option<u16>,
+}
+
+impl Course {
+    /// Counts a packet of this direction.
+    pub fn count(&mut self, packet: &Packet) {
+        let way = &mut self.way;
+        way.packets += 1;
+        way.wire_bytes += u64::from(packet.wire_bytes);
+        way.payload_bytes += u64::from(packet.payload_bytes);
+        way.payload_packets += u64::from(packet.payload_bytes > 0);
+        way.largest_payload_bytes = way.largest_payload_bytes.max(packet.payload_bytes);
+        way.marked_packets += u64::from(packet.ecn == 3);
+    }
+
+    /// What it sends; true: it carries something new. `round_trip_ns` is that of the handshake.
+    pub fn sends(
+        &mut self,
+        packet: &Packet,
+        segment: &Segment,
+        round_trip_ns: Option<u64>,
+    ) -> bool {
+        self.is_tcp = true;
+        let flags = segment.flags;
+        self.tcp.fin |= flags.has(Flags::FIN);
+        self.tcp.rst |= flags.has(Flags::RST);
+        self.window(segment);
+        let stamp = segment.options.timestamps.map(|(own, _)| own);
+        // The first and the last packet of a direction count as one byte of sequence each.
+        let extra = u64::from(flags.has(Flags::SYN)) + u64::from(flags.has(Flags::FIN));
+        let length = u64::from(packet.payload_bytes) + extra;
+        if length == 0 {
+            // A bare acknowledgement tells where the direction stands before its first byte.
+            self.covered.place(segment.sequence);
+            return false;
+        }
+        // The value of a bare acknowledgement may be echoed much later: nothing hurries it.
+        if let Some(stamp) = stamp {
+            self.by_stamp.sent(stamp, packet.at_ns);
+        }
+        let brought = self
+            .covered
+            .take(segment.sequence, length, packet.at_ns, stamp);
+        self.tcp.unique_bytes += (brought.fresh + brought.filled).saturating_sub(extra);
+        self.judge(&brought, packet, stamp, round_trip_ns);
+        if let (Some(acknowledged), Some(highest)) = (self.acknowledged, self.covered.highest()) {
+            let in_flight = highest.saturating_sub(acknowledged);
+            self.tcp.most_in_flight_bytes = self.tcp.most_in_flight_bytes.max(in_flight);
+        }
+        brought.again == 0
+    }
+
+    /// New, sent again, or overtaken?
+    fn judge(
+        &mut self,
+        brought: &Brought,
+        packet: &Packet,
+        stamp: Option<u32>,
+        round_trip_ns: Option<u64>,
+    ) {
+        let mut again = brought.again;
+        if let Some(hole) = brought.hole {
+            let later = match (stamp, hole.stamp) {
+                (Some(own), Some(then)) if own != then => is_later(own, then),
+                _ => {
+                    let waited = packet.at_ns.saturating_sub(hole.at_ns);
+                    round_trip_ns.is_none_or(|round_trip| waited > round_trip / 2)
+                }
+            };
+            if later {
+                again += brought.filled;
+            } else {
+                self.tcp.reordered_packets += 1;
+            }
+        }
+        if again > 0 {
+            self.tcp.retransmitted_packets += 1;
+            self.tcp.retransmitted_bytes += again;
+        }
+        if brought.again > 0 || brought.filled > 0 {
+            self.by_ack.unsure();
+        } else {
+            self.by_ack.sent(brought.to, packet.at_ns);
+        }
+    }
+
+    /// What the other side's packet says of this direction.
+    pub fn hears(&mut self, packet: &Packet, segment: &Segment) {
+        if let Some((_, echoed)) = segment.options.timestamps {
+            self.by_stamp.echoed(echoed, packet.at_ns);
+        }
+        if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
+            return;
+        }
+        let Some(place) = self.covered.known_place(segment.acknowledged) else {
+            return;
+        };
+        let look = (segment.acknowledged, segment.window);
+        let bare = packet.payload_bytes == 0 && !segment.flags.has(Flags::SYN);
+        let waits = self
+            .covered
+            .highest()
+            .is_some_and(|highest| highest > place);
+        if bare && waits && self.last_ack == Some(look) {
+            self.tcp.duplicate_acks += 1;
+        }
+        self.last_ack = Some(look);
+        if self.acknowledged.is_none_or(|last| place > last) {
+            // Bytes below the first acknowledgement belong to before the capture.
+            if let Some(last) = self.acknowledged {
+                let unseen = self.covered.unseen_below(place);
+                let before = self.covered.unseen_below(last);
+                self.tcp.unseen_bytes += unseen.saturating_sub(before);
+            }
+            self.acknowledged = Some(place);
+            self.by_ack.acknowledged(place, packet.at_ns);
+        }
+    }
+
+    fn window(&mut self, segment: &Segment) {
+        let window = segment.window;
+        if segment.flags.has(Flags::SYN) {
+            self.first_window = Some(window);
+        } else if !segment.flags.has(Flags::RST) {
+            let (least, most) = self.windows.unwrap_or((window, window));
+            self.windows = Some((least.min(window), most.max(window)));
+            self.tcp.zero_windows += u64::from(window == 0);
+        }
+    }
+
+    /// `shift` of the windows that this direction's sender advertises, where it is known.
+    pub fn finish(self, shift: Option<u8>) -> Way {
+        let scaled = |window: u16, shift: u8| u64::from(window) << shift.min(14);
+        let windows = shift.zip(self.windows);
+        let first = self.first_window.map(u64::from);
+        let tcp = TcpWay {
+            rtt: self.by_ack.finish(),
+            timestamp_rtt: self.by_stamp.finish(),
+            largest_window_bytes: windows
+                .map(|(shift, (_, most))| scaled(most, shift))
+                .max(first.filter(|_| shift.is_some())),
+            smallest_window_bytes: windows.map(|(shift, (least, _))| scaled(least, shift)),
+            ..self.tcp
+        };
+        Way {
+            tcp: self.is_tcp.then_some(tcp),
+            ..self.way
+        }
+    }
+}

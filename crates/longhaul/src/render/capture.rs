@@ -1,0 +1,181 @@
+//! Captures as text: the line of a report, what a file says, and its first packets.
+//!
+//! - [`flows`]: one flow, both ways; [`packets`]: the extract
+
+mod flows;
+mod packets;
+
+pub use packets::extract;
+
+use super::figures::{count_of, duration, grouped};
+use super::html::steers;
+use super::page::Page;
+use super::style::CAVEAT;
+use longhaul_model::report::v1::capture::{Capture, CapturedOn, Reading, Variety};
+use longhaul_model::report::v1::observation::{End, Observation};
+use longhaul_model::units::Bytes;
+use longhaul_probe::capture::anonymise::Anonymised;
+
+/// Flows that are shown; `--json` has all.
+const MOST_FLOWS: usize = 32;
+
+/// A text of strangers, harmless on a terminal.
+pub fn shown(text: &str) -> String {
+    let tame = |c: char| if steers(c) { '\u{fffd}' } else { c };
+    text.chars().take(500).map(tame).collect()
+}
+
+/// The captures of a run, in its report.
+pub fn of_run(page: &mut Page, observation: &Observation) {
+    let ends = &observation.ends;
+    let (near, far) = if observation.forward {
+        (&ends.sender, &ends.receiver)
+    } else {
+        (&ends.receiver, &ends.sender)
+    };
+    let line = |end: &End, whose: &str| end.capture.as_ref().map(|it| one(it, whose));
+    let lines = [line(near, "this end"), line(far, "far end")];
+    for (number, line) in lines.into_iter().flatten().enumerate() {
+        if number == 0 {
+            page.blank();
+        }
+        page.labelled(if number == 0 { "captures" } else { "" }, &line);
+    }
+}
+
+fn one(capture: &Capture, whose: &str) -> String {
+    let file = capture.file.as_deref().map(shown);
+    let mut text = format!(
+        "{}: {}",
+        file.as_deref().unwrap_or("no file"),
+        count_of(capture.packets, "packet")
+    );
+    if capture.limited {
+        text.push_str(" (the limit)");
+    }
+    if let Some(dropped) = capture.dropped.filter(|dropped| *dropped > 0) {
+        text.push_str(&format!(", {} dropped", grouped(dropped)));
+    }
+    if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
+        let share = super::figures::percent(cpu as f64 / time as f64);
+        text.push_str(&format!(", {share} of a core"));
+    }
+    format!("{text}, {whose}")
+}
+
+/// All that a file says.
+pub fn reading(name: &str, reading: &Reading) -> String {
+    let mut page = Page::default();
+    page.heading(name);
+    page.labelled("format", &head(reading));
+    for interface in &reading.interfaces {
+        page.labelled("interface", &on(interface));
+    }
+    for comment in &reading.comments {
+        page.labelled("comment", &shown(comment));
+    }
+    page.labelled("packets", &total(reading));
+    page.labelled("payload", &variety(reading.payload));
+    if let Some(damage) = &reading.damage {
+        let text = format!("{damage}; all before that is shown");
+        page.labelled_in("damaged", &text, CAVEAT);
+    }
+    for flow in reading.flows.iter().take(MOST_FLOWS) {
+        page.blank();
+        flows::flow(&mut page, flow);
+    }
+    let more = reading.flows.len().saturating_sub(MOST_FLOWS);
+    if more > 0 {
+        page.blank();
+        page.line(&format!("{more} more flows; --json has every one"));
+    }
+    page.finish()
+}
+
+fn head(reading: &Reading) -> String {
+    let by = reading.application.as_deref().map(shown);
+    let by = by.map(|by| format!(", written by {by}"));
+    format!("{}{}", reading.format, by.unwrap_or_default())
+}
+
+fn on(interface: &CapturedOn) -> String {
+    let name = interface
+        .name
+        .as_deref()
+        .map_or("without a name".to_owned(), shown);
+    let mut parts = vec![name];
+    let snap = interface.snap_bytes;
+    parts.extend(snap.map(|snap| format!("{} of each packet at most", Bytes(u64::from(snap)))));
+    let dropped = interface.dropped;
+    parts.extend(dropped.map(|dropped| format!("{} dropped", grouped(dropped))));
+    let filter = interface.filter.as_deref().map(shown);
+    parts.extend(filter.map(|filter| format!("filter: {filter}")));
+    parts.join(", ")
+}
+
+fn total(reading: &Reading) -> String {
+    let mut text = format!(
+        "{} in {}, {}",
+        grouped(reading.packets),
+        duration(reading.duration_us),
+        count_of(reading.flows.len() as u64, "flow")
+    );
+    if let Some(started) = &reading.started_at {
+        text.push_str(&format!(", from {started}"));
+    }
+    for (count, what) in [
+        (reading.other_packets, "are no TCP or UDP over IP"),
+        (reading.left_out_packets, "belong to flows beyond the limit"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("; {} {what}", grouped(count)));
+        }
+    }
+    text
+}
+
+/// Rule 6 of the Land Speed Record: the same data in each packet would be easy to move.
+fn variety(variety: Option<Variety>) -> String {
+    let Some(variety) = variety else {
+        return "cannot tell whether it differs from packet to packet: too little of it was \
+                captured (`--capture-bytes 200` captures enough)"
+            .to_owned();
+    };
+    let of = format!(
+        "the first {} of {}",
+        Bytes(u64::from(variety.compared_bytes)),
+        count_of(variety.packets, "packet")
+    );
+    match variety.distinct {
+        1 => format!("the same in every packet, as far as {of} tell"),
+        distinct => format!(
+            "differs from packet to packet: {of} begin in {} ways, the most frequent {} times",
+            grouped(distinct),
+            grouped(variety.most_repeated)
+        ),
+    }
+}
+
+/// What became of a copy.
+pub fn anonymised(name: &str, done: Anonymised, damage: Option<&str>) -> String {
+    let mut page = Page::default();
+    let left_out = match done.left_out {
+        0 => String::new(),
+        count => format!("; {} left out, no plain TCP or UDP over IP", grouped(count)),
+    };
+    let text = format!(
+        "{} of headers alone{left_out}",
+        count_of(done.packets, "packet")
+    );
+    page.hanging(&format!("{name}: "), &text);
+    page.hanging(
+        "",
+        "addresses replaced one to one, prefixes kept, by a key that nobody has any more; times, \
+         sizes, ports and TCP options are those of the original",
+    );
+    if let Some(damage) = damage {
+        let text = format!("the original is damaged: {damage}; all before that is copied");
+        page.hanging_in("caveat: ", &text, CAVEAT);
+    }
+    page.finish()
+}

@@ -1,0 +1,112 @@
+//! The first packets of a capture as text: time, ends, flags, numbers from the first of each way,
+//! window, payload, options.
+
+use crate::render::figures::count_of;
+use crate::render::page::{Page, wrap};
+use crate::render::style::CAVEAT;
+use longhaul_model::packet::{Flags, Options, Packet, Segment, Transport};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+const COLUMNS: usize = 80;
+
+/// First sequence number of each way.
+type Firsts = HashMap<(SocketAddr, SocketAddr), u32>;
+
+/// `None` is a packet that is no TCP or UDP over IP.
+pub fn extract(packets: &[Option<Packet>], started: Option<&str>, damage: Option<&str>) -> String {
+    let mut page = Page::default();
+    let count = count_of(packets.len() as u64, "packet");
+    let from = started.map(|started| format!(", times in seconds from {started}"));
+    page.line(&format!("{count}{}", from.unwrap_or_default()));
+    let first_ns = packets.iter().flatten().map(|packet| packet.at_ns).next();
+    let mut firsts = Firsts::new();
+    for packet in packets {
+        match packet {
+            Some(packet) => one(&mut page, packet, first_ns.unwrap_or(0), &mut firsts),
+            None => page.line("         -  no TCP or UDP over IP"),
+        }
+    }
+    if let Some(damage) = damage {
+        let text = format!("the file is damaged: {damage}");
+        page.hanging_in("caveat: ", &text, CAVEAT);
+    }
+    page.finish()
+}
+
+fn one(page: &mut Page, packet: &Packet, first_ns: u64, firsts: &mut Firsts) {
+    // A file need not be in order of time.
+    let (sign, since_ns) = match packet.at_ns.checked_sub(first_ns) {
+        Some(since) => ("", since),
+        None => ("-", first_ns - packet.at_ns),
+    };
+    let time = format!(
+        "{sign}{}.{:06}",
+        since_ns / 1_000_000_000,
+        since_ns / 1000 % 1_000_000
+    );
+    let what = match &packet.transport {
+        Transport::Udp => format!("UDP, {} B", packet.payload_bytes),
+        Transport::Tcp(segment) => tcp(packet, segment, firsts),
+    };
+    let text = format!("{} > {} {what}", packet.from, packet.to);
+    let indent = 12;
+    for (number, part) in wrap(&text, COLUMNS - indent).iter().enumerate() {
+        let head = if number == 0 { time.as_str() } else { "" };
+        page.line(&format!("{head:>10}  {part}"));
+    }
+}
+
+fn tcp(packet: &Packet, segment: &Segment, firsts: &mut Firsts) -> String {
+    let there = (packet.from, packet.to);
+    let back = (packet.to, packet.from);
+    let own = *firsts.entry(there).or_insert(segment.sequence);
+    let mut parts = vec![flags(segment.flags)];
+    let sequence = segment.sequence.wrapping_sub(own);
+    let length = packet.payload_bytes;
+    parts.push(match length {
+        0 => format!("seq {sequence}"),
+        _ => format!("seq {sequence}:{}", sequence.wrapping_add(length)),
+    });
+    if segment.flags.has(Flags::ACK) {
+        // Where the other way was not seen, the first number acknowledged stands for its begin.
+        let other = *firsts.entry(back).or_insert(segment.acknowledged);
+        parts.push(format!("ack {}", segment.acknowledged.wrapping_sub(other)));
+    }
+    parts.push(format!("win {}", segment.window));
+    parts.push(format!("len {length}"));
+    if packet.ecn == 3 {
+        parts.push("CE".to_owned());
+    }
+    parts.extend(options(&segment.options));
+    parts.join(" ")
+}
+
+/// tcpdump's letters.
+fn flags(flags: Flags) -> String {
+    let letters = [
+        (Flags::SYN, 'S'),
+        (Flags::FIN, 'F'),
+        (Flags::RST, 'R'),
+        (Flags::PSH, 'P'),
+        (Flags::URG, 'U'),
+        (Flags::ECE, 'E'),
+        (Flags::CWR, 'W'),
+        (Flags::ACK, '.'),
+    ];
+    let set = letters.iter().filter(|(flag, _)| flags.has(*flag));
+    format!("[{}]", set.map(|(_, letter)| letter).collect::<String>())
+}
+
+fn options(options: &Options) -> Vec<String> {
+    let parts = [
+        options.mss_bytes.map(|mss| format!("mss {mss}")),
+        options.sack_permitted.then(|| "sackOK".to_owned()),
+        options.window_shift.map(|shift| format!("wscale {shift}")),
+        options
+            .timestamps
+            .map(|(own, echoed)| format!("ts {own} ecr {echoed}")),
+        (options.sack_blocks > 0).then(|| format!("sack {}", options.sack_blocks)),
+    ];
+    parts.into_iter().flatten().collect()
+}
