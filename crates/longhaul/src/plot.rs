@@ -6,17 +6,22 @@
 
 mod asymmetry;
 mod axes;
+mod beside;
 mod colours;
 mod curves;
 mod file;
 mod frame;
 mod heat;
+mod levels;
 mod load;
 mod predicted;
 mod sheet;
 
 #[cfg(test)]
 mod tests;
+
+pub use beside::{asymmetry_figures, case_figures};
+pub use file::{may_replace, replace};
 
 use crate::fail::{BUG, Fail};
 use file::Format;

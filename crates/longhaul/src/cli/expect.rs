@@ -1,5 +1,7 @@
 //! `--expect`: a condition on the result, so that a script need not parse it.
 
+pub mod change;
+
 use crate::render::figures::{duration, grouped, percent, rate};
 use longhaul_model::report::v1::Throughput;
 use longhaul_model::report::v1::analysis::{Analysis, Limiter};

@@ -1,7 +1,18 @@
 //! `longhaul report`: what was measured before.
+//!
+//! - [`events`], [`routes`]: what an agent found; traces over time
+//! - [`case`], [`mod@site`], [`asymmetry`], [`compare`]: runs beside each other; [`gather`] reads them,
+//!   [`sets`] says which are meant, [`written`] is in which form
 
+mod asymmetry;
+mod case;
+mod compare;
 mod events;
+mod gather;
 mod routes;
+mod sets;
+mod site;
+mod written;
 
 use super::args::{ArchiveArgs, ReportCommand, ScanFilesArgs};
 use super::{load, output, tune};
@@ -25,6 +36,10 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
             files,
             archive,
         } => show(&id, json, &files, &archive),
+        ReportCommand::Case(args) => case::run(&args),
+        ReportCommand::Site(args) => site::run(&args),
+        ReportCommand::Asymmetry(args) => asymmetry::run(&args),
+        ReportCommand::Compare(args) => compare::run(&args),
         ReportCommand::Routes(args) => routes::run(&args),
         ReportCommand::Events(args) => events::list(&args),
         ReportCommand::Event { id, json, archive } => events::one(&id, json, &archive),

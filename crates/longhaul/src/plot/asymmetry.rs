@@ -4,7 +4,7 @@ use super::colours;
 use super::frame::{self, FOOT, HEAD, MARGIN, ticks};
 use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
 use longhaul_model::report::v1::Scan;
-use longhaul_model::report::v1::scan::Asymmetry;
+use longhaul_model::report::v1::scan::{Asymmetry, Bin};
 
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 460.0;
@@ -38,6 +38,20 @@ pub fn sheet(scan: &Scan) -> Sheet {
     sheet
 }
 
+/// The same of runs matched in time.
+pub fn of_runs(histogram: &[Bin], median_ratio: f64) -> Sheet {
+    let mut sheet = Sheet::new(WIDTH, HEIGHT - 120.0);
+    sheet.text(
+        (MARGIN, 24.0),
+        "(forward - reverse) / (forward + reverse)",
+        16.0,
+        BLACK,
+        Anchor::Left,
+    );
+    bars(&mut sheet, histogram, median_ratio, "pairs of runs");
+    sheet
+}
+
 /// Where the histogram lies on its sheet.
 struct Place {
     from: (f64, f64),
@@ -57,7 +71,17 @@ impl Place {
 }
 
 fn histogram(sheet: &mut Sheet, found: &Asymmetry) {
-    let most = found.histogram.iter().map(|b| b.cells).max().unwrap_or(0);
+    let bottom = bars(sheet, &found.histogram, found.median_ratio, "settings");
+    let cause = found.cause.as_deref().unwrap_or_default();
+    for (index, line) in wrapped(cause).iter().enumerate() {
+        let y = bottom + 64.0 + 18.0 * index as f64;
+        sheet.text((MARGIN, y), line.as_str(), 14.0, BLACK, Anchor::Left);
+    }
+}
+
+/// Says where they stand.
+fn bars(sheet: &mut Sheet, histogram: &[Bin], median_ratio: f64, counted: &str) -> f64 {
+    let most = histogram.iter().map(|b| b.cells).max().unwrap_or(0);
     let mut ticks = ticks(f64::from(most.max(4)));
     ticks.retain(|t| t.fract() == 0.0);
     let place = Place {
@@ -65,21 +89,17 @@ fn histogram(sheet: &mut Sheet, found: &Asymmetry) {
         to: (WIDTH - MARGIN, HEIGHT - FOOT - 120.0),
         highest: ticks.last().copied().unwrap_or(1.0),
     };
-    axes(sheet, &place, &ticks);
-    for bin in found.histogram.iter().filter(|b| b.cells > 0) {
+    axes(sheet, &place, &ticks, counted);
+    for bin in histogram.iter().filter(|b| b.cells > 0) {
         let top = place.y(f64::from(bin.cells));
         let (from, to) = (place.x(bin.from_ratio) + 1.0, place.x(bin.to_ratio) - 1.0);
         sheet.fill((from, top), (to, place.to.1), colours::scale(0.4));
     }
-    median(sheet, &place, found.median_ratio);
-    let cause = found.cause.as_deref().unwrap_or_default();
-    for (index, line) in wrapped(cause).iter().enumerate() {
-        let y = place.to.1 + 64.0 + 18.0 * index as f64;
-        sheet.text((MARGIN, y), line.as_str(), 14.0, BLACK, Anchor::Left);
-    }
+    median(sheet, &place, median_ratio);
+    place.to.1
 }
 
-fn axes(sheet: &mut Sheet, place: &Place, ticks: &[f64]) {
+fn axes(sheet: &mut Sheet, place: &Place, ticks: &[f64], counted: &str) {
     let (left, right, bottom) = (place.from.0, place.to.0, place.to.1);
     for tick in ticks {
         let y = place.y(*tick);
@@ -113,13 +133,7 @@ fn axes(sheet: &mut Sheet, place: &Place, ticks: &[f64]) {
         sheet.text((x, bottom + 38.0), text, 13.0, GREY, anchor);
     }
     let middle = f64::midpoint(place.from.1, bottom);
-    sheet.text(
-        (MARGIN + 12.0, middle),
-        "settings",
-        13.0,
-        GREY,
-        Anchor::Upward,
-    );
+    sheet.text((MARGIN + 12.0, middle), counted, 13.0, GREY, Anchor::Upward);
 }
 
 fn median(sheet: &mut Sheet, place: &Place, ratio: f64) {

@@ -63,7 +63,7 @@ fn beside(to: &Path) -> PathBuf {
 }
 
 fn cannot(code: u8, to: &Path) -> Fail {
-    Fail::new(code, format!("cannot draw a figure to {}", to.display()))
+    Fail::new(code, format!("cannot write {}", to.display()))
 }
 
 fn because(to: &Path, error: &io::Error) -> Fail {

@@ -1,6 +1,6 @@
 //! Options of `longhaul report`.
 
-use super::{ArchiveArgs, ScanFilesArgs};
+use super::{ArchiveArgs, AsymmetryArgs, CaseArgs, CompareArgs, ScanFilesArgs, SiteArgs};
 use crate::cli::parse;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -37,6 +37,14 @@ pub enum ReportCommand {
         #[command(flatten)]
         archive: ArchiveArgs,
     },
+    /// Before and after: paths in two periods, what changed, how sure that is, and why
+    Case(Box<CaseArgs>),
+    /// All paths on one page: maximum, best setting, round trips, links
+    Site(Box<SiteArgs>),
+    /// The two directions of paths beside each other, and why they differ
+    Asymmetry(Box<AsymmetryArgs>),
+    /// Two runs or sets of runs, with a test of significance
+    Compare(Box<CompareArgs>),
     /// Routes over time: a table of hours for each far end, and what changed
     Routes(RoutesArgs),
     /// Lasting changes that `longhaul watch` found, the latest first

@@ -40,21 +40,26 @@ pub fn list(args: &EventsArgs) -> Result<ExitCode, Fail> {
 }
 
 pub fn one(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
-    let mut events = match open(args)? {
-        Some(archive) => read(&archive, Range::ALL)?,
-        None => Vec::new(),
+    let Some(archive) = open(args)? else {
+        return Err(not_one(id, &[]));
     };
-    events.retain(|event| event.id.starts_with(id));
-    let event = match events.as_slice() {
-        [event] => event,
-        several => return Err(not_one(id, several)),
-    };
+    let event = find(&archive, id)?;
     if as_json {
         output::json(&json!(event))?;
     } else {
-        output::text(&render::events::page(event))?;
+        output::text(&render::events::page(&event))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The one event that these first letters name.
+pub fn find(archive: &Archive, id: &str) -> Result<Event, Fail> {
+    let mut events = read(archive, Range::ALL)?;
+    events.retain(|event| event.id.starts_with(id));
+    match events.as_slice() {
+        [event] => Ok(event.clone()),
+        several => Err(not_one(id, several)),
+    }
 }
 
 fn not_one(id: &str, found: &[Event]) -> Fail {

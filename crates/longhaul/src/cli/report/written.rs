@@ -1,0 +1,96 @@
+//! In which form a report is shown, and to which files it goes.
+
+use crate::cli::args::WrittenArgs;
+use crate::cli::output;
+use crate::fail::{Fail, USAGE};
+use crate::plot;
+use crate::render::document::Document;
+use serde_json::Value;
+use std::path::Path;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Html,
+    Markdown,
+    Text,
+    Json,
+}
+
+/// Refuses files that could not be written, before anything is read.
+pub fn check(args: &WrittenArgs) -> Result<(), Fail> {
+    args.output.iter().try_for_each(|file| {
+        form(file)?;
+        plot::may_replace(file)
+    })
+}
+
+/// Writes the files, then shows the report. `document` is asked for figures where they are shown.
+pub fn write(
+    args: &WrittenArgs,
+    shape: &Value,
+    document: impl Fn(bool) -> Document,
+) -> Result<(), Fail> {
+    for file in &args.output {
+        let text = match form(file)? {
+            Form::Html => document(true).html(),
+            Form::Markdown => document(false).markdown(),
+            Form::Text => anstream::adapter::strip_str(&document(false).text()).to_string(),
+            Form::Json => format!("{shape:#}\n"),
+        };
+        plot::replace(file, text.as_bytes())?;
+    }
+    if args.json {
+        output::json(shape)
+    } else if args.markdown {
+        output::text(&document(false).markdown())
+    } else {
+        output::text(&document(false).text())
+    }
+}
+
+fn form(file: &Path) -> Result<Form, Fail> {
+    let extension = file
+        .extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
+        "html" | "htm" => Ok(Form::Html),
+        "md" | "markdown" => Ok(Form::Markdown),
+        "txt" => Ok(Form::Text),
+        "json" => Ok(Form::Json),
+        _ => Err(Fail::new(
+            USAGE,
+            format!("cannot write a report to {}", file.display()),
+        )
+        .hint(Some("a report's file ends in .html, .md, .txt or .json"))),
+    }
+}
+
+/// The archive that is asked for, which must be there.
+pub fn archive(args: &crate::cli::args::ArchiveArgs) -> Result<longhaul_store::Archive, Fail> {
+    let path = output::archive_path(args)?;
+    longhaul_store::Archive::open_existing(&path)?.ok_or_else(|| {
+        Fail::new(
+            crate::fail::ARCHIVE,
+            format!("there is no archive {}", path.display()),
+        )
+        .hint(Some(
+            "`longhaul test HOST` makes one; `--archive FILE` names another",
+        ))
+    })
+}
+
+/// Stdout and files alike say which program wrote them.
+pub const LONGHAUL: &str = env!("CARGO_PKG_VERSION");
+
+/// What was typed, or came from a file, in an error: harmless, and not too long.
+pub fn shown(text: &str) -> String {
+    let harmless = |c| {
+        if crate::render::html::steers(c) {
+            '?'
+        } else {
+            c
+        }
+    };
+    text.chars().take(200).map(harmless).collect()
+}

@@ -1,0 +1,103 @@
+//! Figures of reports that lay archived runs beside each other: as SVG, with what each shows.
+
+use super::asymmetry;
+use super::levels::{self, Course, Line, Upward};
+use super::sheet::Sheet;
+use longhaul_model::report::v1::asymmetry::PathAsymmetry;
+use longhaul_model::report::v1::case::{Case, PathCase};
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::series::{Pair, Point, Series};
+
+/// SVG and caption.
+pub type Figure = (String, String);
+
+/// Throughput, available bandwidth and round trips of one path of a case.
+pub fn case_figures(case: &Case, path: &PathCase) -> Vec<Figure> {
+    let periods = vec![("before", case.before), ("after", case.after)];
+    let wanted: [(&str, &[Quantity], Upward); 3] = [
+        ("Throughput", &[Quantity::Goodput], Upward::Rate),
+        (
+            "Available bandwidth and capacity",
+            &[Quantity::Available, Quantity::Capacity],
+            Upward::Rate,
+        ),
+        (
+            "Least round trip of each run",
+            &[Quantity::RttFloor],
+            Upward::Delay,
+        ),
+    ];
+    let figures = wanted
+        .into_iter()
+        .filter_map(|(title, quantities, upward)| {
+            let ours = path
+                .series
+                .iter()
+                .filter(|series| quantities.contains(&series.quantity));
+            let course = Course {
+                title,
+                lines: ours.map(|series| line(series, &path.pair)).collect(),
+                upward,
+                periods: periods.clone(),
+            };
+            let caption = format!("{title}: every point is one run; the two periods are shaded.");
+            painted(levels::sheet(&course)?, caption)
+        });
+    figures.collect()
+}
+
+fn line<'a>(series: &'a Series, forward: &Pair) -> Line<'a> {
+    let way = if series.pair == *forward { "" } else { " back" };
+    Line {
+        name: format!("{}{way}", series.quantity.title()),
+        points: &series.points,
+    }
+}
+
+/// Both directions over time, and how often which asymmetry.
+pub fn asymmetry_figures(path: &PathAsymmetry) -> Vec<Figure> {
+    let points = |of: fn(&longhaul_model::report::v1::asymmetry::Matched) -> u64| -> Vec<Point> {
+        let matched = path.matched.iter();
+        matched
+            .map(|m| Point {
+                at_us: m.at_us,
+                value: of(m) as f64,
+            })
+            .collect()
+    };
+    let (forward, reverse) = (points(|m| m.forward_bps), points(|m| m.reverse_bps));
+    let course = Course {
+        title: "Throughput of matched runs",
+        lines: vec![
+            Line {
+                name: String::from("forward"),
+                points: &forward,
+            },
+            Line {
+                name: String::from("reverse"),
+                points: &reverse,
+            },
+        ],
+        upward: Upward::Rate,
+        periods: Vec::new(),
+    };
+    let caption = String::from("Goodput of each matched pair of runs.");
+    let over_time = levels::sheet(&course).and_then(|sheet| painted(sheet, caption));
+    let bins = asymmetry::of_runs(&path.histogram, asymmetry_median(path));
+    let caption = String::from("How many matched pairs have which asymmetry.");
+    over_time
+        .into_iter()
+        .chain(painted(bins, caption))
+        .collect()
+}
+
+/// Of the middle ratio, on the scale of the histogram.
+fn asymmetry_median(path: &PathAsymmetry) -> f64 {
+    let ratio = path.median_ratio.unwrap_or(1.0);
+    (ratio - 1.0) / (ratio + 1.0)
+}
+
+/// A figure that cannot be painted is left out: the numbers stand beside it.
+fn painted(sheet: Sheet, caption: String) -> Option<Figure> {
+    Some((sheet.svg().ok()?, caption))
+}

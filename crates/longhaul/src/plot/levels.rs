@@ -1,0 +1,169 @@
+//! Values of a path over time, with two periods shaded and the level of each.
+
+use super::colours;
+use super::frame::{MARGIN, Unit, short, ticks};
+use super::sheet::{Anchor, BLACK, FAINT, GREY, Ink, Sheet};
+use jiff::Timestamp;
+use longhaul_model::report::v1::comparison::Period;
+use longhaul_model::report::v1::series::Point;
+
+const WIDTH: f64 = 820.0;
+const HEIGHT: f64 = 280.0;
+const LEFT: f64 = 74.0;
+const TOP: f64 = 56.0;
+const BOTTOM: f64 = 44.0;
+/// Of the periods.
+const BANDS: [Ink; 2] = [Ink(0xf1, 0xf1, 0xf5), Ink(0xe6, 0xef, 0xf6)];
+const LABELS: i64 = 5;
+
+/// One line of points.
+pub struct Line<'a> {
+    pub name: String,
+    pub points: &'a [Point],
+}
+
+/// What is upward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upward {
+    /// bit/s, from 0.
+    Rate,
+    /// us, shown as ms, from near the least.
+    Delay,
+}
+
+pub struct Course<'a> {
+    pub title: &'a str,
+    pub lines: Vec<Line<'a>>,
+    pub upward: Upward,
+    /// Shaded, with their names.
+    pub periods: Vec<(&'static str, Period)>,
+}
+
+/// Times and values on their places of the sheet.
+struct Axes {
+    time: (i64, i64),
+    values: (f64, f64),
+}
+
+impl Axes {
+    fn x(&self, at_us: i64) -> f64 {
+        let span = (self.time.1 as f64 - self.time.0 as f64).max(1.0);
+        let share = (at_us as f64 - self.time.0 as f64) / span;
+        MARGIN + LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - 2.0 * MARGIN)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let span = (self.values.1 - self.values.0).max(f64::MIN_POSITIVE);
+        let share = ((value - self.values.0) / span).clamp(0.0, 1.0);
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+/// `None` where there is no point to draw.
+pub fn sheet(course: &Course) -> Option<Sheet> {
+    let points = || course.lines.iter().flat_map(|line| line.points);
+    let times = || points().map(|point| point.at_us);
+    let (first, last) = (times().min()?, times().max()?);
+    // A little room at both sides, and for one point alone.
+    let room = ((last - first) / 40).max(1_000_000);
+    let most = points().map(|point| point.value).fold(0.0, f64::max);
+    let least = points().map(|point| point.value).fold(f64::MAX, f64::min);
+    let ticks = upward(course.upward, least, most);
+    let axes = Axes {
+        time: (first - room, last + room),
+        values: (*ticks.first()?, *ticks.last()?),
+    };
+    let mut sheet = Sheet::new(WIDTH, HEIGHT);
+    sheet.text((MARGIN, 20.0), course.title, 16.0, BLACK, Anchor::Left);
+    bands(&mut sheet, &axes, course);
+    scales(&mut sheet, &axes, course.upward, &ticks);
+    for (index, line) in course.lines.iter().enumerate() {
+        let ink = colours::scale(0.62 * index as f64 / course.lines.len().max(1) as f64 + 0.1);
+        for point in line.points {
+            let at = (axes.x(point.at_us), axes.y(point.value));
+            sheet.dot(at, 3.0, ink, true);
+        }
+        let x = WIDTH - MARGIN - 190.0 * (course.lines.len() - index) as f64;
+        sheet.dot((x, 40.0), 4.0, ink, true);
+        sheet.text(
+            (x + 10.0, 40.0),
+            short(&line.name),
+            12.0,
+            GREY,
+            Anchor::Left,
+        );
+    }
+    Some(sheet)
+}
+
+/// Round values from the lower to the upper end.
+fn upward(upward: Upward, least: f64, most: f64) -> Vec<f64> {
+    match upward {
+        Upward::Rate => ticks(most),
+        Upward::Delay => {
+            let spread = (most - least).max(most * 0.02).max(1.0);
+            let step = ticks(spread).get(1).copied().unwrap_or(1.0);
+            let begin = ((least - spread * 0.2) / step).floor().max(0.0);
+            let count = ((most - begin * step) / step).ceil().max(1.0) as u32;
+            (0..=count).map(|i| (begin + f64::from(i)) * step).collect()
+        }
+    }
+}
+
+fn bands(sheet: &mut Sheet, axes: &Axes, course: &Course) {
+    for ((name, period), ink) in course.periods.iter().zip(BANDS) {
+        let (from, to) = (axes.x(period.begin_us), axes.x(period.end_us));
+        if to - from < 1.0 {
+            continue;
+        }
+        sheet.fill((from, TOP), (to, HEIGHT - BOTTOM), ink);
+        sheet.text((from + 4.0, TOP + 9.0), *name, 12.0, GREY, Anchor::Left);
+    }
+}
+
+fn scales(sheet: &mut Sheet, axes: &Axes, upward: Upward, ticks: &[f64]) {
+    let (left, right, bottom) = (MARGIN + LEFT, WIDTH - MARGIN, HEIGHT - BOTTOM);
+    let unit = Unit::of(ticks.last().copied().unwrap_or(1.0));
+    for tick in ticks {
+        let y = axes.y(*tick);
+        sheet.line(&[(left, y), (right, y)], FAINT, 1.0);
+        let text = match upward {
+            Upward::Rate => unit.tick(*tick),
+            Upward::Delay => format!("{}", (tick / 10.0).round() / 100.0),
+        };
+        sheet.text((left - 8.0, y), text, 12.0, BLACK, Anchor::Right);
+    }
+    let name = match upward {
+        Upward::Rate => unit.name,
+        Upward::Delay => "ms",
+    };
+    let middle = f64::midpoint(TOP, bottom);
+    sheet.text((MARGIN + 6.0, middle), name, 12.0, GREY, Anchor::Upward);
+    sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
+    let span = axes.time.1 - axes.time.0;
+    for label in 0..LABELS {
+        let at_us = axes.time.0 + span / (LABELS - 1) * label;
+        let anchor = match label {
+            0 => Anchor::Left,
+            l if l == LABELS - 1 => Anchor::Right,
+            _ => Anchor::Middle,
+        };
+        let x = axes.x(at_us);
+        sheet.line(&[(x, bottom), (x, bottom + 5.0)], GREY, 1.0);
+        sheet.text((x, bottom + 16.0), clock(at_us, span), 12.0, BLACK, anchor);
+    }
+    let under = (f64::midpoint(left, right), bottom + 34.0);
+    sheet.text(under, "UTC", 12.0, GREY, Anchor::Middle);
+}
+
+/// As fine as the span of the axis asks for.
+fn clock(at_us: i64, span_us: i64) -> String {
+    const HOUR_US: i64 = 3_600_000_000;
+    let form = match span_us {
+        s if s < HOUR_US => "%H:%M:%S",
+        s if s < 36 * HOUR_US => "%m-%d %H:%M",
+        _ => "%Y-%m-%d",
+    };
+    Timestamp::from_microsecond(at_us)
+        .map_or_else(|_| String::new(), |at| at.strftime(form).to_string())
+}

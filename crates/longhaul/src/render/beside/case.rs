@@ -1,0 +1,258 @@
+//! A case: what became of paths between two periods.
+
+use super::words::{self, METHOD};
+use super::{caveats, routes};
+use crate::plot;
+use crate::render::document::{Align, Document, Part, Table};
+use crate::render::figures::{ABSENT, or_absent, rate};
+use crate::render::watch::lines;
+use longhaul_analysis::throughput::words::name;
+use longhaul_model::report::v1::Finding;
+use longhaul_model::report::v1::case::{Case, PathCase, SettingCase};
+use longhaul_model::report::v1::comparison::Change;
+use longhaul_model::report::v1::quantity::Quantity;
+
+/// The document; `figures` are drawn where its form shows them.
+pub fn document(case: &Case, figures: bool) -> Document {
+    let title = match case.paths.as_slice() {
+        [path] => format!("{}: before and after", words::pair(&path.pair)),
+        paths => format!("{} paths: before and after", paths.len()),
+    };
+    let mut document = Document {
+        title,
+        foot: format!("longhaul {} from its archive", case.longhaul),
+        parts: Vec::new(),
+    };
+    let mut facts = vec![
+        (String::from("before"), words::period(case.before)),
+        (String::from("after"), words::period(case.after)),
+    ];
+    if let Some(event) = &case.event_id {
+        facts.push((String::from("event"), event.clone()));
+    }
+    document.parts.push(Part::Facts(facts));
+    caveats(&mut document, &case.caveats);
+    summary(&mut document, case);
+    for path in &case.paths {
+        one(&mut document, case, path, figures);
+    }
+    document
+}
+
+/// Throughput of every path, as the first thing that is read.
+fn summary(document: &mut Document, case: &Case) {
+    document.heading(2, "Throughput before and after");
+    let mut table = Table {
+        columns: vec![
+            ("path", Align::Left),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("runs", Align::Right),
+            ("change", Align::Right),
+            ("verdict", Align::Left),
+        ],
+        ..Table::default()
+    };
+    let goodputs = case.paths.iter().flat_map(|path| {
+        let ours = path.changes.iter();
+        ours.filter(|change| change.quantity == Quantity::Goodput)
+    });
+    for change in goodputs {
+        if words::is_sure(change.verdict) {
+            table.marked.push(table.rows.len());
+        }
+        let p = match change.p_adjusted {
+            Some(p) => format!(", p {}", words::probability(Some(p))),
+            None => String::new(),
+        };
+        table.rows.push(vec![
+            words::pair(&change.pair),
+            words::level(change.quantity, change.before.as_ref()),
+            words::level(change.quantity, change.after.as_ref()),
+            words::counts(change),
+            words::size(change),
+            format!("{}{p}", words::verdict(change.verdict)),
+        ]);
+    }
+    if table.rows.is_empty() {
+        document.paragraph("No bulk run is in the archive, in neither period.");
+    } else {
+        document.parts.push(Part::Table(table));
+    }
+}
+
+fn one(document: &mut Document, case: &Case, path: &PathCase, figures: bool) {
+    document.heading(2, words::pair(&path.pair));
+    causes(document, path);
+    document.heading(3, "What was measured");
+    document.parts.push(Part::Table(changes(path)));
+    document.faint(METHOD);
+    if !path.missing.is_empty() {
+        document.note(format!("Not in the archive: {}.", path.missing.join("; ")));
+    }
+    if figures {
+        for (svg, caption) in plot::case_figures(case, path) {
+            document.parts.push(Part::Drawing { svg, caption });
+        }
+    }
+    for route in &path.routes {
+        routes::write(document, route);
+    }
+    settings(document, path);
+    events(document, path);
+}
+
+fn causes(document: &mut Document, path: &PathCase) {
+    document.heading(3, "What happened");
+    if path.findings.is_empty() {
+        let sure = path.changes.iter().any(|c| words::is_sure(c.verdict));
+        document.paragraph(if sure {
+            "Something changed, and no cause was found in what was measured."
+        } else {
+            "No change is seen that chance alone would not make; so none is explained."
+        });
+    }
+    for finding in &path.findings {
+        cause(document, finding);
+    }
+    if !path.unchanged.is_empty() {
+        document.paragraph("What stayed as it was:");
+        document.list(path.unchanged.clone());
+    }
+}
+
+fn cause(document: &mut Document, finding: &Finding) {
+    document.paragraph(format!(
+        "{} ({}, {:.2} of 1).",
+        finding.summary.trim_end_matches('.'),
+        finding.cause.replace('_', " "),
+        finding.confidence_ratio
+    ));
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(finding.supports.iter().map(|line| format!("for: {line}")));
+    lines.extend(
+        finding
+            .contradicts
+            .iter()
+            .map(|line| format!("against: {line}")),
+    );
+    for advice in &finding.advice {
+        let command = advice.command.as_ref();
+        let command = command.map_or_else(String::new, |command| format!(": {command}"));
+        lines.push(format!(
+            "to do at the {}: {}{command}",
+            advice.place, advice.text
+        ));
+    }
+    document.list(lines);
+}
+
+fn changes(path: &PathCase) -> Table {
+    let mut table = change_table();
+    for change in &path.changes {
+        let way = if change.pair == path.pair {
+            ""
+        } else {
+            ", back"
+        };
+        row(
+            &mut table,
+            format!("{}{way}", change.quantity.title()),
+            change,
+        );
+    }
+    table
+}
+
+/// The columns of changes with their tests.
+pub fn change_table() -> Table {
+    Table {
+        columns: vec![
+            ("quantity", Align::Left),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("values", Align::Right),
+            ("change", Align::Right),
+            ("95 %", Align::Right),
+            ("p", Align::Right),
+        ],
+        ..Table::default()
+    }
+}
+
+pub fn row(table: &mut Table, what: String, change: &Change) {
+    if words::is_sure(change.verdict) {
+        table.marked.push(table.rows.len());
+    }
+    table.rows.push(vec![
+        what,
+        words::level(change.quantity, change.before.as_ref()),
+        words::level(change.quantity, change.after.as_ref()),
+        words::counts(change),
+        words::size(change),
+        words::interval(change),
+        words::probability(change.p_adjusted),
+    ]);
+}
+
+fn settings(document: &mut Document, path: &PathCase) {
+    if path.settings.is_empty() {
+        return;
+    }
+    document.heading(3, "Settings of bulk runs");
+    let mut table = Table {
+        columns: vec![
+            ("streams x window", Align::Left),
+            ("runs", Align::Right),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("limited by, before and after", Align::Left),
+        ],
+        ..Table::default()
+    };
+    for case in &path.settings {
+        let way = if case.pair == path.pair { "" } else { ", back" };
+        table.rows.push(vec![
+            format!("{}{way}", words::setting(&case.setting)),
+            format!("{}/{}", case.run_counts[0], case.run_counts[1]),
+            or_absent(case.before_bps, rate),
+            or_absent(case.after_bps, rate),
+            limits(case),
+        ]);
+    }
+    document.parts.push(Part::Table(table));
+    if let Some(best) = &path.recommended {
+        document.paragraph(format!(
+            "A scan in the later period recommends {}, with {} (run {}).",
+            words::setting(&best.setting),
+            rate(best.goodput_bps),
+            best.scan_id.as_deref().unwrap_or(ABSENT)
+        ));
+    }
+}
+
+fn limits(case: &SettingCase) -> String {
+    let told = [case.before_limited_by, case.after_limited_by].map(|l| l.map(name));
+    match told {
+        [Some(before), Some(after)] if before == after => before.to_owned(),
+        [before, after] => {
+            format!("{}; {}", before.unwrap_or(ABSENT), after.unwrap_or(ABSENT))
+        }
+    }
+}
+
+fn events(document: &mut Document, path: &PathCase) {
+    if path.events.is_empty() {
+        return;
+    }
+    document.heading(3, "Lasting changes that the agent found");
+    let lines = path.events.iter().map(|event| {
+        format!(
+            "{} ({}, {})",
+            lines::headline(event),
+            longhaul_analysis::event::span(event.between_us),
+            event.id
+        )
+    });
+    document.list(lines.collect());
+}

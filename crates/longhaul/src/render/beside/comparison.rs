@@ -1,0 +1,76 @@
+//! Two sets of runs.
+
+use super::case::{change_table, row};
+use super::caveats;
+use super::words::{self, METHOD};
+use crate::render::document::{Document, Part};
+use crate::render::figures::count_of;
+use longhaul_model::report::v1::comparison::{Change, Comparison, Side, Verdict};
+
+pub fn document(comparison: &Comparison) -> Document {
+    let mut document = Document {
+        title: format!("{} and {}", comparison.a.asked, comparison.b.asked),
+        foot: format!("longhaul {}", comparison.longhaul),
+        parts: Vec::new(),
+    };
+    let facts = [("A, before", &comparison.a), ("B, after", &comparison.b)];
+    let facts = facts.map(|(label, side)| (label.to_owned(), told(side)));
+    document.parts.push(Part::Facts(facts.to_vec()));
+    if let Some(first) = comparison.changes.first() {
+        document.heading(2, sentence(first));
+    }
+    caveats(&mut document, &comparison.caveats);
+    let several = comparison
+        .changes
+        .iter()
+        .any(|c| c.pair != comparison.changes[0].pair);
+    let mut table = change_table();
+    for change in &comparison.changes {
+        let what = if several {
+            format!("{} {}", change.quantity.title(), words::pair(&change.pair))
+        } else {
+            change.quantity.title().to_owned()
+        };
+        row(&mut table, what, change);
+    }
+    if table.rows.is_empty() {
+        document.paragraph("Neither set has a value that can be compared.");
+    } else {
+        document.parts.push(Part::Table(table));
+        document.faint(METHOD);
+    }
+    document
+}
+
+fn told(side: &Side) -> String {
+    let runs = count_of(side.run_ids.len() as u64, "run");
+    match (side.period, side.run_ids.as_slice()) {
+        (Some(period), [only]) => format!("{only}, {}", words::moment(period.begin_us)),
+        (Some(period), _) => format!("{runs}, {}", words::period(period)),
+        (None, _) => runs,
+    }
+}
+
+/// The first change in a line.
+fn sentence(change: &Change) -> String {
+    let what = format!("{} {}", change.quantity.title(), words::pair(&change.pair));
+    let p = words::probability(change.p_adjusted);
+    match change.verdict {
+        Verdict::Fell | Verdict::Rose => format!(
+            "{what} {} by {} ({}; p {p})",
+            words::verdict(change.verdict),
+            words::size(change).trim_start_matches(['-', '+']),
+            words::interval(change)
+        ),
+        Verdict::NoChangeSeen => format!(
+            "{what}: no change seen ({}, between {}; p {p})",
+            words::size(change),
+            words::interval(change)
+        ),
+        Verdict::CannotTell => format!(
+            "{what}: {}, and so few values cannot tell whether that is chance",
+            words::size(change)
+        ),
+        Verdict::NotMeasured => format!("{what}: not measured on both sides"),
+    }
+}

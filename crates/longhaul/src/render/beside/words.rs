@@ -1,0 +1,172 @@
+//! Values, changes and periods as people read them.
+
+use jiff::Timestamp;
+use longhaul_analysis::event::value;
+use longhaul_model::report::v1::comparison::{Change, Period, Verdict};
+use longhaul_model::report::v1::event::Level;
+use longhaul_model::report::v1::quantity::Quantity;
+use longhaul_model::report::v1::scan::Setting;
+use longhaul_model::report::v1::series::Pair;
+use longhaul_model::units::Bytes;
+
+use crate::render::figures::{ABSENT, or_absent, rate};
+
+/// `near > far`.
+pub fn pair(pair: &Pair) -> String {
+    format!("{} > {}", pair.from, pair.to)
+}
+
+/// `2003-06-11 22:45 UTC`, with seconds where there are some.
+pub fn moment(us: i64) -> String {
+    let Ok(moment) = Timestamp::from_microsecond(us) else {
+        return String::from("a time beyond the calendar");
+    };
+    let form = if us.rem_euclid(60_000_000) < 1_000_000 {
+        "%Y-%m-%d %H:%M UTC"
+    } else {
+        "%Y-%m-%d %H:%M:%S UTC"
+    };
+    moment.strftime(form).to_string()
+}
+
+pub fn period(period: Period) -> String {
+    let begin = moment(period.begin_us);
+    format!(
+        "{} to {}",
+        begin.trim_end_matches(" UTC"),
+        moment(period.end_us)
+    )
+}
+
+/// Middle of a sample.
+pub fn level(quantity: Quantity, level: Option<&Level>) -> String {
+    or_absent(level, |level| value(quantity, level.median))
+}
+
+/// `12/9`: values on either side.
+pub fn counts(change: &Change) -> String {
+    let of = |level: Option<&Level>| level.map_or(0, |level| level.samples);
+    format!(
+        "{}/{}",
+        of(change.before.as_ref()),
+        of(change.after.as_ref())
+    )
+}
+
+/// `-40 %`, `+0.3 points`, `-4`.
+pub fn size(change: &Change) -> String {
+    match (change.change_ratio, change.difference) {
+        (Some(ratio), _) => format!("{} %", signed((ratio - 1.0) * 100.0)),
+        (None, Some(difference)) if change.quantity.unit() == "ratio" => {
+            format!("{} points", signed(difference * 100.0))
+        }
+        (None, Some(difference)) => signed(difference),
+        (None, None) => ABSENT.to_owned(),
+    }
+}
+
+/// `-42 to -38 %`.
+pub fn interval(change: &Change) -> String {
+    if let Some([low, high]) = change.change_interval_ratio {
+        let percent = |ratio: f64| signed((ratio - 1.0) * 100.0);
+        return format!("{} to {} %", percent(low), percent(high));
+    }
+    let Some([low, high]) = change.difference_interval else {
+        return ABSENT.to_owned();
+    };
+    if change.quantity.unit() == "ratio" {
+        format!("{} to {} points", signed(low * 100.0), signed(high * 100.0))
+    } else {
+        format!("{} to {}", signed(low), signed(high))
+    }
+}
+
+/// With a sign, and no more digits than mean something.
+pub fn signed(number: f64) -> String {
+    let text = match number.abs() {
+        n if n >= 9.95 => format!("{number:+.0}"),
+        n if n >= 0.095 => format!("{number:+.1}"),
+        _ => format!("{number:+.2}"),
+    };
+    match text.as_str() {
+        "+0.00" | "-0.00" => String::from("0"),
+        _ => text,
+    }
+}
+
+/// `0.0021`, `<0.0001`.
+pub fn probability(p: Option<f64>) -> String {
+    or_absent(p, |p| {
+        if p < 1e-4 {
+            String::from("<0.0001")
+        } else if p < 0.01 {
+            format!("{p:.4}")
+        } else {
+            format!("{p:.2}")
+        }
+    })
+}
+
+pub const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fell => "fell",
+        Verdict::Rose => "rose",
+        Verdict::NoChangeSeen => "no change seen",
+        Verdict::CannotTell => "cannot tell",
+        Verdict::NotMeasured => "not measured",
+    }
+}
+
+/// A change that the test is sure of.
+pub const fn is_sure(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Fell | Verdict::Rose)
+}
+
+/// `8 x 1 MiB cubic`.
+pub fn setting(setting: &Setting) -> String {
+    let window = setting
+        .window_bytes
+        .map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string());
+    let control = setting
+        .congestion_control
+        .as_ref()
+        .map_or_else(String::new, |name| format!(" {name}"));
+    let paced = setting
+        .pacing_bps
+        .map_or_else(String::new, |bps| format!(" paced {}", rate(bps)));
+    format!("{} x {window}{control}{paced}", setting.streams)
+}
+
+/// How the tests were made; under every table with verdicts.
+pub const METHOD: &str = "Medians. Change: median ratio (of shares and counts: difference) of all \
+    pairs of values, with its 95 % interval (Hodges and Lehmann). Significance: two-sided rank sum \
+    of Mann and Whitney, distribution-free, exact up to 40 values; p after Holm over the paths of a \
+    table; weakened where neighbouring values resemble each other. Fewer than four and four values \
+    mostly cannot tell.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_mean_something() {
+        for (number, text) in [
+            (-40.2, "-40"),
+            (5.23, "+5.2"),
+            (0.04, "+0.04"),
+            (0.0001, "0"),
+        ] {
+            assert_eq!(signed(number), text);
+        }
+        assert_eq!(probability(Some(0.00001)), "<0.0001");
+        assert_eq!(probability(Some(0.002_13)), "0.0021");
+        assert_eq!(probability(None), "-");
+    }
+
+    #[test]
+    fn moments_have_seconds_where_they_matter() {
+        assert_eq!(moment(1_055_371_500_000_000), "2003-06-11 22:45 UTC");
+        assert_eq!(moment(1_055_371_512_000_000), "2003-06-11 22:45:12 UTC");
+        assert!(moment(i64::MAX).contains("beyond"));
+    }
+}

@@ -1,0 +1,133 @@
+//! A document as Markdown (CommonMark with GitHub's tables): for issues and mails.
+
+use super::{Align, Document, Part, Table};
+use crate::render::html::steers;
+
+pub fn write(document: &Document) -> String {
+    let mut text = format!("# {}\n", inline(&document.title));
+    for part in &document.parts {
+        one(&mut text, part);
+    }
+    text.push_str(&format!("\n---\n\n{}\n", inline(&document.foot)));
+    text
+}
+
+fn one(text: &mut String, part: &Part) {
+    match part {
+        Part::Heading(level, title) => {
+            let marks = "#".repeat(usize::from(*level).clamp(2, 6));
+            text.push_str(&format!("\n{marks} {}\n", inline(title)));
+        }
+        Part::Paragraph(told) | Part::Faint(told) => {
+            text.push_str(&format!("\n{}\n", inline(told)));
+        }
+        Part::Note(told) => text.push_str(&format!("\n> {}\n", inline(told))),
+        Part::List(items) => {
+            text.push('\n');
+            for item in items {
+                text.push_str(&format!("- {}\n", inline(item)));
+            }
+        }
+        Part::Facts(facts) => {
+            text.push('\n');
+            for (label, value) in facts {
+                text.push_str(&format!("- **{}:** {}\n", inline(label), inline(value)));
+            }
+        }
+        Part::Table(table) => rows(text, table),
+        Part::Verbatim(told) => {
+            text.push('\n');
+            for line in told.lines() {
+                // Four blanks: nothing in a line can end the block.
+                let line: String = line.chars().map(seen).collect();
+                text.push_str(&format!("    {line}\n"));
+            }
+        }
+        Part::Drawing { .. } => {}
+    }
+}
+
+fn rows(text: &mut String, table: &Table) {
+    let row = |cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    text.push('\n');
+    text.push_str(&row(&mut table
+        .columns
+        .iter()
+        .map(|(title, _)| cell(title))));
+    let rules = table.columns.iter().map(|(_, align)| match align {
+        Align::Left => String::from(":--"),
+        Align::Right => String::from("--:"),
+    });
+    text.push_str(&row(&mut rules.into_iter()));
+    for (place, cells) in table.rows.iter().enumerate() {
+        let strong = table.marked.contains(&place);
+        let written = cells.iter().enumerate().map(|(at, text)| {
+            let text = cell(text);
+            if strong && at == 0 && !text.trim().is_empty() {
+                format!("**{text}**")
+            } else {
+                text
+            }
+        });
+        text.push_str(&row(&mut written.into_iter()));
+    }
+}
+
+fn cell(text: &str) -> String {
+    let text = inline(text);
+    if text.is_empty() {
+        String::from(" ")
+    } else {
+        text
+    }
+}
+
+/// Text on one line that is read as itself: no markup, no link, no mention.
+pub fn inline(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars().map(seen) {
+        match c {
+            '<' => line.push_str("&lt;"),
+            '>' => line.push_str("&gt;"),
+            '&' => line.push_str("&amp;"),
+            // What would become a link or call a person by itself.
+            '@' => line.push_str("&#64;"),
+            ':' => line.push_str("&#58;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '!' | '~' | '$' => {
+                line.push('\\');
+                line.push(c);
+            }
+            c => line.push(c),
+        }
+    }
+    let line = line.replace("www.", "www&#46;");
+    let line = line.replace("&#58; ", ": ");
+    // What would begin a list, a rule or a number at the start of a line.
+    let first = line.chars().next();
+    match first {
+        Some('-' | '+' | '=') => format!("\\{line}"),
+        Some(c) if c.is_ascii_digit() => {
+            let digits = line
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(line.len());
+            let (number, rest) = line.split_at(digits);
+            if rest.starts_with(['.', ')']) {
+                format!("{number}\\{rest}")
+            } else {
+                line
+            }
+        }
+        _ => line,
+    }
+}
+
+fn seen(c: char) -> char {
+    match c {
+        '\n' | '\t' | '\r' => ' ',
+        c if steers(c) => '?',
+        c => c,
+    }
+}

@@ -1,0 +1,121 @@
+//! A document as text of 80 columns.
+
+use super::{Align, Document, Part, Table};
+use crate::render::html::steers;
+use crate::render::page::{Page, WIDTH};
+use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
+
+const INDENT: &str = "  ";
+const GAP: usize = 2;
+/// Columns of text are not made narrower than this.
+const LEAST: usize = 8;
+
+pub fn write(document: &Document) -> String {
+    let mut page = Page::default();
+    page.heading(&seen(&document.title));
+    for part in &document.parts {
+        one(&mut page, part);
+    }
+    page.blank();
+    page.hanging_in("", &seen(&document.foot), FAINT);
+    page.finish()
+}
+
+fn one(page: &mut Page, part: &Part) {
+    match part {
+        Part::Heading(2, text) => {
+            page.blank();
+            page.heading(&seen(text));
+        }
+        Part::Heading(_, text) => {
+            page.blank();
+            page.line(&format!("{INDENT}{}", paint(STRONG, seen(text))));
+        }
+        Part::Paragraph(text) => page.hanging(INDENT, &seen(text)),
+        Part::Faint(text) => page.hanging_in(INDENT, &seen(text), FAINT),
+        Part::Note(text) => page.hanging_in("  ! ", &seen(text), CAVEAT),
+        Part::List(items) => items
+            .iter()
+            .for_each(|item| page.hanging("  - ", &seen(item))),
+        Part::Facts(facts) => facts.iter().for_each(|(label, value)| {
+            page.labelled(&format!("{INDENT}{}", seen(label)), &seen(value));
+        }),
+        Part::Table(table) => rows(page, table),
+        Part::Verbatim(text) => text
+            .lines()
+            .for_each(|line| page.line(&format!("{INDENT}{}", seen(line)))),
+        Part::Drawing { .. } => {}
+    }
+}
+
+/// What a terminal shows of a text, and nothing that it would do.
+fn seen(text: &str) -> String {
+    text.chars()
+        .map(|c| if steers(c) { '?' } else { c })
+        .collect()
+}
+
+fn rows(page: &mut Page, table: &Table) {
+    let rows: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|row| row.iter().map(|cell| seen(cell)).collect())
+        .collect();
+    let widths = widths(table, &rows);
+    let head: Vec<String> = table.columns.iter().map(|(t, _)| (*t).to_owned()).collect();
+    page.line(&paint(FAINT, line(table, &head, &widths)));
+    for row in &rows {
+        page.line(&line(table, row, &widths));
+    }
+}
+
+/// As wide as needed; where that is too wide, the widest columns of text give way.
+fn widths(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, (title, _))| {
+            let cells = rows.iter().filter_map(|row| row.get(at));
+            cells
+                .map(|cell| width(cell))
+                .max()
+                .unwrap_or(0)
+                .max(width(title))
+        })
+        .collect();
+    let room = WIDTH - INDENT.len() - GAP * table.columns.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() > room {
+        let texts = widths.iter_mut().zip(&table.columns);
+        let left = texts.filter(|(width, (_, align))| *align == Align::Left && **width > LEAST);
+        let Some((widest, _)) = left.max_by_key(|(width, _)| **width) else {
+            break;
+        };
+        *widest -= 1;
+    }
+    widths
+}
+
+fn line(table: &Table, cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::from(INDENT);
+    for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&table.columns) {
+        if line.len() > INDENT.len() {
+            line.push_str(&" ".repeat(GAP));
+        }
+        let cell = cut(cell, *width);
+        match align {
+            Align::Left => line.push_str(&format!("{cell:<width$}")),
+            Align::Right => line.push_str(&format!("{cell:>width$}")),
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept + "…"
+}

@@ -1,0 +1,103 @@
+use super::*;
+use proptest::prelude::*;
+
+/// A document that says this in every part.
+fn everywhere(said: &str) -> Document {
+    let own = || said.to_owned();
+    let row = vec![own(), own()];
+    Document {
+        title: own(),
+        foot: own(),
+        parts: vec![
+            Part::Heading(2, own()),
+            Part::Paragraph(own()),
+            Part::Faint(own()),
+            Part::Note(own()),
+            Part::List(vec![own()]),
+            Part::Facts(vec![(own(), own())]),
+            Part::Table(Table {
+                columns: vec![("what", Align::Left), ("value", Align::Right)],
+                rows: vec![row],
+                marked: vec![0],
+            }),
+            Part::Verbatim(own()),
+        ],
+    }
+}
+
+#[test]
+fn names_from_elsewhere_do_nothing_in_any_form() {
+    let name = "x\u{1b}[2J<img src=x onerror=alert(1)>|[a](http://evil.example)@all\u{202e}`\n# h";
+    let document = everywhere(name);
+    for text in [document.text(), document.markdown(), document.html()] {
+        // The program's own colours are put away on the way out where they are not wanted.
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(
+            !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+            "{text}"
+        );
+    }
+    let html = document.html();
+    assert!(!html.contains("<img"), "{html}");
+    let markdown = document.markdown();
+    for line in markdown.lines().filter(|line| !line.starts_with("    ")) {
+        assert!(!line.contains("<img") && !line.contains("://"), "{line}");
+        assert!(!line.contains("](") && !line.contains("@all"), "{line}");
+    }
+    assert_eq!(
+        markdown
+            .lines()
+            .filter(|line| line.starts_with("# "))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
+    let mut document = Document::default();
+    document.parts.push(Part::Table(Table {
+        columns: vec![
+            ("path", Align::Left),
+            ("why", Align::Left),
+            ("before", Align::Right),
+        ],
+        rows: vec![vec![
+            "p".repeat(90),
+            "w".repeat(60),
+            String::from("250 Mbit/s"),
+        ]],
+        marked: Vec::new(),
+    }));
+    let text = document.text();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(text.contains("250 Mbit/s") && text.contains('…'), "{text}");
+}
+
+#[test]
+fn numbers_stay_readable_in_markdown() {
+    assert_eq!(
+        markdown::inline("fell by 40 %, p 0.002"),
+        "fell by 40 %, p 0.002"
+    );
+    assert_eq!(markdown::inline("-40 %"), "\\-40 %");
+    assert_eq!(markdown::inline("1. first"), "1\\. first");
+    assert_eq!(markdown::inline("route: same"), "route: same");
+}
+
+proptest! {
+    #[test]
+    fn no_text_escapes_its_place(said in any::<String>()) {
+        let document = everywhere(&said);
+        let text = anstream::adapter::strip_str(&document.text()).to_string();
+        prop_assert!(text.chars().all(|c| c == '\n' || !crate::render::html::steers(c)));
+        let markdown = document.markdown();
+        prop_assert!(markdown.chars().all(|c| c == '\n' || !crate::render::html::steers(c)));
+        let tables = markdown.lines().filter(|line| line.starts_with("| "));
+        // Head, rule, and one row: nothing opens another cell or line.
+        prop_assert_eq!(tables.count(), 3);
+    }
+}
