@@ -27,6 +27,8 @@ pub use policed::policed;
 const LEAST_KNEES: usize = 3;
 /// Knees agree within this, or within one packet.
 const AGREE_RATIO: f64 = 0.25;
+/// Half the interval of the burst is at least one packet, and this part of it.
+const BURST_ERROR: f64 = 0.03;
 /// Trains of so many times the knee must show it.
 const LONG_ENOUGH: f64 = 1.5;
 /// A burst straight after another shows no knee: at most this share of them may.
@@ -69,6 +71,7 @@ fn described(knees: &[Knee], kind: BucketKind, confidence_ratio: f64) -> Option<
     let rates = sorted(knees.iter().map(|k| k.sustained_bps));
     let sizes = sorted(knees.iter().map(|k| k.burst_bytes));
     let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
+    let least = packet.max(BURST_ERROR * burst);
     let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
     let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
     Some(Bucket {
@@ -81,8 +84,8 @@ fn described(knees: &[Knee], kind: BucketKind, confidence_ratio: f64) -> Option<
         ]),
         burst_bytes: burst as u64,
         burst_interval_bytes: Some([
-            size_span.0.min(burst - packet).max(0.0) as u64,
-            size_span.1.max(burst + packet) as u64,
+            size_span.0.min(burst - least).max(0.0) as u64,
+            size_span.1.max(burst + least) as u64,
         ]),
         confidence_ratio,
     })

@@ -36,6 +36,10 @@ const MOST_NOISE_TO_QUEUE: f64 = 0.6;
 /// Or beside a full packet of other traffic.
 const MOST_NOISE_TO_PACKET: f64 = 0.3;
 const FULL_BITS: f64 = 12_000.0;
+/// Wider noise without batches is that of a busy host …
+const BUSY_HOST_S: f64 = 30e-6;
+/// … and then more empty queues than this may be its doing.
+const MOST_EMPTY: f64 = 0.6;
 /// The clocks' rates differ by no more than this; long queues may look as if they did.
 const USUAL_SKEW: f64 = 5e-4;
 /// Beyond this the times are no clock's.
@@ -64,12 +68,18 @@ pub struct Emptiness {
     pub rate_hz: f64,
     /// Bits of one probe.
     pub bits: f64,
+    /// Stamps are wrong by more than those of a host that does little else.
+    pub is_busy_host: bool,
 }
 
 impl Emptiness {
     /// The noise is small beside the queues, or there are hardly any queues.
+    ///
+    /// What a busy host holds up looks like few long queues, and its noise hides the many short ones:
+    /// there only queues that most probes meet are believed.
     pub fn is_valid(&self, capacity_bps: f64) -> bool {
-        self.noise_s <= MOST_NOISE_TO_QUEUE * self.queue_s
+        let seen = !self.is_busy_host || self.empty_ratio < MOST_EMPTY;
+        seen && self.noise_s <= MOST_NOISE_TO_QUEUE * self.queue_s
             || self.noise_s <= MOST_NOISE_TO_PACKET * FULL_BITS / capacity_bps
     }
 }
@@ -128,6 +138,7 @@ pub fn emptiness(readings: &[Reading], batching_s: f64, capacity_bps: f64) -> Op
             0.0
         },
         bits: ours.first().map_or(0.0, |r| r.bits),
+        is_busy_host: batching_s <= 0.0 && noise.width_s > BUSY_HOST_S,
     })
 }
 
@@ -289,4 +300,30 @@ pub fn middle_delay_s(readings: &[Reading]) -> Option<f64> {
     (!points.is_empty())
         .then(|| median(above_least(&points)))
         .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_long_queues_behind_a_busy_hosts_noise_are_not_believed() {
+        let seen = |noise_s: f64, empty_ratio| Emptiness {
+            empty_ratio,
+            error_ratio: 0.02,
+            queue_s: 1e-3,
+            noise_s,
+            probes: 400,
+            lost: 0,
+            rate_hz: 400.0,
+            bits: 800.0,
+            is_busy_host: noise_s > BUSY_HOST_S,
+        };
+        let slow = 50e6;
+        assert!(!seen(200e-6, 0.97).is_valid(slow));
+        assert!(seen(200e-6, 0.2).is_valid(slow));
+        // Narrower than a third of a packet, it hides no queue.
+        assert!(seen(50e-6, 0.97).is_valid(slow));
+        assert!(seen(3e-6, 0.97).is_valid(1e9));
+    }
 }

@@ -61,6 +61,11 @@ fn by_looks(case: &Case, step: Step) -> Option<Candidate> {
     if bucket::moved(case) {
         found.contradicts.push(BUCKET_TOO.to_owned());
         found.consistency *= 0.5;
+    } else if !case.is_by_capacity(step) {
+        found.contradicts.push(String::from(
+            "available bandwidth changed by more than twice as much: other traffic makes a link look slower to bursts",
+        ));
+        found.consistency *= 0.5;
     } else if case.rerouted() {
         found.contradicts.push(String::from(
             "the route changed at the same time: it is another link, not a slower one",
@@ -192,6 +197,16 @@ mod tests {
     #[test]
     fn a_link_narrower_than_the_rate_is_an_error_of_the_estimate() {
         assert_eq!(consistency(622e6, 100e6), Some(0.0));
+    }
+
+    #[test]
+    fn a_link_that_lost_far_less_than_what_was_free_is_not_the_cause() {
+        let mut sketch = sketch::of(Quantity::Available, 450e6, 110e6);
+        sketch
+            .estimate(-HOUR, 622e6, 450e6, None)
+            .estimate(HOUR, 520e6, 110e6, None);
+        let found = sketch.found(candidate).unwrap();
+        assert!(found.consistency <= 0.5, "{}", found.consistency);
     }
 
     #[test]

@@ -216,6 +216,17 @@ impl<'a> Case<'a> {
         self.estimates(|estimate| estimate.available_bps)
     }
 
+    /// At least half of what available bandwidth lost or won is a step of the capacity.
+    ///
+    /// Bursts on a link full of other traffic are held apart, so that it seems slower than it is.
+    pub fn is_by_capacity(&self, capacity: Step) -> bool {
+        self.available().is_none_or(|available| {
+            let of_link = capacity.after - capacity.before;
+            let of_rest = available.after - available.before;
+            of_link * of_rest > 0.0 && of_link.abs() >= 0.5 * of_rest.abs()
+        })
+    }
+
     /// What looks since the event found available, their middle.
     pub fn available_since(&self) -> Option<f64> {
         let end = self.event.between_us[1];

@@ -31,7 +31,8 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
         return None;
     }
     let capacity = case.capacity();
-    if capacity.is_some_and(|capacity| capacity.beyond(SAME_CAPACITY)) {
+    let slower = capacity.filter(|capacity| capacity.beyond(SAME_CAPACITY));
+    if slower.is_some_and(|capacity| case.is_by_capacity(capacity)) {
         return None;
     }
     match (case.available(), capacity) {
@@ -49,18 +50,28 @@ fn by_looks(case: &Case, step: Step, capacity: Option<Step>) -> Option<Candidate
         return None;
     }
     let less = step.after < step.before;
+    let stayed = capacity.filter(|capacity| !capacity.beyond(SAME_CAPACITY));
     let text = format!(
-        "{} of other traffic: available bandwidth {} from {} to {} {} while capacity stayed{}",
+        "{} of other traffic: available bandwidth {} from {} to {} {}{}",
         if less { "More" } else { "Less" },
         if less { "fell" } else { "rose" },
         words::rate(step.before),
         words::rate(step.after),
         words::span(step.between_us),
-        capacity.map_or_else(String::new, |c| format!(" at {}", words::rate(c.after))),
+        stayed.map_or_else(String::new, |c| {
+            format!(" while capacity stayed at {}", words::rate(c.after))
+        }),
     );
     let mut found = Candidate::new("cross_traffic", step.between_us, text);
     found.weight = weight::CROSS_TRAFFIC;
-    let sure = if capacity.is_some() { 1.0 } else { 0.8 };
+    let sure = if stayed.is_some() { 1.0 } else { 0.8 };
+    if let (Some(capacity), None) = (capacity, stayed) {
+        found.contradicts.push(format!(
+            "capacity went from {} to {}, which explains less than half of it",
+            words::rate(capacity.before),
+            words::rate(capacity.after),
+        ));
+    }
     found.consistency = if case.worse() == Some(less) {
         sure * fits(case, step.after, &mut found)
     } else {
@@ -213,6 +224,13 @@ mod tests {
     #[test]
     fn a_narrower_link_is_not_traffic() {
         assert_eq!(consistency([622e6, 400e6], [155e6, 140e6]), None);
+    }
+
+    #[test]
+    fn a_link_that_looks_slower_to_bursts_is_traffic_where_far_more_was_lost() {
+        assert_eq!(consistency([622e6, 450e6], [520e6, 120e6]), Some(0.8));
+        // As much as the link lost.
+        assert_eq!(consistency([622e6, 450e6], [400e6, 220e6]), None);
     }
 
     #[test]
