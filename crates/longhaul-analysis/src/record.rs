@@ -48,6 +48,7 @@ pub fn conclude(
         class,
         legs,
         rules: format!("{} version {}", rules.name, rules.version),
+        standing: rules.standing.clone(),
         checks: Vec::new(),
     };
     analysis.checks = rules::checks(rules, seen, &analysis);

@@ -8,7 +8,7 @@
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
 //! - [`mod@watch`]: the watch file, checked, and the agent
 //! - [`capture`]: files of packets, read back
-//! - [`record`]: claims of records, checked
+//! - [`record`]: records with their evidence; claims of others, checked
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does

@@ -53,7 +53,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Predict(args) => cli::predict::run(&args),
         Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),
-        Command::Record(args) => cli::record::run(args.command),
+        Command::Record(args) => cli::record::run(&args),
         Command::Capture(args) => cli::capture::run(&args),
         Command::Data(args) => cli::data::run(args.command),
         Command::Watch(args) => cli::watch::run(&args),

@@ -8,12 +8,14 @@ mod asymmetry;
 mod axes;
 mod beside;
 mod colours;
+mod course;
 mod curves;
 mod file;
 mod frame;
 mod heat;
 mod levels;
 mod load;
+mod map;
 mod predicted;
 mod sheet;
 
@@ -25,7 +27,8 @@ pub use file::{may_replace, replace};
 
 use crate::fail::{BUG, Fail};
 use file::Format;
-use longhaul_model::report::v1::{Load, Predict, Scan};
+use longhaul_model::report::v1::record::Record;
+use longhaul_model::report::v1::{Load, Predict, Scan, Throughput};
 use sheet::Sheet;
 use std::path::Path;
 
@@ -58,6 +61,20 @@ pub fn write_predicted(predict: &Predict, to: &Path) -> Result<(), Fail> {
 /// Draws loads and what they did on one time axis, in the same way.
 pub fn write_load(load: &Load, to: &Path) -> Result<(), Fail> {
     save(to, || load::sheet(load))
+}
+
+/// The way of a record on a map, as SVG.
+pub fn map_svg(record: &Record) -> Result<String, Fail> {
+    painted(&map::sheet(record))
+}
+
+/// Goodput of a run over its time, as SVG.
+pub fn course_svg(run: &Throughput) -> Result<String, Fail> {
+    painted(&course::sheet(run))
+}
+
+fn painted(sheet: &Sheet) -> Result<String, Fail> {
+    sheet.svg().map_err(|error| Fail::from_error(BUG, &error))
 }
 
 /// Whether a figure could be written there: asked before a long scan, not after it.

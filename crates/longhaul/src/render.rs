@@ -11,7 +11,7 @@
 //!   report
 //! - [`capture`]: files of packets
 //! - [`mod@watch`]: what a watch file will cost
-//! - [`events`]: lasting changes, with their causes
+//! - [`events`]: lasting changes, with their causes; [`record`]: records and their bundles
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: pages that stand alone
 
 pub mod available;
@@ -27,6 +27,7 @@ pub mod load;
 pub mod page;
 pub mod path;
 pub mod predict;
+pub mod record;
 pub mod routes;
 pub mod runs;
 pub mod scan;

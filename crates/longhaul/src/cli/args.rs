@@ -23,7 +23,7 @@ pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, Up
 pub use load::LoadArgs;
 pub use path::PathArgs;
 pub use predict::PredictArgs;
-pub use record::{RecordArgs, RecordCommand};
+pub use record::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, VerifyArgs};
 pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
 pub use test::TestArgs;
@@ -82,8 +82,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Measure regularly, find lasting changes and their causes, show them on a page
     Watch(WatchArgs),
-    /// Claims of records: check the figures of published ones
-    Record(RecordArgs),
+    /// A record with all its evidence in one folder; verify bundles, check published claims
+    Record(Box<RecordArgs>),
     /// Captures of packets: what they say, their first packets, anonymised copies
     Capture(CaptureArgs),
     /// Imported sets that tell AS numbers and places of addresses

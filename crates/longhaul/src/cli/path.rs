@@ -23,9 +23,10 @@ use longhaul_analysis::path::conclude;
 use longhaul_model::report::v1::path::{Observation, Plan};
 use longhaul_model::report::v1::{Kind, PartOf, Path, SCHEMA};
 use longhaul_probe::path::{self, Outcome};
+use longhaul_probe::throughput::Target;
 use origins::Origins;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(args: &PathArgs) -> Result<ExitCode, Fail> {
     let plan = asked::plan(args)?;
@@ -34,17 +35,27 @@ pub fn run(args: &PathArgs) -> Result<ExitCode, Fail> {
     if args.watch {
         return watch::run(args, plan, &target, &stop);
     }
+    let report = looked(args, plan, &target, &stop)?;
+    finish(args, &report, stop.load(Ordering::Relaxed))
+}
+
+/// A look as a part of something larger: archived, and not shown. Ctrl-C ends the program.
+pub fn look(args: &PathArgs) -> Result<Path, Fail> {
+    let (plan, target) = (asked::plan(args)?, asked::target(args)?);
+    looked(args, plan, &target, &AtomicBool::new(false))
+}
+
+fn looked(args: &PathArgs, plan: Plan, target: &Target, stop: &AtomicBool) -> Result<Path, Fail> {
     let mut origins = Origins::new(&args.output.archive, !args.no_names);
     let mut live = Live::new(args);
-    let outcome = path::run(&target, &plan, &stop, &mut |progress| {
+    let outcome = path::run(target, &plan, stop, &mut |progress| {
         if let Some(route) = progress.route.or(progress.observation.route.as_ref()) {
             origins.ask(route);
         }
         live.show(progress);
     });
     live.finish();
-    let report = filed(args, plan, outcome?, origins);
-    finish(args, &report, stop.load(Ordering::Relaxed))
+    Ok(filed(args, plan, outcome?, origins))
 }
 
 /// A finished look as a report, in the archive unless that is not wanted.

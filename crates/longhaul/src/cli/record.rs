@@ -1,28 +1,168 @@
-//! `longhaul record`: claims of records, checked.
+//! `longhaul record`: a record with all its evidence, claims checked, bundles verified.
 //!
-//! - [`airports`]: where cities are
+//! Read in this order: [`assemble`] (from runs to a record), [`contents`] (what stands in a bundle),
+//! [`verify`].
+//!
+//! - [`measure`], [`archived`]: where runs come from
+//! - [`legs_file`], [`cities`], [`hop_names`], [`route_cities`], [`airports`], [`globe`]: where the
+//!   data went, and how far that is
+//! - [`books`]: rule sets and marks of the past
+//! - [`mod@folder`], [`manifest`], [`keys`]: how a bundle reaches the disk, and what holds it together
+//! - [`derive`]: its figures once more
 //! - [`claim_file`]: claims as people write them down
 
 mod airports;
+mod archived;
+mod assemble;
+mod books;
+mod cities;
 mod claim_file;
+mod contents;
+mod derive;
+mod folder;
+mod globe;
+mod hop_names;
+mod keys;
+mod legs_file;
+mod manifest;
+mod measure;
+mod route_cities;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
-use super::args::RecordCommand;
+use super::args::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, TestArgs, VerifyArgs};
 use super::output;
-use crate::fail::{EXPECTATION_MISSED, Fail, USAGE};
+use crate::fail::{BUG, EXPECTATION_MISSED, Fail, USAGE};
 use crate::render;
 use airports::Airports;
+use assemble::Runs;
+use contents::Contents;
+use folder::Folder;
+use keys::Signer;
 use longhaul_analysis::claim;
 use longhaul_model::report::v1::claim::{Checked, Verdict};
+use longhaul_model::report::v1::host;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub fn run(command: RecordCommand) -> Result<ExitCode, Fail> {
-    match command {
-        RecordCommand::Check { files, json } => check(&files, json),
+pub fn run(args: &RecordArgs) -> Result<ExitCode, Fail> {
+    match &args.command {
+        Some(RecordCommand::Check { files, json }) => check(files, *json),
+        Some(RecordCommand::Make(make)) => from_archive(make),
+        Some(RecordCommand::Verify(verify)) => verified(verify),
+        Some(RecordCommand::Key { file }) => key(file),
+        None => match &args.measure.0 {
+            Some(test) => by_measuring(test, &args.bundle),
+            // clap asks for one of the two.
+            None => Err(Fail::new(USAGE, "name a far end, or a command of `record`")),
+        },
     }
+}
+
+/// What a bundle needs beside the runs; all of it is looked at before anything is measured.
+struct Asked {
+    legs: Option<legs_file::Legs>,
+    rules: longhaul_model::report::v1::record::Rules,
+    signer: Option<Signer>,
+}
+
+fn asked(args: &BundleArgs) -> Result<Asked, Fail> {
+    if let Some(out) = &args.out {
+        folder::may_become(out)?;
+    }
+    for file in &args.attach {
+        if !file.is_file() {
+            let fail = Fail::new(USAGE, format!("cannot attach {}", file.display()));
+            return Err(fail.hint(Some("name regular files that exist")));
+        }
+    }
+    let legs = args.legs.as_deref();
+    let signer = args.sign.as_deref();
+    Ok(Asked {
+        legs: legs
+            .map(|file| legs_file::read(file, &Airports::read()))
+            .transpose()?,
+        rules: books::rules(args.rules.as_deref())?,
+        signer: signer.map(Signer::read).transpose()?,
+    })
+}
+
+fn by_measuring(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, Fail> {
+    let asked = asked(args)?;
+    let measured = measure::measure(test)?;
+    let line = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
+    let command = Some(render::record::evidence::without_secrets(line));
+    let with = (Some(&measured.host), command, test.json);
+    bundle(args, asked, &measured.runs, with)
+}
+
+fn from_archive(make: &MakeArgs) -> Result<ExitCode, Fail> {
+    let asked = asked(&make.bundle)?;
+    let runs = archived::runs(&make.run, make.path.as_deref(), &make.archive)?;
+    bundle(&make.bundle, asked, &runs, (None, None, make.json))
+}
+
+fn bundle(
+    args: &BundleArgs,
+    asked: Asked,
+    runs: &Runs,
+    (host, command, as_json): (Option<&host::Observation>, Option<String>, bool),
+) -> Result<ExitCode, Fail> {
+    let record = assemble::record(runs, asked.legs, &asked.rules)?;
+    let place = args.out.clone().unwrap_or_else(|| {
+        let id = &record.observation.throughput_run;
+        PathBuf::from(format!("record-{id}"))
+    });
+    let mut folder = Folder::begin(&place)?;
+    let contents = Contents {
+        record: &record,
+        runs,
+        host,
+        command,
+        captures: Vec::new(),
+        attached: &args.attach,
+    };
+    contents::write(&mut folder, &contents)?;
+    let files = folder.finish(asked.signer.as_ref())?;
+    if as_json {
+        let value = serde_json::to_value(&record).map_err(|e| Fail::from_error(BUG, &e))?;
+        output::json(&value)?;
+    } else {
+        output::text(&render::record::text(&record, &place, files.len()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verified(args: &VerifyArgs) -> Result<ExitCode, Fail> {
+    let key = args.key.as_deref().map(keys::public).transpose()?;
+    let found = verify::verify(&args.folder, key.as_deref())?;
+    if args.json {
+        let differs = found.differs.iter();
+        let differs = differs.map(|(what, why)| json!({ "what": what, "why": why }));
+        output::json(&json!({
+            "schema": "longhaul.verified/1",
+            "sound": found.differs.is_empty(),
+            "files": found.files,
+            "differs": differs.collect::<Vec<_>>(),
+            "agrees": found.agrees,
+            "signed_by": found.signed_by,
+        }))?;
+    } else {
+        output::text(&render::record::verified(&args.folder, &found))?;
+    }
+    Ok(if found.differs.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXPECTATION_MISSED)
+    })
+}
+
+fn key(file: &Path) -> Result<ExitCode, Fail> {
+    let public = keys::make(file)?;
+    output::text(&format!("{public}\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check(files: &[PathBuf], as_json: bool) -> Result<ExitCode, Fail> {

@@ -12,6 +12,13 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
+    let report = measured(args)?;
+    output::report(&report, crate::render::text::report, args.json)?;
+    Ok(judge(args, &report))
+}
+
+/// A finished run, in the archive unless that is not wanted.
+pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
     let mut plan = resolve::plan(args)?;
     capture::files::check(&args.capture)?;
     let now = Timestamp::now();
@@ -32,8 +39,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     if !args.no_save {
         filing::keep(&args.archive, &mut report);
     }
-    output::report(&report, crate::render::text::report, args.json)?;
-    Ok(judge(args, &report))
+    Ok(report)
 }
 
 fn moment(progress: &Progress) -> Moment {

@@ -5,7 +5,7 @@
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Rectangle, Text};
+use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontStyle, FontTransform, IntoFont, RGBColor, ShapeStyle, TextStyle, register_font,
@@ -52,6 +52,8 @@ pub enum Mark {
         ink: Ink,
         width: f64,
     },
+    /// A closed and filled shape.
+    Area { points: Vec<(f64, f64)>, ink: Ink },
     Dot {
         at: (f64, f64),
         radius: f64,
@@ -112,6 +114,11 @@ impl Sheet {
     pub fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
         let points = points.to_vec();
         self.marks.push(Mark::Line { points, ink, width });
+    }
+
+    pub fn area(&mut self, points: &[(f64, f64)], ink: Ink) {
+        let points = points.to_vec();
+        self.marks.push(Mark::Area { points, ink });
     }
 
     /// A straight line of dashes.
@@ -228,6 +235,10 @@ fn paint<B: DrawingBackend>(
         Mark::Line { points, ink, width } => {
             let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
             area.draw(&PathElement::new(points, stroke(*ink, *width)))
+        }
+        Mark::Area { points, ink } => {
+            let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
+            area.draw(&Polygon::new(points, colour(*ink).filled()))
         }
         Mark::Dot {
             at,

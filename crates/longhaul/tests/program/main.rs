@@ -2,6 +2,7 @@
 
 mod available;
 mod bad_input;
+mod bundle;
 mod collector;
 mod data;
 mod database;

@@ -126,8 +126,9 @@ pub struct Analysis {
     pub left_out: Vec<LeftOut>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Name and version of the rule set.
+    /// Name and version of the rule set, and what is known of its contest.
     pub rules: String,
+    pub standing: String,
     pub checks: Vec<RuleCheck>,
 }
 

@@ -11,10 +11,13 @@ const TABLE: &str = include_str!("../../../places/airports.csv");
 
 /// An airport, by its IATA code.
 #[derive(Debug, Clone)]
-struct Place {
-    code: &'static str,
-    latitude: f64,
-    longitude: f64,
+pub struct Place {
+    pub code: &'static str,
+    pub latitude: f64,
+    pub longitude: f64,
+    /// By its code of ISO 3166.
+    pub country: &'static str,
+    pub city: &'static str,
 }
 
 pub struct Airports {
@@ -29,10 +32,10 @@ impl Airports {
             codes_of: HashMap::new(),
         };
         for line in TABLE.lines().skip(1) {
-            if let Some((code, city, place)) = airport(line) {
-                airports.by_code.insert(code, place);
-                let codes = airports.codes_of.entry(city.to_lowercase());
-                codes.or_default().push(code);
+            if let Some(place) = airport(line) {
+                let codes = airports.codes_of.entry(place.city.to_lowercase());
+                codes.or_default().push(place.code);
+                airports.by_code.insert(place.code, place);
             }
         }
         airports
@@ -40,23 +43,27 @@ impl Airports {
 }
 
 /// `code;latitude;longitude;country;city`.
-fn airport(line: &'static str) -> Option<(&'static str, &'static str, Place)> {
+fn airport(line: &'static str) -> Option<Place> {
     let mut fields = line.splitn(5, ';');
     let code = fields.next()?;
     let latitude = fields.next()?.parse().ok()?;
     let longitude = fields.next()?.parse().ok()?;
-    let city = fields.nth(1)?;
-    let place = Place {
+    Some(Place {
         code,
         latitude,
         longitude,
-    };
-    Some((code, city, place))
+        country: fields.next()?,
+        city: fields.next()?,
+    })
 }
 
 impl Airports {
+    pub fn of_code(&self, code: &str) -> Option<&Place> {
+        self.by_code.get(code)
+    }
+
     /// Airports of a city, in any order; a name of several cities gives those of all.
-    fn of_city(&self, city: &str) -> Vec<&Place> {
+    pub fn of_city(&self, city: &str) -> Vec<&Place> {
         let coded = city.trim().strip_suffix(')');
         let (name, code) = match coded.and_then(|it| it.rsplit_once('(')) {
             Some((name, code)) => (name.trim(), Some(code.trim())),

@@ -1,0 +1,61 @@
+//! Runs that were archived before.
+
+use super::assemble::Runs;
+use crate::cli::args::ArchiveArgs;
+use crate::cli::output;
+use crate::fail::{ARCHIVE, Fail, USAGE};
+use jiff::Timestamp;
+use longhaul_model::report::v1::{AnyReport, Kind, Path, Throughput};
+use longhaul_store::Archive;
+
+/// A path looked at longer before or after a transfer may have been another one.
+const SAME_PATH_SECONDS: i64 = 24 * 3600;
+/// Looks at one path that are compared by their times.
+const LOOKS: u32 = 500;
+
+/// The transfer, and the look at its path that was asked for, or else the one nearest in time.
+pub fn runs(id: &str, path: Option<&str>, args: &ArchiveArgs) -> Result<Runs, Fail> {
+    let file = output::archive_path(args)?;
+    let archive = Archive::open_existing(&file)?.ok_or_else(|| {
+        let fail = Fail::new(ARCHIVE, format!("there is no archive {}", file.display()));
+        fail.hint(Some(
+            "`longhaul record HOST` measures and makes one; `--archive FILE` names another",
+        ))
+    })?;
+    let throughput = match archive.find(id)? {
+        AnyReport::Throughput(run) => *run,
+        _ => return Err(another_kind(id, Kind::Throughput)),
+    };
+    let path = match path {
+        None => nearest(&archive, &throughput)?,
+        Some(wanted) => match archive.find(wanted)? {
+            AnyReport::Path(path) => Some(*path),
+            _ => return Err(another_kind(wanted, Kind::Path)),
+        },
+    };
+    Ok(Runs { throughput, path })
+}
+
+fn another_kind(id: &str, kind: Kind) -> Fail {
+    let fail = Fail::new(USAGE, format!("`{id}` is no {} run", kind.word()));
+    fail.hint(Some(
+        "`longhaul report list` shows the runs with their kinds",
+    ))
+}
+
+fn nearest(archive: &Archive, run: &Throughput) -> Result<Option<Path>, Fail> {
+    let begun = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_second);
+    let Some(at) = begun(&run.run.started_at) else {
+        return Ok(None);
+    };
+    let looks = archive.paths(&run.run.responder.host, LOOKS)?;
+    let between_the_same = looks
+        .into_iter()
+        .filter(|path| path.run.initiator.host == run.run.initiator.host);
+    let timed = between_the_same.filter_map(|path| {
+        let apart = begun(&path.run.started_at)?.abs_diff(at);
+        Some((apart, path))
+    });
+    let near = timed.filter(|(apart, _)| *apart <= SAME_PATH_SECONDS.unsigned_abs());
+    Ok(near.min_by_key(|(apart, _)| *apart).map(|(_, path)| path))
+}

@@ -1,0 +1,72 @@
+//! Rule sets and the history of marks, as data that the program carries.
+
+use crate::fail::{Fail, USAGE};
+use longhaul_model::report::v1::record::{History, RuleSets, Rules};
+
+const RULES: &str = include_str!("../../../records/rules.toml");
+const HISTORY: &str = include_str!("../../../records/history.toml");
+
+/// The set of this name, or the first one.
+pub fn rules(name: Option<&str>) -> Result<Rules, Fail> {
+    let mut sets = sets();
+    let Some(name) = name else {
+        return Ok(sets.remove(0));
+    };
+    let names: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
+    let named = sets.into_iter().find(|set| set.name == name);
+    named.ok_or_else(|| {
+        let fail = Fail::new(USAGE, format!("no rule set is called `{name}`"));
+        fail.hint(Some(format!("there are: {}", names.join(", "))))
+    })
+}
+
+fn sets() -> Vec<Rules> {
+    let sets: RuleSets = toml::from_str(RULES).expect("records/rules.toml is held to by a test");
+    sets.sets
+}
+
+pub fn history() -> History {
+    toml::from_str(HISTORY).expect("records/history.toml is held to by a test")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// How surely something is known.
+    const RULE_WORDS: [&str; 4] = ["read", "reported", "inferred", "remembered"];
+    const MARK_WORDS: [&str; 3] = ["read", "partly_read", "derived"];
+
+    #[test]
+    fn every_rule_says_where_it_is_from_and_how_surely() {
+        let sets = sets();
+        let names: BTreeSet<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+        assert_eq!(names.len(), sets.len());
+        for set in &sets {
+            assert!(!set.standing.is_empty() && !set.rules.is_empty());
+            for rule in &set.rules {
+                assert!(RULE_WORDS.contains(&rule.confidence.as_str()), "{rule:?}");
+                assert!(!rule.source.is_empty(), "{rule:?}");
+            }
+        }
+        assert!(rules(None).is_ok());
+        assert!(rules(Some("guinness")).is_err());
+    }
+
+    #[test]
+    fn the_history_is_in_order_and_of_known_classes() {
+        let history = history();
+        let dates: Vec<&String> = history.marks.iter().map(|mark| &mark.date).collect();
+        assert!(dates.is_sorted(), "{dates:?}");
+        for mark in &history.marks {
+            assert!(MARK_WORDS.contains(&mark.confidence.as_str()), "{mark:?}");
+            assert!(mark.mark_bit_m_per_s > 1e15, "{mark:?}");
+            for class in &mark.classes {
+                let (version, streams) = class.split_once('_').expect("two parts");
+                assert!(["ipv4", "ipv6"].contains(&version), "{class}");
+                assert!(["single_stream", "multiple_streams"].contains(&streams));
+            }
+        }
+    }
+}

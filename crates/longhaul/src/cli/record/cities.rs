@@ -1,0 +1,230 @@
+//! From what somebody wrote, or an imported set says, to a point that stands for a city.
+//!
+//! What a person writes must name one point: an airport by its code, a city with one airport, or
+//! coordinates. Where a set names a city with several airports, their centre stands for it, as long
+//! as they are near each other.
+
+use super::airports::{Airports, Place};
+use longhaul_analysis::record::distance::on_sphere;
+use longhaul_model::report::v1::record::{AskedStop, Placed, Stop};
+
+/// Airports of one city are not farther apart than this.
+const ONE_CITY_METRES: f64 = 120e3;
+
+/// Codes of cities with several airports, which routers are named by (IATA metropolitan areas).
+const METROPOLITAN: &[(&str, &str, &str)] = &[
+    ("BJS", "Beijing", "CN"),
+    ("CHI", "Chicago", "US"),
+    ("LON", "London", "GB"),
+    ("MIL", "Milan", "IT"),
+    ("MOW", "Moscow", "RU"),
+    ("NYC", "New York", "US"),
+    ("OSA", "Osaka", "JP"),
+    ("PAR", "Paris", "FR"),
+    ("SAO", "Sao Paulo", "BR"),
+    ("SEL", "Seoul", "KR"),
+    ("STO", "Stockholm", "SE"),
+    ("TYO", "Tokyo", "JP"),
+    ("WAS", "Washington", "US"),
+];
+/// In New York, JFK and LGA are among airports of towns of that name all over the state.
+const KNOWN_AIRPORTS: &[(&str, &[&str])] = &[
+    ("NYC", &["JFK", "LGA"]),
+    ("MOW", &["SVO", "DME", "VKO"]),
+    ("WAS", &["IAD", "DCA"]),
+];
+
+/// A stop as the legs file has it.
+pub fn asked(stop: &AskedStop, airports: &Airports) -> Result<Stop, String> {
+    match stop {
+        AskedStop::City(text) => by_text(text, airports),
+        AskedStop::Place(placed) => by_table(placed, airports),
+    }
+}
+
+/// `Chicago (ORD)`, or the name of a city with one airport.
+fn by_text(text: &str, airports: &Airports) -> Result<Stop, String> {
+    let coded = text.trim().strip_suffix(')');
+    if let Some((city, code)) = coded.and_then(|it| it.rsplit_once('(')) {
+        return by_code(city.trim(), code.trim(), airports);
+    }
+    let city = text.trim();
+    match airports.of_city(city).as_slice() {
+        [one] => Ok(at_airport(city, one)),
+        [] => Err(format!(
+            "no airport is in {city}; name one that is near, as in `{city} (XXX)`, or give \
+             latitude and longitude"
+        )),
+        several => {
+            let codes: Vec<&str> = several.iter().map(|place| place.code).collect();
+            Err(format!(
+                "several airports are in {city}: {}; say which one, as in `{city} ({})`",
+                codes.join(", "),
+                codes[0]
+            ))
+        }
+    }
+}
+
+fn by_code(city: &str, code: &str, airports: &Airports) -> Result<Stop, String> {
+    let code = code.to_uppercase();
+    match airports.of_code(&code) {
+        Some(place) => Ok(at_airport(city, place)),
+        None => Err(format!("no airport has the code {code}")),
+    }
+}
+
+fn at_airport(city: &str, place: &Place) -> Stop {
+    Stop {
+        city: city.to_owned(),
+        latitude: place.latitude,
+        longitude: place.longitude,
+        point: format!("airport {}", place.code),
+    }
+}
+
+fn by_table(placed: &Placed, airports: &Airports) -> Result<Stop, String> {
+    let city = placed.city.trim();
+    match (&placed.airport, placed.latitude, placed.longitude) {
+        (Some(code), None, None) => by_code(city, code, airports),
+        (None, Some(latitude), Some(longitude)) => {
+            if !(-90.0..=90.0).contains(&latitude) || !(-180.0..=180.0).contains(&longitude) {
+                let why = "latitudes go from -90 to 90, longitudes from -180 to 180";
+                return Err(format!("{city}: {why}"));
+            }
+            let point = placed.point.clone();
+            Ok(Stop {
+                city: city.to_owned(),
+                latitude,
+                longitude,
+                point: point.unwrap_or_else(|| "coordinates as given".to_owned()),
+            })
+        }
+        (None, None, None) => by_text(city, airports),
+        _ => Err(format!(
+            "{city}: give `airport`, or `latitude` and `longitude`, and not both"
+        )),
+    }
+}
+
+/// `City, CC`, as imported sets have it; `None` where it is not clear which city is meant.
+pub fn of_set(place: &str, airports: &Airports) -> Option<Stop> {
+    let (city, country) = place.rsplit_once(", ")?;
+    let there = airports.of_city(city);
+    let there: Vec<&Place> = there
+        .into_iter()
+        .filter(|it| it.country.eq_ignore_ascii_case(country))
+        .collect();
+    centre(city, &there)
+}
+
+/// A code as routers are named by: of an airport, or of a city with several.
+pub fn of_code(code: &str, airports: &Airports) -> Option<Stop> {
+    let code = code.to_uppercase();
+    let city = METROPOLITAN.iter().find(|(metro, _, _)| *metro == code);
+    let Some((_, city, country)) = city else {
+        let place = airports.of_code(&code)?;
+        let city = if place.city.is_empty() {
+            place.code
+        } else {
+            place.city
+        };
+        return Some(at_airport(city, place));
+    };
+    let known = KNOWN_AIRPORTS.iter().find(|(metro, _)| *metro == code);
+    let there: Vec<&Place> = match known {
+        Some((_, codes)) => codes.iter().filter_map(|it| airports.of_code(it)).collect(),
+        None => {
+            let all = airports.of_city(city).into_iter();
+            all.filter(|it| it.country == *country).collect()
+        }
+    };
+    centre(city, &there)
+}
+
+/// The middle of some airports that are near each other.
+fn centre(city: &str, there: &[&Place]) -> Option<Stop> {
+    let first = there.first()?;
+    let at = |place: &Place| (place.latitude, place.longitude);
+    let near = |place: &&Place| on_sphere(at(first), at(place)) <= ONE_CITY_METRES;
+    if !there.iter().all(near) {
+        return None;
+    }
+    let count = there.len() as f64;
+    let mut codes: Vec<&str> = there.iter().map(|place| place.code).collect();
+    codes.sort_unstable();
+    let point = match codes.as_slice() {
+        [code] => format!("airport {code}"),
+        several => format!("centre of airports {}", several.join(", ")),
+    };
+    // None of the airports lies on the 180th meridian.
+    Some(Stop {
+        city: city.to_owned(),
+        latitude: there.iter().map(|it| it.latitude).sum::<f64>() / count,
+        longitude: there.iter().map(|it| it.longitude).sum::<f64>() / count,
+        point,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Result<Stop, String> {
+        asked(&AskedStop::City(text.to_owned()), &Airports::read())
+    }
+
+    #[test]
+    fn a_person_must_name_one_point() {
+        let chicago = text("Chicago (ord)").expect("a code");
+        assert_eq!(chicago.point, "airport ORD");
+        assert_eq!(chicago.city, "Chicago");
+        assert_eq!(text("Geneva").expect("one airport").point, "airport GVA");
+        let several = text("Chicago").expect_err("which one?");
+        assert!(several.contains("MDW, ORD"), "{several}");
+        assert!(text("Atlantis").expect_err("none").contains("latitude"));
+        assert!(text("X (???)").expect_err("none").contains("code"));
+    }
+
+    #[test]
+    fn tables_have_an_airport_or_coordinates() {
+        let airports = Airports::read();
+        let table = |airport: Option<&str>, latitude, longitude| {
+            let placed = Placed {
+                city: "Lulea".to_owned(),
+                airport: airport.map(str::to_owned),
+                latitude,
+                longitude,
+                point: None,
+            };
+            asked(&AskedStop::Place(placed), &airports)
+        };
+        let given = table(None, Some(65.6), Some(22.1)).expect("coordinates");
+        assert_eq!(given.point, "coordinates as given");
+        let airport = table(Some("LLA"), None, None).expect("an airport");
+        assert!((airport.latitude - 65.54).abs() < 0.01);
+        assert_eq!(table(None, None, None), Ok(airport));
+        for (latitude, longitude) in [(91.0, 0.0), (0.0, f64::NAN), (0.0, 180.5)] {
+            assert!(table(None, Some(latitude), Some(longitude)).is_err());
+        }
+        assert!(table(None, Some(1.0), None).is_err());
+        assert!(table(Some("LLA"), Some(1.0), Some(1.0)).is_err());
+    }
+
+    #[test]
+    fn a_set_means_the_centre_of_the_airports_of_a_city_in_its_country() {
+        let airports = Airports::read();
+        let chicago = of_set("Chicago, US", &airports).expect("near each other");
+        assert_eq!(chicago.point, "centre of airports MDW, ORD");
+        assert!(of_set("Paris, FR", &airports).is_some());
+        // Two cities of one country, far apart.
+        assert_eq!(of_set("Portland, US", &airports), None);
+        assert_eq!(of_set("Lulea", &airports), None);
+        for (code, city, country) in METROPOLITAN {
+            let stop = of_code(code, &airports).unwrap_or_else(|| panic!("{city}, {country}"));
+            assert_eq!(stop.city, *city);
+        }
+        assert_eq!(of_code("sjc", &airports).expect("one").city, "San Jose");
+        assert_eq!(of_code("qqq", &airports), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! What stands in a bundle, file by file.
+
+use super::assemble::Runs;
+use super::folder::Folder;
+use crate::fail::{BUG, Fail};
+use crate::plot;
+use crate::render;
+use anstream::adapter::strip_str;
+use longhaul_model::report::v1::host;
+use longhaul_model::report::v1::record::Record;
+use serde_json::{Error, to_string_pretty};
+use std::path::{Path, PathBuf};
+
+pub const RECORD: &str = "record.json";
+pub const THROUGHPUT: &str = "throughput.json";
+pub const PAGE: &str = "index.html";
+
+/// What goes into a bundle.
+pub struct Contents<'a> {
+    pub record: &'a Record,
+    pub runs: &'a Runs,
+    /// This host's settings; absent: it was not read at the time of the run.
+    pub host: Option<&'a host::Observation>,
+    /// The command that measured, if this process did.
+    pub command: Option<String>,
+    /// Captures, by which end took them.
+    pub captures: Vec<(&'static str, PathBuf)>,
+    pub attached: &'a [PathBuf],
+}
+
+pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
+    let run = &of.runs.throughput;
+    json(
+        folder,
+        RECORD,
+        "the record: figures, legs, rules",
+        to_string_pretty(of.record),
+    )?;
+    json(
+        folder,
+        THROUGHPUT,
+        "the transfer as archived: what both ends counted",
+        to_string_pretty(run),
+    )?;
+    let output = plain(&render::text::report(run));
+    folder.add(
+        "output.txt",
+        "full output of the transfer, of both ends",
+        output.as_bytes(),
+    )?;
+    let mut texts = vec![("Output of the transfer".to_owned(), output)];
+    if let Some(path) = &of.runs.path {
+        json(
+            folder,
+            "path.json",
+            "the look at the path as archived",
+            to_string_pretty(path),
+        )?;
+        let text = plain(&render::path::report(path));
+        folder.add(
+            "path.txt",
+            "route there and back, path MTU",
+            text.as_bytes(),
+        )?;
+        texts.push(("Routes".to_owned(), text));
+        let series = render::record::series::text(path);
+        folder.add(
+            "round-trips.txt",
+            "every round trip, there and back",
+            series.as_bytes(),
+        )?;
+    }
+    let commands = render::record::evidence::commands(run, of.command.as_deref());
+    folder.add("commands.txt", "command lines", commands.as_bytes())?;
+    let forward = run.observation.forward;
+    let ends = &run.observation.ends;
+    let ends = if forward {
+        [("initiator", &ends.sender), ("responder", &ends.receiver)]
+    } else {
+        [("initiator", &ends.receiver), ("responder", &ends.sender)]
+    };
+    let mut settings = Vec::new();
+    for (role, end) in ends {
+        let read = of.host.filter(|_| role == "initiator");
+        let text = render::record::evidence::configuration(end, read);
+        let name = format!("configuration-{role}.txt");
+        folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
+        settings.push((format!("Settings of the {role}"), text));
+    }
+    if let Some(read) = of.host {
+        json(
+            folder,
+            "host-initiator.json",
+            "readings of the initiator's host",
+            to_string_pretty(read),
+        )?;
+    }
+    others(folder, of)?;
+    let drawings = drawings(folder, of)?;
+    let page = render::record::page::Parts {
+        record: of.record,
+        runs: (run, of.runs.path.as_ref()),
+        commands,
+        settings,
+        texts,
+        drawings,
+        files: folder.files(),
+    };
+    let html = render::record::page::html(page);
+    folder.add(PAGE, "all of it as a page", html.as_bytes())
+}
+
+/// Captures and attachments, under names of ours.
+fn others(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
+    for (role, file) in &of.captures {
+        let name = format!("capture-{role}.pcapng");
+        folder.copy(
+            &name,
+            &format!("packets of the transfer at the {role}"),
+            file,
+        )?;
+    }
+    for (file, number) in of.attached.iter().zip(1..) {
+        let given = file.file_name().unwrap_or_default().to_string_lossy();
+        let given: String = given
+            .chars()
+            .filter(|c| !render::html::steers(*c))
+            .collect();
+        let about = format!("attached: {}", given.chars().take(80).collect::<String>());
+        folder.copy(&attached_name(number, file), &about, file)?;
+    }
+    Ok(())
+}
+
+/// Of the given name only a plain extension is kept.
+fn attached_name(number: u32, file: &Path) -> String {
+    let extension = file.extension().and_then(|it| it.to_str()).unwrap_or("");
+    let extension = extension.to_ascii_lowercase();
+    let plain = (1..=8).contains(&extension.len())
+        && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+        // What a browser would run is kept from being run.
+        && !["html", "htm", "xhtml", "svg", "xml", "js"].contains(&extension.as_str());
+    if plain {
+        format!("attached-{number}.{extension}")
+    } else {
+        format!("attached-{number}.bin")
+    }
+}
+
+/// Drawings as SVG, with what each shows.
+fn drawings(folder: &mut Folder, of: &Contents) -> Result<Vec<(String, String)>, Fail> {
+    let mut drawn = Vec::new();
+    if of.record.observation.stops.len() > 1 {
+        let svg = plot::map_svg(of.record)?;
+        let about = "the way on a map: great circles between the points that stand for the cities";
+        folder.add("map.svg", about, svg.as_bytes())?;
+        drawn.push((svg, about.to_owned()));
+    }
+    let svg = plot::course_svg(&of.runs.throughput)?;
+    let about = "goodput over time, all streams together, as the receiver counted it";
+    folder.add("course.svg", about, svg.as_bytes())?;
+    drawn.push((svg, about.to_owned()));
+    Ok(drawn)
+}
+
+fn plain(text: &str) -> String {
+    strip_str(text).to_string()
+}
+
+fn json(
+    folder: &mut Folder,
+    name: &str,
+    about: &str,
+    text: Result<String, Error>,
+) -> Result<(), Fail> {
+    let text = text.map_err(|e| Fail::from_error(BUG, &e))? + "\n";
+    folder.add(name, about, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attached_files_keep_a_plain_extension_and_nothing_else() {
+        let name = |file: &str| attached_name(3, Path::new(file));
+        assert_eq!(name("/tmp/serve.LOG"), "attached-3.log");
+        assert_eq!(name("x.pcapng"), "attached-3.pcapng");
+        for file in [
+            "../../x",
+            "a.html",
+            "a.svg",
+            "a.b/../..",
+            "a.\u{202e}txt",
+            ".",
+        ] {
+            assert_eq!(name(file), "attached-3.bin", "{file}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The figures of a record, made again from its own bytes, seconds and points.
+
+use super::books;
+use super::contents::{RECORD, THROUGHPUT};
+use super::globe::Wgs84;
+use super::verify::Verified;
+use crate::render;
+use longhaul_analysis::record::conclude;
+use longhaul_model::report::v1::record::{Analysis, Observation, Record, Rules, SCHEMA};
+use longhaul_model::report::v1::{SCHEMA as REPORT, Throughput};
+
+/// A distance that differs in its last millimetre makes another mark.
+const SAME_RATIO: f64 = 1e-8;
+/// A geodesic library may round otherwise.
+const SAME_MM: u64 = 2;
+
+pub fn again(record: &[u8], run: &[u8], found: &mut Verified) {
+    let record: Record = match serde_json::from_slice(record) {
+        Ok(record) => record,
+        Err(error) => return found.differ(RECORD, format!("it is no record: {error}")),
+    };
+    if record.schema != SCHEMA {
+        return found.differ(RECORD, format!("its schema is not {SCHEMA}"));
+    }
+    let run: Throughput = match serde_json::from_slice(run) {
+        Ok(run) => run,
+        Err(error) => return found.differ(THROUGHPUT, format!("it is no run: {error}")),
+    };
+    if run.schema != REPORT {
+        return found.differ(THROUGHPUT, format!("its schema is not {REPORT}"));
+    }
+    let before = found.differs.len();
+    counts(&record.observation, &run, found);
+    // Rules are data that may have grown since; the figures do not depend on them.
+    let none = Rules {
+        name: String::new(),
+        version: 0,
+        title: String::new(),
+        standing: String::new(),
+        rules: Vec::new(),
+    };
+    let made = conclude(
+        &record.observation,
+        &Wgs84::new(),
+        (&none, &books::history()),
+    );
+    compare(&record.analysis, &made, found);
+    if found.differs.len() == before {
+        let mark = made.mark_bit_m_per_s.map(render::record::mark);
+        found.agrees.push(mark.map_or_else(
+            || "the bundle claims no mark; its bytes and seconds are those of the run".to_owned(),
+            |mark| format!("the mark, made again from bytes, seconds and points: {mark}"),
+        ));
+    }
+}
+
+/// The record speaks of the run that lies beside it.
+fn counts(record: &Observation, run: &Throughput, found: &mut Verified) {
+    let received = run.observation.streams.iter();
+    let received = received.fold(0u64, |sum, it| sum.saturating_add(it.receiver.bytes));
+    let streams = run.observation.streams.len() as u64;
+    for (what, said, counted) in [
+        ("received_bytes", record.received_bytes, received),
+        ("elapsed_us", record.elapsed_us, run.observation.elapsed_us),
+        ("streams", u64::from(record.streams), streams),
+    ] {
+        if said != counted {
+            let why = format!("the record says {said}, and the run beside it {counted}");
+            found.differ(what, why);
+        }
+    }
+    if record.throughput_run != run.run.id {
+        found.differ("throughput_run", "the run beside the record is another one");
+    }
+}
+
+fn compare(said: &Analysis, made: &Analysis, found: &mut Verified) {
+    if said.class != made.class {
+        found.differ("class", "it is not that of the transfer");
+    }
+    if said.goodput_bps.abs_diff(made.goodput_bps) > 1 {
+        let why = format!(
+            "{} is said, and it is {}",
+            said.goodput_bps, made.goodput_bps
+        );
+        found.differ("goodput_bps", why);
+    }
+    let off = SAME_MM * said.legs.len().max(1) as u64;
+    for (what, said, made) in [
+        ("distance_mm", said.distance_mm, made.distance_mm),
+        (
+            "distance_sphere_mm",
+            said.distance_sphere_mm,
+            made.distance_sphere_mm,
+        ),
+    ] {
+        length(what, (said, made), off, found);
+    }
+    let same = said.legs.len() == made.legs.len()
+        && said.legs.iter().zip(&made.legs).all(|(said, made)| {
+            (&said.from, &said.to) == (&made.from, &made.to)
+                && said.length_mm.abs_diff(made.length_mm) <= SAME_MM
+                && said.sphere_mm.abs_diff(made.sphere_mm) <= SAME_MM
+        });
+    if !same {
+        found.differ("legs", "they are not the geodesics between the stops");
+    }
+    let marks = (said.mark_bit_m_per_s, made.mark_bit_m_per_s);
+    let agree = match marks {
+        (Some(said), Some(made)) => (said / made - 1.0).abs() <= SAME_RATIO,
+        (said, made) => said == made,
+    };
+    if !agree {
+        let show = |mark: Option<f64>| mark.map_or("none".to_owned(), render::record::mark);
+        let why = format!("{} is said, and it is {}", show(marks.0), show(marks.1));
+        found.differ("mark_bit_m_per_s", why);
+    }
+}
+
+fn length(what: &str, (said, made): (Option<u64>, Option<u64>), off: u64, found: &mut Verified) {
+    let same = match (said, made) {
+        (Some(said), Some(made)) => said.abs_diff(made) <= off,
+        (said, made) => said == made,
+    };
+    if !same {
+        let show = |mm: Option<u64>| mm.map_or("none".to_owned(), render::record::kilometres);
+        let why = format!("{} is said, and it is {}", show(said), show(made));
+        found.differ(what, why);
+    }
+}

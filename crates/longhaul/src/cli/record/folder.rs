@@ -1,0 +1,224 @@
+//! The folder of a bundle: made beside its place, and put there whole or not at all.
+
+use super::keys::Signer;
+use super::manifest::{self, FILE_MOST, MANIFEST, SIGNATURE};
+use crate::fail::{BUG, Fail, HOST, USAGE};
+use longhaul_model::report::v1::record::{Listed, MANIFEST_SCHEMA, Manifest};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A bundle in the making; gone when it is dropped before [`Folder::finish`].
+#[derive(Debug)]
+pub struct Folder {
+    place: PathBuf,
+    beside: PathBuf,
+    files: Vec<Listed>,
+    finished: bool,
+}
+
+/// Nothing is there, or an empty folder: asked before a long measurement, not after it.
+pub fn may_become(place: &Path) -> Result<(), Fail> {
+    let why = match fs::symlink_metadata(place) {
+        Ok(there) if there.is_dir() => {
+            match fs::read_dir(place).map(|mut it| it.next().is_none()) {
+                Ok(true) => return parent_is_there(place),
+                Ok(false) => "it exists and is not empty".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        }
+        Ok(_) => "it exists and is no folder".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return parent_is_there(place),
+        Err(error) => error.to_string(),
+    };
+    Err(cannot(place, &why).hint(Some("name another folder with `--out DIR`")))
+}
+
+fn parent_is_there(place: &Path) -> Result<(), Fail> {
+    let named = place.file_name().is_some();
+    if named && parent(place).is_dir() {
+        return Ok(());
+    }
+    let fail = cannot(
+        place,
+        "the folder above it does not exist, or it has no name",
+    );
+    Err(fail.hint(Some("name a folder in one that exists, with `--out DIR`")))
+}
+
+fn parent(place: &Path) -> &Path {
+    match place.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn cannot(place: &Path, why: &str) -> Fail {
+    let mut fail = Fail::new(
+        USAGE,
+        format!("cannot write the bundle {}", place.display()),
+    );
+    fail.causes.push(why.to_owned());
+    fail
+}
+
+impl Folder {
+    pub fn begin(place: &Path) -> Result<Folder, Fail> {
+        may_become(place)?;
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let part = format!(".{name}.{}.part", std::process::id());
+        let beside = parent(place).join(part);
+        fs::create_dir(&beside).map_err(|e| failed(place, &e))?;
+        Ok(Folder {
+            place: place.to_owned(),
+            beside,
+            files: Vec::new(),
+            finished: false,
+        })
+    }
+
+    /// A new file of these bytes.
+    pub fn add(&mut self, name: &str, about: &str, bytes: &[u8]) -> Result<(), Fail> {
+        self.fill(name, about, &mut &bytes[..], None)
+    }
+
+    /// A copy of a regular file from elsewhere.
+    pub fn copy(&mut self, name: &str, about: &str, from: &Path) -> Result<(), Fail> {
+        let refused = |why: &str| {
+            let mut fail = Fail::new(USAGE, format!("cannot attach {}", from.display()));
+            fail.causes.push(why.to_owned());
+            fail
+        };
+        let known = fs::metadata(from).map_err(|e| refused(&e.to_string()))?;
+        if !known.is_file() || known.len() > FILE_MOST {
+            return Err(refused("only regular files up to 64 GiB go into a bundle"));
+        }
+        let mut source = File::open(from).map_err(|e| refused(&e.to_string()))?;
+        self.fill(name, about, &mut source, Some(from))
+    }
+
+    fn fill(
+        &mut self,
+        name: &str,
+        about: &str,
+        source: &mut dyn Read,
+        from: Option<&Path>,
+    ) -> Result<(), Fail> {
+        debug_assert!(manifest::is_name(name), "{name}");
+        let path = self.beside.join(name);
+        let mut options = OpenOptions::new();
+        let written = options.write(true).create_new(true).open(&path);
+        let written = written.and_then(|mut file| {
+            io::copy(&mut source.take(FILE_MOST), &mut file)?;
+            file.sync_all()
+        });
+        let told = from.unwrap_or(&self.place);
+        written.map_err(|e| failed(told, &e))?;
+        let digest = manifest::digest_of(&path, FILE_MOST);
+        let (bytes, sha256) = digest.map_err(|e| failed(&self.place, &e))?;
+        self.files.push(Listed {
+            name: name.to_owned(),
+            bytes,
+            sha256,
+            about: about.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// What is in it so far.
+    pub fn files(&self) -> &[Listed] {
+        &self.files
+    }
+
+    /// Writes the manifest, signs it, and puts the folder in its place.
+    pub fn finish(mut self, signer: Option<&Signer>) -> Result<Vec<Listed>, Fail> {
+        let manifest = Manifest {
+            schema: MANIFEST_SCHEMA.to_owned(),
+            files: std::mem::take(&mut self.files),
+            public_key: signer.map(Signer::public),
+        };
+        let text = serde_json::to_string_pretty(&manifest);
+        let text = text.map_err(|e| Fail::from_error(BUG, &e))? + "\n";
+        let mut written = write_new(&self.beside.join(MANIFEST), text.as_bytes());
+        if let Some(signer) = signer {
+            let signature = signer.sign(text.as_bytes());
+            let path = self.beside.join(SIGNATURE);
+            written = written.and_then(|()| write_new(&path, signature.as_bytes()));
+        }
+        // Over nothing, or over an empty folder: anything else refuses it.
+        let placed = written.and_then(|()| fs::rename(&self.beside, &self.place));
+        placed.map_err(|e| failed(&self.place, &e))?;
+        self.finished = true;
+        Ok(manifest.files)
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn failed(place: &Path, error: &io::Error) -> Fail {
+    let mut fail = Fail::new(HOST, format!("cannot write the bundle {}", place.display()));
+    fail.causes.push(error.to_string());
+    fail.hint(Some(
+        "the runs are in the archive: `longhaul record make --run ID --out DIR` makes it again",
+    ))
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.finished {
+            // The error that led here is the one to be told.
+            let _ = fs::remove_dir_all(&self.beside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("longhaul-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn a_bundle_is_there_whole_or_not_at_all() {
+        let above = empty("bundle-folder");
+        let place = above.join("bundle");
+        let mut folder = Folder::begin(&place).expect("begun");
+        folder.add("a.txt", "a file", b"abc").expect("added");
+        drop(folder);
+        assert_eq!(fs::read_dir(&above).expect("there").count(), 0);
+        let mut folder = Folder::begin(&place).expect("begun");
+        folder.add("a.txt", "a file", b"abc").expect("added");
+        assert!(folder.add("a.txt", "again", b"").is_err(), "no file twice");
+        let files = folder.finish(None).expect("in its place");
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!((files[0].bytes, files[0].sha256.as_str()), (3, abc));
+        assert!(place.join(MANIFEST).is_file());
+        fs::remove_dir_all(&above).expect("removed");
+    }
+
+    #[test]
+    fn nothing_is_written_over() {
+        let above = empty("bundle-refused");
+        fs::write(above.join("file"), "mine").expect("written");
+        std::os::unix::fs::symlink(&above, above.join("link")).expect("linked");
+        for place in ["file", "link", "nowhere/bundle", ""] {
+            assert!(Folder::begin(&above.join(place)).is_err(), "{place}");
+        }
+        let place = above.join("late");
+        let folder = Folder::begin(&place).expect("begun");
+        fs::create_dir(&place).expect("made");
+        fs::write(place.join("file"), "somebody was faster").expect("written");
+        assert!(folder.finish(None).is_err());
+        assert_eq!(fs::read_dir(&place).expect("there").count(), 1);
+        fs::remove_dir_all(&above).expect("removed");
+    }
+}

@@ -1,0 +1,65 @@
+//! Which cities do the names of routers hint at?
+//!
+//! Operators put codes of airports into names: `ae-1.lax02.example.net`, `sl-bb25-chi-14`. Half of
+//! all words of three letters are such codes, so a code counts only where it stands as a part of its
+//! own in a label before the domain, is no word of the trade, and light could have been there and
+//! back. It stays a guess, and is called one.
+
+/// Words of three letters in names of routers that mean something else.
+const OF_THE_TRADE: &[&str] = &[
+    "acc", "agg", "and", "asr", "atm", "bar", "bbr", "bgp", "bor", "br", "bras", "bvi", "car",
+    "cbr", "ccr", "clr", "com", "cor", "cpe", "crs", "csr", "cust", "dcr", "dmz", "dns", "dsl",
+    "edg", "edu", "eth", "ext", "fas", "fas", "for", "gbe", "gig", "gre", "gsr", "gtw", "gwy",
+    "hos", "hsa", "hub", "int", "ios", "ipv", "irb", "isp", "lab", "lag", "lan", "lns", "loo",
+    "man", "mpe", "mpr", "mse", "mtu", "mxr", "nat", "net", "new", "nms", "noc", "node", "oob",
+    "old", "org", "pat", "pdr", "peer", "per", "pni", "pod", "pop", "pos", "ppp", "prd", "ptr",
+    "pub", "qfx", "ras", "rbr", "ref", "rnc", "rou", "rtr", "sbc", "ser", "sfp", "sip", "srv",
+    "srx", "sub", "sw", "swi", "tcp", "ten", "tge", "the", "top", "trk", "tun", "udp", "uni",
+    "unk", "var", "vip", "vlan", "voi", "vpn", "vrf", "wan", "web", "xcr", "xge",
+];
+/// No name of the net is longer.
+const MOST_NAME: usize = 255;
+
+/// Codes in the order of the name, in lower case.
+pub fn codes(name: &str) -> Vec<String> {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    if name.len() > MOST_NAME {
+        return Vec::new();
+    }
+    let labels: Vec<&str> = name.split('.').collect();
+    // The last two labels are the operator's domain.
+    let own = &labels[..labels.len().saturating_sub(2)];
+    let parts = own.iter().flat_map(|label| label.split(['-', '_']));
+    let codes = parts.filter_map(code);
+    codes.map(str::to_owned).collect()
+}
+
+/// `lax`, `lax02`.
+fn code(part: &str) -> Option<&str> {
+    let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_code = letters.len() == 3 && letters.bytes().all(|b| b.is_ascii_lowercase());
+    (is_code && !OF_THE_TRADE.contains(&letters)).then_some(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn codes_stand_alone_before_the_domain() {
+        assert_eq!(codes("ae-1.r02.lax02.example.net"), ["lax"]);
+        assert_eq!(codes("sl-bb25-chi-14-0.backbone.example.net"), ["chi"]);
+        assert_eq!(codes("SJC-core-1.example.net."), ["sjc"]);
+        assert!(codes("tengigabitethernet-3-1.example.net").is_empty());
+        assert!(codes("pos-1.gig0.eth2.example.net").is_empty());
+        assert!(codes("lax.net").is_empty() && codes("ams").is_empty() && codes("").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_can_break_it(name in any::<String>()) {
+            prop_assert!(codes(&name).iter().all(|code| code.len() == 3));
+        }
+    }
+}

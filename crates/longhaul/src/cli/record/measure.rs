@@ -1,0 +1,85 @@
+//! Measuring for a record: the path first, while it is idle, then the transfer.
+//!
+//! Both runs are archived as soon as they are finished; a failure after that costs the bundle only.
+
+use super::assemble::Runs;
+use crate::cli::args::{OutputArgs, PathArgs, TestArgs};
+use crate::cli::{path, test};
+use crate::fail::{Fail, USAGE};
+use crate::render::style::{CAVEAT, paint};
+use longhaul_model::report::v1::host;
+use longhaul_probe::host::observe;
+use std::io::Write;
+use std::time::Duration;
+
+/// As many as the submissions of 2004 have, and a few for a least one that is right.
+const ROUND_TRIPS: u32 = 20;
+
+/// What was measured, and this host's settings.
+pub struct Measured {
+    pub runs: Runs,
+    pub host: host::Observation,
+}
+
+pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
+    if args.bidir {
+        let fail = Fail::new(USAGE, "a record is of one direction");
+        return Err(fail.hint(Some("leave out --bidir; -R lets the far end send")));
+    }
+    let path = match path::look(&path_args(args)) {
+        Ok(path) => Some(path),
+        Err(fail) => {
+            // The transfer is what matters; the record says that the path is missing.
+            let why = std::iter::once(fail.message).chain(fail.causes);
+            let why: Vec<String> = why.collect();
+            let label = paint(CAVEAT, "caveat:");
+            let told = format!("{label} the path was not looked at: {}\n", why.join(": "));
+            let _ = anstream::stderr().write_all(told.as_bytes());
+            None
+        }
+    };
+    let throughput = test::measured(args)?;
+    let address = throughput.run.responder.address.as_deref();
+    let host = observe(None, address.and_then(|it| it.parse().ok()));
+    Ok(Measured {
+        runs: Runs { throughput, path },
+        host,
+    })
+}
+
+/// A look at the same far end: round trips, route there and back, path MTU.
+fn path_args(args: &TestArgs) -> PathArgs {
+    PathArgs {
+        host: args.host.clone(),
+        port: args.port,
+        icmp: false,
+        udp: false,
+        tcp: false,
+        to_port: None,
+        count: Some(ROUND_TRIPS),
+        interval: None,
+        size: 64,
+        timeout: Duration::from_secs(2),
+        no_route: false,
+        max_hops: 64,
+        queries: 3,
+        alternatives: None,
+        no_reverse: false,
+        no_names: false,
+        mtu: true,
+        no_mtu: false,
+        options: false,
+        load: None,
+        streams: None,
+        reverse: false,
+        watch: false,
+        local: args.local.clone(),
+        token: args.token.clone(),
+        output: OutputArgs {
+            json: args.json,
+            quiet: args.quiet,
+            no_save: args.no_save,
+            archive: args.archive.clone(),
+        },
+    }
+}

@@ -1,0 +1,186 @@
+//! The cities of a route: from imported data, and from codes in the names of its hops.
+//!
+//! A city is believed only if light in fibre could have been there and back in the round trips that
+//! were measured: to that hop, or to any later one, since those passed it as well. Answers of routers
+//! are slow at times, so the bound is loose; it never refuses a city that is right.
+
+use super::airports::Airports;
+use super::{cities, hop_names};
+use longhaul_analysis::record::distance::{Globe, Point, light, point};
+use longhaul_model::report::v1::path::{Answer, Hop, Route};
+use longhaul_model::report::v1::record::{Router, Stop};
+
+/// Routers this near to each other are in one city.
+const ONE_CITY_METRES: f64 = 60e3;
+
+#[derive(Debug, Default)]
+pub struct Found {
+    pub routers: Vec<Router>,
+    pub unplaced_hops: u32,
+}
+
+/// The routers of a route whose city is known; `begin` is where the data starts, if that is known.
+pub fn of(route: &Route, begin: Option<Point>, airports: &Airports, globe: &dyn Globe) -> Found {
+    let mut found = Found::default();
+    let mut begin = begin;
+    for (place, hop) in route.hops.iter().enumerate() {
+        let Some(answer) = hop.answers.first() else {
+            continue;
+        };
+        // The far end itself is no router.
+        if answer.address == route.to {
+            continue;
+        }
+        let within_ns = least_rtt(&route.hops[place..]);
+        match router(hop, answer, (begin, within_ns), airports, globe) {
+            Some(router) => {
+                begin.get_or_insert((router.latitude, router.longitude));
+                found.routers.push(router);
+            }
+            None => found.unplaced_hops += 1,
+        }
+    }
+    found
+}
+
+/// Of these hops, all of which the data to the last one passed.
+fn least_rtt(hops: &[Hop]) -> Option<u64> {
+    let answers = hops.iter().flat_map(|hop| &hop.answers);
+    answers
+        .flat_map(|answer| &answer.rtts_ns)
+        .copied()
+        .filter(|ns| *ns > 0)
+        .min()
+}
+
+fn router(
+    hop: &Hop,
+    answer: &Answer,
+    (begin, within_ns): (Option<Point>, Option<u64>),
+    airports: &Airports,
+    globe: &dyn Globe,
+) -> Option<Router> {
+    let possible = |stop: &Stop| match (begin, within_ns) {
+        (Some(begin), Some(ns)) => {
+            let mm = globe.metres(begin, point(stop)) * 1e3;
+            light(mm as u64, ns).possible
+        }
+        _ => true,
+    };
+    let by_set = answer.place.as_deref();
+    let by_set = by_set.and_then(|place| cities::of_set(place, airports));
+    let by_name = || {
+        let codes = hop_names::codes(answer.name.as_deref()?).into_iter();
+        codes
+            .filter_map(|code| cities::of_code(&code, airports))
+            .find(possible)
+    };
+    let (stop, known_by) = match by_set.filter(possible) {
+        Some(stop) => (stop, "imported_data"),
+        None => (by_name()?, "hop_name"),
+    };
+    Some(Router {
+        ttl: hop.ttl,
+        address: answer.address.clone(),
+        name: answer.name.clone(),
+        city: stop.city,
+        latitude: stop.latitude,
+        longitude: stop.longitude,
+        known_by: known_by.to_owned(),
+    })
+}
+
+/// The way through the cities of all routers; neighbours in one city are one stop.
+pub fn stops(routers: &[Router], globe: &dyn Globe) -> Vec<Stop> {
+    let mut stops: Vec<Stop> = Vec::new();
+    for router in routers {
+        let at = (router.latitude, router.longitude);
+        let near = |stop: &Stop| globe.metres(point(stop), at) <= ONE_CITY_METRES;
+        if stops.last().is_some_and(near) {
+            continue;
+        }
+        let by = router.known_by.replace('_', " ");
+        stops.push(Stop {
+            city: router.city.clone(),
+            latitude: router.latitude,
+            longitude: router.longitude,
+            point: format!("airports of the city, by {by} of hop {}", router.ttl),
+        });
+    }
+    stops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::globe::Wgs84;
+    use super::*;
+    use longhaul_model::report::v1::path::Protocol;
+
+    fn hop(ttl: u8, name: &str, place: Option<&str>, rtt_ms: u64) -> Hop {
+        Hop {
+            ttl,
+            sent: 1,
+            answers: vec![Answer {
+                address: format!("192.0.2.{ttl}"),
+                name: Some(name.to_owned()),
+                autonomous_system: None,
+                place: place.map(str::to_owned),
+                rtts_ns: vec![rtt_ms * 1_000_000],
+                reply_ttl: None,
+                quoted_ttl: None,
+                kind: "time_exceeded".to_owned(),
+                mpls: Vec::new(),
+                rewritten: Vec::new(),
+            }],
+            rate_limited: false,
+        }
+    }
+
+    fn route(hops: Vec<Hop>) -> Route {
+        Route {
+            from: "192.0.2.250".to_owned(),
+            to: "192.0.2.251".to_owned(),
+            protocol: Protocol::Icmp,
+            flow: String::new(),
+            at_us: 0,
+            duration_us: 0,
+            hops,
+            reached: true,
+            ended_by: "reached".to_owned(),
+            links: Vec::new(),
+            confidence_ratio: None,
+            probes_sent: 0,
+            discarded: 0,
+        }
+    }
+
+    #[test]
+    fn data_goes_before_names_and_light_before_both() {
+        let (airports, globe) = (Airports::read(), Wgs84::new());
+        let route = route(vec![
+            hop(1, "gw.example.net", Some("San Jose, US"), 2),
+            hop(2, "xe-0.sjc01.example.net", None, 3),
+            // Sydney is too far for 30 ms.
+            hop(3, "xe-1.syd1.den2.example.net", Some("Sydney, AU"), 30),
+            hop(4, "unnamed.example.net", None, 400),
+            hop(5, "xe-0.ord3.example.net", None, 55),
+        ]);
+        let found = of(&route, None, &airports, &globe);
+        let seen: Vec<(u8, &str, &str)> = found
+            .routers
+            .iter()
+            .map(|it| (it.ttl, it.city.as_str(), it.known_by.as_str()))
+            .collect();
+        let expected = [
+            (1, "San Jose", "imported_data"),
+            (2, "San Jose", "hop_name"),
+            (3, "Denver", "hop_name"),
+            (5, "Chicago", "hop_name"),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(found.unplaced_hops, 1);
+        let stops = stops(&found.routers, &globe);
+        let cities: Vec<&str> = stops.iter().map(|it| it.city.as_str()).collect();
+        assert_eq!(cities, ["San Jose", "Denver", "Chicago"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Goodput of one run over its time, all streams together, with its steady level.
+
+use super::colours;
+use super::frame::{self, FOOT, HEAD, MARGIN, Unit, ticks};
+use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
+use longhaul_model::report::v1::Throughput;
+use longhaul_model::report::v1::observation::Sample;
+use std::collections::BTreeMap;
+
+const WIDTH: f64 = 820.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 70.0;
+const BOTTOM: f64 = 50.0;
+/// Steps of the line; finer ones show the sampling and not the path.
+const STEPS: u64 = 200;
+
+pub fn sheet(run: &Throughput) -> Sheet {
+    let mut sheet = Sheet::new(WIDTH, HEIGHT);
+    let ends = frame::ends(&run.run, run.observation.forward);
+    frame::frame(&mut sheet, "Goodput over the run", &ends, &run.run);
+    let points = rates(run);
+    let Some(&(until_us, _)) = points.last() else {
+        let nothing = (MARGIN, HEAD + 20.0);
+        sheet.text(nothing, "No samples were taken.", 16.0, BLACK, Anchor::Left);
+        return sheet;
+    };
+    let most = points.iter().map(|(_, bps)| *bps).fold(0.0, f64::max);
+    let ticks = ticks(most);
+    let highest = ticks.last().copied().unwrap_or(1.0);
+    let (left, right) = (MARGIN + LEFT, WIDTH - MARGIN);
+    let (top, bottom) = (HEAD, HEIGHT - FOOT - BOTTOM);
+    let x = |us: f64| left + us / until_us as f64 * (right - left);
+    let y = |bps: f64| bottom - bps / highest * (bottom - top);
+    let unit = Unit::of(highest);
+    for tick in &ticks {
+        sheet.line(&[(left, y(*tick)), (right, y(*tick))], FAINT, 1.0);
+        let at = (left - 8.0, y(*tick));
+        sheet.text(at, unit.tick(*tick), 13.0, BLACK, Anchor::Right);
+    }
+    for second in frame::ticks(until_us as f64 / 1e6) {
+        let at = x(second * 1e6);
+        if at <= right {
+            sheet.line(&[(at, bottom), (at, bottom + 5.0)], GREY, 1.0);
+            let text = (at, bottom + 16.0);
+            sheet.text(text, format!("{second}"), 13.0, BLACK, Anchor::Middle);
+        }
+    }
+    sheet.line(&[(left, bottom), (right, bottom)], GREY, 1.0);
+    let line: Vec<(f64, f64)> = points
+        .iter()
+        .map(|(us, bps)| (x(*us as f64), y(*bps)))
+        .collect();
+    sheet.line(&line, colours::scale(0.4), 2.0);
+    if let Some(bps) = run.analysis.goodput_bps {
+        let level = y((bps as f64).min(highest));
+        sheet.dashes((left, level), (right, level), GREY);
+    }
+    let middle = f64::midpoint(left, right);
+    sheet.text(
+        (middle, bottom + 36.0),
+        "seconds",
+        13.0,
+        GREY,
+        Anchor::Middle,
+    );
+    let aside = (MARGIN + 8.0, f64::midpoint(top, bottom));
+    let title = format!("goodput, {}", unit.name);
+    sheet.text(aside, title, 13.0, GREY, Anchor::Upward);
+    sheet
+}
+
+/// Of all streams, by the receiver: end of each step in us and the rate over it in bit/s.
+fn rates(run: &Throughput) -> Vec<(u64, f64)> {
+    let streams = &run.observation.streams;
+    let samples = || {
+        streams
+            .iter()
+            .map(|stream| stream.receiver.samples.as_slice())
+    };
+    let Some(until_us) = samples().filter_map(|s| s.last()).map(|s| s.at_us).max() else {
+        return Vec::new();
+    };
+    let finest = samples().map(<[Sample]>::len).max().unwrap_or(0) as u64;
+    let steps = finest.clamp(1, STEPS);
+    let mut bytes: BTreeMap<u64, f64> = BTreeMap::new();
+    for step in 0..=steps {
+        let at_us = until_us * step / steps;
+        bytes.insert(at_us, samples().map(|s| bytes_at(s, at_us as f64)).sum());
+    }
+    let moments: Vec<(u64, f64)> = bytes.into_iter().collect();
+    let rate = |pair: &[(u64, f64)]| {
+        let span_us = (pair[1].0 - pair[0].0) as f64;
+        (pair[1].0, (pair[1].1 - pair[0].1).max(0.0) * 8e6 / span_us)
+    };
+    moments.windows(2).map(rate).collect()
+}
+
+/// Payload of one stream at a moment, on the line between its neighbouring samples.
+fn bytes_at(samples: &[Sample], at_us: f64) -> f64 {
+    let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
+    let point = |sample: &Sample| (sample.at_us as f64, sample.bytes as f64);
+    let Some(next) = samples.get(after).map(point) else {
+        return samples.last().map_or(0.0, |last| last.bytes as f64);
+    };
+    let before = after
+        .checked_sub(1)
+        .map_or((0.0, 0.0), |i| point(&samples[i]));
+    if next.0 <= before.0 {
+        return next.1;
+    }
+    before.1 + (next.1 - before.1) * (at_us - before.0) / (next.0 - before.0)
+}

@@ -1,0 +1,76 @@
+//! Names beside points, so that none lies over another or over the edge.
+
+use super::view::View;
+use super::{frame, inert};
+use crate::plot::sheet::{Anchor, Ink, Sheet};
+
+const SIZE: f64 = 13.0;
+/// Of a letter, on average.
+const LETTER: f64 = 6.6;
+const HIGH: f64 = 15.0;
+
+pub struct Labels {
+    edge: ((f64, f64), (f64, f64)),
+    /// Left, top, right, bottom of what is there.
+    taken: Vec<[f64; 4]>,
+    names: Vec<String>,
+}
+
+impl Labels {
+    pub fn new(view: &View) -> Labels {
+        Labels {
+            edge: view.corners(),
+            taken: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
+    /// The name, where there is room for it; a city that is passed twice is named once.
+    pub fn put(&mut self, sheet: &mut Sheet, (x, y): (f64, f64), name: &str, ink: Ink) {
+        let name = frame::short(&inert(name));
+        if self.names.contains(&name) {
+            return;
+        }
+        let wide = name.chars().count() as f64 * LETTER;
+        let places = [
+            (Anchor::Left, (x + 8.0, y)),
+            (Anchor::Right, (x - 8.0, y)),
+            (Anchor::Middle, (x, y - 14.0)),
+            (Anchor::Middle, (x, y + 14.0)),
+            (Anchor::Left, (x + 6.0, y - 13.0)),
+            (Anchor::Left, (x + 6.0, y + 13.0)),
+            (Anchor::Right, (x - 6.0, y - 13.0)),
+            (Anchor::Right, (x - 6.0, y + 13.0)),
+        ];
+        self.taken.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
+        let own = self.taken.len() - 1;
+        for (anchor, at) in places {
+            let left = match anchor {
+                Anchor::Left => at.0,
+                Anchor::Right => at.0 - wide,
+                Anchor::Middle | Anchor::Upward => at.0 - wide / 2.0,
+            };
+            let field = [left, at.1 - HIGH / 2.0, left + wide, at.1 + HIGH / 2.0];
+            if self.is_free(field, own) {
+                self.taken.push(field);
+                sheet.text(at, name.as_str(), SIZE, ink, anchor);
+                self.names.push(name);
+                return;
+            }
+        }
+    }
+
+    fn is_free(&self, field: [f64; 4], own: usize) -> bool {
+        let (from, to) = self.edge;
+        let inside =
+            field[0] >= from.0 && field[1] >= from.1 && field[2] <= to.0 && field[3] <= to.1;
+        let touches = |other: &[f64; 4]| {
+            field[0] < other[2] && other[0] < field[2] && field[1] < other[3] && other[1] < field[3]
+        };
+        let others = self.taken.iter().enumerate();
+        inside
+            && !others
+                .filter(|(place, _)| *place != own)
+                .any(|(_, it)| touches(it))
+    }
+}
