@@ -19,6 +19,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("chromium", "chromium"),
     ("python3", "python3"),
+    // Reads captures with other eyes.
+    ("tshark", "tshark"),
 ];
 
 /// The least Node.js that the page's tools run on.

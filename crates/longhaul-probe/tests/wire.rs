@@ -9,10 +9,10 @@ use longhaul_probe::limits::MOST_ASK_PACKETS;
 use longhaul_probe::probing::Header;
 use longhaul_probe::session::{Event, State};
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, Collect, DATA_STREAM, Decoder, EndResult,
-    Hello, Interval, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Ping, Pong, Preamble,
-    Prepare, Probe, Proof, Propose, Seen, StreamResult, Times, TrainSeen, Versions, Welcome,
-    WireError, encode,
+    Accept, AnonymousLimits, Answer, Ask, Bounds, Bye, CapturePart, Collect, DATA_STREAM, Decoder,
+    EndResult, Hello, Interval, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, Nonce, Packed, Ping,
+    Pong, Preamble, Prepare, Probe, Proof, Propose, Seen, StreamResult, Times, TrainSeen, Versions,
+    Welcome, WireError, encode,
 };
 use proptest::prelude::*;
 
@@ -311,6 +311,12 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
         (
             Message::Ping(Ping { number: 3 }),
             r#"{"ping":{"number":3}}"#,
+        ),
+        (
+            Message::Capture(CapturePart {
+                bytes: Packed(b"LHD1".to_vec()),
+            }),
+            r#"{"capture":{"bytes":"TEhEMQ=="}}"#,
         ),
         (Message::Go, r#""go""#),
         (Message::Bye(Bye::TokenWrong), r#"{"bye":"token_wrong"}"#),

@@ -1,5 +1,6 @@
 //! Two sessions back to back in virtual time, and what becomes of them when something goes wrong.
 
+mod captures;
 mod pair;
 mod probing;
 

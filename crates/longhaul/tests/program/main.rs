@@ -3,6 +3,7 @@
 mod available;
 mod bad_input;
 mod bundle;
+mod capture;
 mod collector;
 mod data;
 mod database;

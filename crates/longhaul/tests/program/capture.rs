@@ -1,0 +1,333 @@
+//! Captures as their users meet them: made by a test at both ends, read back by `longhaul capture`
+//! and by tshark, cut off, anonymised, refused.
+
+use crate::loopback::FarEnd;
+use crate::support::{Folder, golden, longhaul};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a command says that must succeed.
+fn said(arguments: &[&str]) -> String {
+    let assert = longhaul(DEADLINE).args(arguments).assert().success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+fn shown(file: &Path) -> Value {
+    let file = file.to_str().expect("UTF-8");
+    serde_json::from_str(&said(&["capture", "show", file, "--json"])).expect("JSON")
+}
+
+/// Lines of tshark on a file.
+fn tshark(file: &Path, options: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    let output = command.arg("-r").arg(file).args(options).output();
+    let output = output.expect("tshark is here; `cargo xtask ci` installs it");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// MSS, shift, SACK and timestamps of each packet of a handshake.
+fn handshakes_by_tshark(file: &Path) -> Vec<String> {
+    let mut found = tshark(
+        file,
+        &[
+            "-Y",
+            "tcp.flags.syn == 1",
+            "-T",
+            "fields",
+            "-e",
+            "tcp.srcport",
+            "-e",
+            "tcp.options.mss_val",
+            "-e",
+            "tcp.options.wscale.shift",
+        ],
+    );
+    found.sort();
+    found
+}
+
+fn handshakes_of(reading: &Value) -> Vec<String> {
+    let port = |address: &Value| {
+        let address = address.as_str().expect("an address");
+        address.rsplit(':').next().expect("a port").to_owned()
+    };
+    let mut found = Vec::new();
+    for flow in reading["flows"].as_array().expect("flows") {
+        for end in ["client", "server"] {
+            let offer = &flow["handshake"][end];
+            found.push(format!(
+                "{}\t{}\t{}",
+                port(&flow[end]),
+                offer["mss_bytes"],
+                offer["window_shift"]
+            ));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn both_ends_capture_and_tshark_agrees() {
+    let folder = Folder::new("capture-both");
+    let (near, far) = (folder.file("run.pcapng"), folder.file("run-far.pcapng"));
+    let report = said(&[
+        "lab",
+        "run",
+        "slac-sdsc",
+        "--",
+        "longhaul",
+        "test",
+        "far",
+        "-t",
+        "1",
+        "-P",
+        "2",
+        "--capture",
+        near.to_str().expect("UTF-8"),
+        "--capture-bytes",
+        "200",
+        "--no-save",
+        "--json",
+    ]);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let ends = &report["observation"]["ends"];
+    for (file, end, rtt) in [
+        (&near, "sender", "answered_us"),
+        (&far, "receiver", "acknowledged_us"),
+    ] {
+        let reading = shown(file);
+        assert_eq!(reading["damage"], Value::Null);
+        assert_eq!(reading["other_packets"], 0);
+        let packets = reading["packets"].as_u64().expect("a count");
+        assert_eq!(ends[end]["capture"]["packets"], packets, "{ends}");
+        let name = file.file_name().expect("a name").to_str();
+        assert_eq!(ends[end]["capture"]["file"].as_str(), name);
+        assert_eq!(tshark(file, &[]).len() as u64, packets);
+        assert_eq!(handshakes_by_tshark(file), handshakes_of(&reading));
+        let id = report["run"]["id"].as_str().expect("an id");
+        assert!(
+            reading["comments"][0]
+                .as_str()
+                .expect("a comment")
+                .contains(id)
+        );
+        let flows = reading["flows"].as_array().expect("flows");
+        assert_eq!(
+            flows.len(),
+            2,
+            "the streams, and not the control connection"
+        );
+        let mut payload = 0;
+        for flow in flows {
+            let handshake = &flow["handshake"];
+            assert_eq!(handshake["agreed"]["window_scaling"], true);
+            let round_trip = handshake[rtt].as_u64().expect("a round trip");
+            assert!(round_trip >= 29_000, "slac-sdsc has 29.4 ms: {handshake}");
+            payload += flow["forward"]["tcp"]["unique_bytes"]
+                .as_u64()
+                .expect("bytes");
+        }
+        let delivered = ends["receiver"]["bytes"].as_u64().expect("bytes");
+        assert!(
+            payload >= delivered,
+            "{payload} of {delivered} bytes are in the capture"
+        );
+        let variety = &reading["payload"];
+        assert!(variety["distinct"].as_u64() > Some(1), "{variety}");
+    }
+}
+
+#[test]
+fn a_run_without_the_privilege_or_against_a_far_end_that_refuses_goes_on_and_says_so() {
+    let far = FarEnd::start(&["--no-capture"]);
+    let folder = Folder::new("capture-refused");
+    let file = folder.file("run.pcapng");
+    let file = file.to_str().expect("UTF-8");
+    let whole = far.command(
+        "test",
+        &["-t", "0.3", "--no-save", "--json", "--capture", file],
+    );
+    // The same command without CAP_NET_RAW, whoever runs the tests.
+    let mut without = Command::new("setpriv");
+    without.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw"]);
+    without.arg(whole.get_program()).args(whole.get_args());
+    for (name, value) in whole.get_envs() {
+        match value {
+            Some(value) => without.env(name, value),
+            None => without.env_remove(name),
+        };
+    }
+    let output = without.output().expect("setpriv of util-linux is here");
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let caveats = report["caveats"].as_array().expect("caveats");
+    let of = |code: &str| caveats.iter().find(|caveat| caveat["code"] == code);
+    let missing = of("capture_missing").expect("it says what is missing");
+    assert!(
+        missing["text"]
+            .as_str()
+            .expect("text")
+            .contains("CAP_NET_RAW")
+    );
+    let refused = of("capture_refused").expect("the far end refused");
+    assert!(refused["text"].as_str().expect("text").contains("far end"));
+    assert!(
+        fs::read_dir(&folder.0).expect("a folder").next().is_none(),
+        "no empty files"
+    );
+}
+
+/// A connection of five packets, from another hand than ours: classic pcap, Ethernet.
+fn sample() -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    let syn = [2, 4, 5, 180, 4, 2, 1, 3, 3, 7, 0, 0];
+    let packets: [(u32, bool, u8, u32, u32, &[u8], usize); 5] = [
+        (0, true, 2, 0, 0, &syn, 0),
+        (100_000, false, 0x12, 0, 1, &syn, 0),
+        (100_100, true, 0x10, 1, 1, &[], 0),
+        (100_200, true, 0x18, 1, 1, &[], 100),
+        (200_300, false, 0x10, 1, 101, &[], 0),
+    ];
+    for (at_us, from_client, flags, sequence, acknowledged, options, payload) in packets {
+        let mut tcp = Vec::new();
+        let (near, far) = (40_000_u16, 5201_u16);
+        let (from, to) = if from_client {
+            (near, far)
+        } else {
+            (far, near)
+        };
+        tcp.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+        tcp.extend([sequence.to_be_bytes(), acknowledged.to_be_bytes()].concat());
+        tcp.extend([
+            (5 + options.len() as u8 / 4) << 4,
+            flags,
+            0x10,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
+        tcp.extend(options);
+        tcp.extend(vec![7; payload]);
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend((20 + tcp.len() as u16).to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+        let (client, server) = ([192, 0, 2, 1], [198, 51, 100, 2]);
+        frame.extend(
+            if from_client {
+                [client, server]
+            } else {
+                [server, client]
+            }
+            .concat(),
+        );
+        frame.extend(tcp);
+        let length = frame.len() as u32;
+        for word in [1_077_408_000, at_us, length, length] {
+            file.extend(u32::to_le_bytes(word));
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn a_capture_is_shown_told_copied_and_never_overwritten() {
+    let folder = Folder::new("capture-shown");
+    fs::write(folder.file("sample.pcap"), sample()).expect("a file");
+    let here = |arguments: &[&str]| {
+        let mut command = longhaul(DEADLINE);
+        command
+            .current_dir(&folder.0)
+            .arg("capture")
+            .args(arguments);
+        command
+    };
+    let text_of = |arguments: &[&str]| {
+        let assert = here(arguments).assert().success();
+        String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+    };
+    let both = text_of(&["show", "sample.pcap"]) + "\n" + &text_of(&["text", "sample.pcap"]);
+    for line in both.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    golden("capture-sample.txt", &both);
+    text_of(&["anonymise", "sample.pcap", "copy.pcapng"]);
+    let original = shown(&folder.file("sample.pcap"));
+    let copy = shown(&folder.file("copy.pcapng"));
+    for field in ["handshake", "duration_us"] {
+        assert_eq!(copy["flows"][0][field], original["flows"][0][field]);
+    }
+    assert_ne!(copy["flows"][0]["client"], original["flows"][0]["client"]);
+    let before = fs::read(folder.file("copy.pcapng")).expect("the copy");
+    here(&["anonymise", "sample.pcap", "copy.pcapng"])
+        .assert()
+        .code(2);
+    here(&["anonymise", "sample.pcap", "sample.pcap", "--overwrite"])
+        .assert()
+        .code(2);
+    assert_eq!(
+        fs::read(folder.file("copy.pcapng")).expect("the copy"),
+        before
+    );
+    assert_eq!(fs::read(folder.file("sample.pcap")).expect("it"), sample());
+    let mut test = longhaul(DEADLINE);
+    let refused = test
+        .args(["test", "192.0.2.1", "--capture"])
+        .arg(folder.file("copy.pcapng"));
+    let refused = refused.assert().code(2);
+    let told = String::from_utf8(refused.get_output().stderr.clone()).expect("UTF-8");
+    assert!(told.contains("is there already"), "{told}");
+}
+
+#[test]
+fn damaged_files_are_read_up_to_the_damage_and_garbage_is_refused() {
+    let folder = Folder::new("capture-damaged");
+    let whole = sample();
+    for (name, bytes, code, packets) in [
+        ("cut.pcap", whole[..whole.len() - 3].to_vec(), 1, Some(4)),
+        ("head.pcap", whole[..10].to_vec(), 1, Some(0)),
+        ("empty.pcap", Vec::new(), 2, None),
+        ("other.pcap", b"<html>\x1b[31m".to_vec(), 2, None),
+    ] {
+        let file = folder.file(name);
+        fs::write(&file, bytes).expect("a file");
+        let mut command = longhaul(DEADLINE);
+        let assert = command
+            .args(["capture", "show", "--json"])
+            .arg(&file)
+            .assert()
+            .code(code);
+        let output = assert.get_output();
+        match packets {
+            Some(packets) => {
+                let reading: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+                assert_eq!(reading["packets"], packets, "{name}");
+                assert!(
+                    reading["damage"].as_str().expect("why").contains("byte"),
+                    "{name}"
+                );
+            }
+            None => {
+                let told = String::from_utf8(output.stderr.clone()).expect("UTF-8");
+                assert!(
+                    told.contains("hint:") && !told.contains('\x1b'),
+                    "{name}: {told}"
+                );
+            }
+        }
+    }
+}
