@@ -10,6 +10,7 @@ use longhaul_analysis::throughput::words::name;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::case::{Case, PathCase, SettingCase};
 use longhaul_model::report::v1::comparison::Change;
+use longhaul_model::report::v1::event::Level;
 use longhaul_model::report::v1::quantity::Quantity;
 
 /// The document; `figures` are drawn where its form shows them.
@@ -84,8 +85,14 @@ fn summary(document: &mut Document, case: &Case) {
 fn one(document: &mut Document, case: &Case, path: &PathCase, figures: bool) {
     document.heading(2, words::pair(&path.pair));
     causes(document, path);
-    document.heading(3, "What was measured");
-    document.parts.push(Part::Table(changes(path)));
+    for forward in [true, false] {
+        let table = changes(path, forward);
+        if !table.rows.is_empty() {
+            let way = if forward { "forward" } else { "in reverse" };
+            document.heading(3, format!("What was measured {way}"));
+            document.parts.push(Part::Table(table));
+        }
+    }
     document.faint(METHOD);
     if !path.missing.is_empty() {
         document.note(format!("Not in the archive: {}.", path.missing.join("; ")));
@@ -147,21 +154,26 @@ fn cause(document: &mut Document, finding: &Finding) {
     document.list(lines);
 }
 
-fn changes(path: &PathCase) -> Table {
+fn changes(path: &PathCase, forward: bool) -> Table {
     let mut table = change_table();
-    for change in &path.changes {
-        let way = if change.pair == path.pair {
-            ""
-        } else {
-            ", back"
-        };
+    let ours = path.changes.iter();
+    for change in ours.filter(|change| (change.pair == path.pair) == forward && !is_nothing(change))
+    {
         row(
             &mut table,
-            format!("{}{way}", change.quantity.title()),
+            words::quantity(change.quantity).to_owned(),
             change,
         );
     }
     table
+}
+
+/// No loss before and none after is not worth a line.
+fn is_nothing(change: &Change) -> bool {
+    let none = |level: Option<&Level>| level.is_none_or(|level| level.median <= 0.0);
+    let share = change.quantity.unit() == "ratio";
+    let both = none(change.before.as_ref()) && none(change.after.as_ref());
+    share && both && !words::is_sure(change.verdict)
 }
 
 /// The columns of changes with their tests.
@@ -206,7 +218,7 @@ fn settings(document: &mut Document, path: &PathCase) {
             ("runs", Align::Right),
             ("before", Align::Right),
             ("after", Align::Right),
-            ("limited by, before and after", Align::Left),
+            ("limited by", Align::Left),
         ],
         ..Table::default()
     };
@@ -232,7 +244,8 @@ fn settings(document: &mut Document, path: &PathCase) {
 }
 
 fn limits(case: &SettingCase) -> String {
-    let told = [case.before_limited_by, case.after_limited_by].map(|l| l.map(name));
+    let short = |limiter| name(limiter).trim_start_matches("the ");
+    let told = [case.before_limited_by, case.after_limited_by].map(|l| l.map(short));
     match told {
         [Some(before), Some(after)] if before == after => before.to_owned(),
         [before, after] => {

@@ -27,9 +27,10 @@ pub fn document(comparison: &Comparison) -> Document {
     let mut table = change_table();
     for change in &comparison.changes {
         let what = if several {
-            format!("{} {}", change.quantity.title(), words::pair(&change.pair))
+            let quantity = words::quantity(change.quantity);
+            format!("{quantity} {}", words::pair(&change.pair))
         } else {
-            change.quantity.title().to_owned()
+            words::quantity(change.quantity).to_owned()
         };
         row(&mut table, what, change);
     }
@@ -57,13 +58,13 @@ fn sentence(change: &Change) -> String {
     let p = words::probability(change.p_adjusted);
     match change.verdict {
         Verdict::Fell | Verdict::Rose => format!(
-            "{what} {} by {} ({}; p {p})",
+            "{what} {} by {} (95 %: {}; p {p})",
             words::verdict(change.verdict),
             words::size(change).trim_start_matches(['-', '+']),
             words::interval(change)
         ),
         Verdict::NoChangeSeen => format!(
-            "{what}: no change seen ({}, between {}; p {p})",
+            "{what}: no change seen ({}; 95 %: {}; p {p})",
             words::size(change),
             words::interval(change)
         ),

@@ -53,31 +53,37 @@ pub fn counts(change: &Change) -> String {
     )
 }
 
-/// `-40 %`, `+0.3 points`, `-4`.
+/// `-40 %`, `+0.3 pt` (points of a percentage), `-4`.
 pub fn size(change: &Change) -> String {
     match (change.change_ratio, change.difference) {
         (Some(ratio), _) => format!("{} %", signed((ratio - 1.0) * 100.0)),
         (None, Some(difference)) if change.quantity.unit() == "ratio" => {
-            format!("{} points", signed(difference * 100.0))
+            format!("{} pt", signed(difference * 100.0))
         }
         (None, Some(difference)) => signed(difference),
         (None, None) => ABSENT.to_owned(),
     }
 }
 
-/// `-42 to -38 %`.
+/// `-42 to -38`, in the unit of [`size`].
 pub fn interval(change: &Change) -> String {
-    if let Some([low, high]) = change.change_interval_ratio {
-        let percent = |ratio: f64| signed((ratio - 1.0) * 100.0);
-        return format!("{} to {} %", percent(low), percent(high));
-    }
-    let Some([low, high]) = change.difference_interval else {
-        return ABSENT.to_owned();
-    };
-    if change.quantity.unit() == "ratio" {
-        format!("{} to {} points", signed(low * 100.0), signed(high * 100.0))
-    } else {
+    let by_ratio = change.change_interval_ratio;
+    let by_ratio = by_ratio.map(|ends| ends.map(|ratio| (ratio - 1.0) * 100.0));
+    let of_share = change.quantity.unit() == "ratio";
+    let factor = if of_share { 100.0 } else { 1.0 };
+    let by_difference = change.difference_interval;
+    let by_difference = by_difference.map(|ends| ends.map(|value| value * factor));
+    let ends = by_ratio.or(by_difference);
+    or_absent(ends, |[low, high]| {
         format!("{} to {}", signed(low), signed(high))
+    })
+}
+
+/// Short, for the first column of a table.
+pub const fn quantity(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Available => "available",
+        other => other.title(),
     }
 }
 
@@ -139,7 +145,7 @@ pub fn setting(setting: &Setting) -> String {
 
 /// How the tests were made; under every table with verdicts.
 pub const METHOD: &str = "Medians. Change: median ratio (of shares and counts: difference) of all \
-    pairs of values, with its 95 % interval (Hodges and Lehmann). Significance: two-sided rank sum \
+    pairs of values, with its 95 % interval in the same unit (Hodges and Lehmann; pt: points of a percentage). Significance: two-sided rank sum \
     of Mann and Whitney, distribution-free, exact up to 40 values; p after Holm over the paths of a \
     table; weakened where neighbouring values resemble each other. Fewer than four and four values \
     mostly cannot tell.";

@@ -77,7 +77,7 @@ fn rows(text: &mut String, table: &Table) {
 }
 
 fn cell(text: &str) -> String {
-    let text = inline(text);
+    let text = itself(text);
     if text.is_empty() {
         String::from(" ")
     } else {
@@ -85,17 +85,34 @@ fn cell(text: &str) -> String {
     }
 }
 
-/// Text on one line that is read as itself: no markup, no link, no mention.
+/// Text at the start of a line: as [`itself`], and no list, rule or number begins.
 pub fn inline(text: &str) -> String {
+    let line = itself(text);
+    match line.chars().next() {
+        Some('-' | '+' | '=') => format!("\\{line}"),
+        Some(c) if c.is_ascii_digit() => {
+            let past = |c: char| !c.is_ascii_digit();
+            let (number, rest) = line.split_at(line.find(past).unwrap_or(line.len()));
+            match rest.as_bytes() {
+                [b'.' | b')', b' ', ..] => format!("{number}\\{rest}"),
+                _ => line,
+            }
+        }
+        _ => line,
+    }
+}
+
+/// Text on one line that is read as itself: no markup, no link, no mention.
+fn itself(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars().map(seen) {
         match c {
             '<' => line.push_str("&lt;"),
             '>' => line.push_str("&gt;"),
             '&' => line.push_str("&amp;"),
-            // What would become a link or call a person by itself.
+            // What would call a person, or become a link by itself.
             '@' => line.push_str("&#64;"),
-            ':' => line.push_str("&#58;"),
+            '/' if line.ends_with(':') => line.push_str("&#47;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '!' | '~' | '$' => {
                 line.push('\\');
                 line.push(c);
@@ -103,25 +120,7 @@ pub fn inline(text: &str) -> String {
             c => line.push(c),
         }
     }
-    let line = line.replace("www.", "www&#46;");
-    let line = line.replace("&#58; ", ": ");
-    // What would begin a list, a rule or a number at the start of a line.
-    let first = line.chars().next();
-    match first {
-        Some('-' | '+' | '=') => format!("\\{line}"),
-        Some(c) if c.is_ascii_digit() => {
-            let digits = line
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(line.len());
-            let (number, rest) = line.split_at(digits);
-            if rest.starts_with(['.', ')']) {
-                format!("{number}\\{rest}")
-            } else {
-                line
-            }
-        }
-        _ => line,
-    }
+    line.replace("www.", "www&#46;")
 }
 
 fn seen(c: char) -> char {

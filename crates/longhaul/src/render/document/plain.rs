@@ -6,7 +6,8 @@ use crate::render::page::{Page, WIDTH};
 use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
 
 const INDENT: &str = "  ";
-const GAP: usize = 2;
+/// Between columns: the first that lets the table fit.
+const GAPS: [usize; 2] = [2, 1];
 /// Columns of text are not made narrower than this.
 const LEAST: usize = 8;
 
@@ -61,31 +62,35 @@ fn rows(page: &mut Page, table: &Table) {
         .iter()
         .map(|row| row.iter().map(|cell| seen(cell)).collect())
         .collect();
-    let widths = widths(table, &rows);
+    let wanted = wanted(table, &rows);
+    let fits = |gap: &usize| wanted.iter().sum::<usize>() <= room(table, *gap);
+    let gap = GAPS.into_iter().find(fits).unwrap_or(GAPS[1]);
+    let widths = narrowed(table, wanted, room(table, gap));
     let head: Vec<String> = table.columns.iter().map(|(t, _)| (*t).to_owned()).collect();
-    page.line(&paint(FAINT, line(table, &head, &widths)));
+    page.line(&paint(FAINT, line(table, &head, (&widths, gap))));
     for row in &rows {
-        page.line(&line(table, row, &widths));
+        page.line(&line(table, row, (&widths, gap)));
     }
 }
 
-/// As wide as needed; where that is too wide, the widest columns of text give way.
-fn widths(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
+fn room(table: &Table, gap: usize) -> usize {
+    WIDTH - INDENT.len() - gap * table.columns.len().saturating_sub(1)
+}
+
+/// As wide as the widest cell.
+fn wanted(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
     let width = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = table
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(at, (title, _))| {
-            let cells = rows.iter().filter_map(|row| row.get(at));
-            cells
-                .map(|cell| width(cell))
-                .max()
-                .unwrap_or(0)
-                .max(width(title))
-        })
-        .collect();
-    let room = WIDTH - INDENT.len() - GAP * table.columns.len().saturating_sub(1);
+    let columns = table.columns.iter().enumerate();
+    let widest = columns.map(|(at, (title, _))| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let widest = cells.map(|cell| width(cell)).max().unwrap_or(0);
+        widest.max(width(title))
+    });
+    widest.collect()
+}
+
+/// Where that is too wide, the widest columns of text give way.
+fn narrowed(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     while widths.iter().sum::<usize>() > room {
         let texts = widths.iter_mut().zip(&table.columns);
         let left = texts.filter(|(width, (_, align))| *align == Align::Left && **width > LEAST);
@@ -97,11 +102,11 @@ fn widths(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
     widths
 }
 
-fn line(table: &Table, cells: &[String], widths: &[usize]) -> String {
+fn line(table: &Table, cells: &[String], (widths, gap): (&[usize], usize)) -> String {
     let mut line = String::from(INDENT);
     for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&table.columns) {
         if line.len() > INDENT.len() {
-            line.push_str(&" ".repeat(GAP));
+            line.push_str(&" ".repeat(gap));
         }
         let cell = cut(cell, *width);
         match align {
