@@ -246,7 +246,9 @@ fn marks_lie_on_their_sheet() {
                 sheet::Mark::Fill { from, to, .. } | sheet::Mark::Frame { from, to, .. } => {
                     vec![*from, *to]
                 }
-                sheet::Mark::Line { points, .. } => points.clone(),
+                sheet::Mark::Line { points, .. } | sheet::Mark::Area { points, .. } => {
+                    points.clone()
+                }
                 sheet::Mark::Dot { at, .. } | sheet::Mark::Text { at, .. } => vec![*at],
             };
             assert!(
