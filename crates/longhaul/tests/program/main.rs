@@ -2,6 +2,7 @@
 
 mod available;
 mod bad_input;
+mod beside;
 mod bundle;
 mod capture;
 mod collector;

@@ -136,10 +136,18 @@ fn series(path: &PathAsymmetry) -> Table {
             rate(matched.forward_bps),
             rate(matched.reverse_bps),
             format!("{:.2}", matched.forward_by_reverse_ratio),
-            duration(matched.apart_us.unsigned_abs()),
+            apart(matched.apart_us),
         ]);
     }
     table
+}
+
+/// Runs of one report have nothing between them.
+fn apart(us: i64) -> String {
+    match us {
+        0 => String::from("0 s"),
+        us => duration(us.unsigned_abs()),
+    }
 }
 
 fn causes(document: &mut Document, causes: &[Finding]) {

@@ -6,6 +6,8 @@ use super::words::{self, METHOD};
 use crate::render::document::{Document, Part};
 use crate::render::figures::count_of;
 use longhaul_model::report::v1::comparison::{Change, Comparison, Side, Verdict};
+use longhaul_model::report::v1::series::Pair;
+use std::collections::BTreeSet;
 
 pub fn document(comparison: &Comparison) -> Document {
     let mut document = Document {
@@ -20,24 +22,28 @@ pub fn document(comparison: &Comparison) -> Document {
         document.heading(2, sentence(first));
     }
     caveats(&mut document, &comparison.caveats);
-    let several = comparison
-        .changes
-        .iter()
-        .any(|c| c.pair != comparison.changes[0].pair);
-    let mut table = change_table();
-    for change in &comparison.changes {
-        let what = if several {
-            let quantity = words::quantity(change.quantity);
-            format!("{quantity} {}", words::pair(&change.pair))
-        } else {
-            words::quantity(change.quantity).to_owned()
-        };
-        row(&mut table, what, change);
+    let pairs: BTreeSet<&Pair> = comparison.changes.iter().map(|c| &c.pair).collect();
+    for pair in &pairs {
+        if pairs.len() > 1 {
+            document.heading(3, words::pair(pair));
+        }
+        let mut table = change_table();
+        for change in comparison
+            .changes
+            .iter()
+            .filter(|change| change.pair == **pair)
+        {
+            row(
+                &mut table,
+                words::quantity(change.quantity).to_owned(),
+                change,
+            );
+        }
+        document.parts.push(Part::Table(table));
     }
-    if table.rows.is_empty() {
+    if pairs.is_empty() {
         document.paragraph("Neither set has a value that can be compared.");
     } else {
-        document.parts.push(Part::Table(table));
         document.faint(METHOD);
     }
     document

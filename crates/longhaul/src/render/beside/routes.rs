@@ -57,6 +57,9 @@ fn differing(before: &TracedRoute, after: &TracedRoute, change: &RouteChange) ->
         .ranges
         .iter()
         .map(|range| match (range.other, range.here) {
+            (Some([first, last]), Some(_)) if first == last => {
+                format!("{} before is {} after", hops(range.other), hops(range.here))
+            }
             (Some(_), Some(_)) => {
                 format!(
                     "{} before are {} after",
@@ -93,11 +96,11 @@ fn ends_alike(before: &TracedRoute, after: &TracedRoute, change: &RouteChange) -
         range.map(|[_, last]| length(route).saturating_sub(last))
     };
     let after_change = behind(last.other, before).or_else(|| behind(last.here, after));
-    let head = first.saturating_sub(1);
+    let (head, tail) = (first.saturating_sub(1), after_change.unwrap_or(0));
     format!(
-        " The first {} and the last {} are the same.",
-        head,
-        after_change.unwrap_or(0)
+        " The same: {} at the begin, {} at the end.",
+        count(usize::from(head), "hop"),
+        count(usize::from(tail), "hop")
     )
 }
 

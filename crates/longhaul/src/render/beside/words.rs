@@ -117,7 +117,7 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fell => "fell",
         Verdict::Rose => "rose",
-        Verdict::NoChangeSeen => "no change seen",
+        Verdict::NoChangeSeen => "none seen",
         Verdict::CannotTell => "cannot tell",
         Verdict::NotMeasured => "not measured",
     }
