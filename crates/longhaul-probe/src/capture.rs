@@ -64,7 +64,7 @@ pub fn missing(error: &io::Error) -> Caveat {
 
 /// What a reader of a capture must know of its holes.
 pub fn caveats(capture: &Capture) -> Vec<Caveat> {
-    let dropped = capture.dropped.filter(|dropped| *dropped > 0);
+    let dropped = capture.dropped_packets.filter(|dropped| *dropped > 0);
     let told = dropped.map(|dropped| {
         let text = format!(
             "the kernel dropped {dropped} packets of the capture for want of room: it has holes"

@@ -1,7 +1,7 @@
 //! The two directions of a flow, and who began it.
 //!
 //! Source: RFC 9293. Units: us. Error: none.
-//! Wrong when: neither end's first packet was captured; then whoever is seen first is the client.
+//! Wrong when: neither end's first packet was captured; then whoever is seen first is the opener.
 
 use super::handshake;
 use super::way::Course;
@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 /// A flow being followed.
 #[derive(Debug, Clone)]
 pub(super) struct Both {
-    client: SocketAddr,
-    server: SocketAddr,
+    opener: SocketAddr,
+    listener: SocketAddr,
     udp: bool,
     capture_began_ns: u64,
     began_ns: u64,
@@ -31,14 +31,14 @@ impl Both {
             Transport::Tcp(segment) => segment.flags.has(Flags::SYN | Flags::ACK),
             Transport::Udp => false,
         };
-        let (client, server) = if answer {
+        let (opener, listener) = if answer {
             (packet.to, packet.from)
         } else {
             (packet.from, packet.to)
         };
         Both {
-            client,
-            server,
+            opener,
+            listener,
             udp: packet.transport == Transport::Udp,
             capture_began_ns,
             began_ns: packet.at_ns,
@@ -52,8 +52,8 @@ impl Both {
     /// True: its payload is no repetition.
     pub fn take(&mut self, packet: &Packet) -> bool {
         self.last_ns = self.last_ns.max(packet.at_ns);
-        let from_client = packet.from == self.client;
-        let (own, other) = if from_client {
+        let from_opener = packet.from == self.opener;
+        let (own, other) = if from_opener {
             (&mut self.forward, &mut self.reverse)
         } else {
             (&mut self.reverse, &mut self.forward)
@@ -62,7 +62,7 @@ impl Both {
         let Transport::Tcp(segment) = &packet.transport else {
             return true;
         };
-        self.handshake.take(segment, from_client, packet.at_ns);
+        self.handshake.take(segment, from_opener, packet.at_ns);
         other.hears(packet, segment);
         own.sends(packet, segment, self.handshake.round_trip_ns())
     }
@@ -71,13 +71,13 @@ impl Both {
         let shifts = self.handshake.shifts();
         Flow {
             protocol: if self.udp { "udp" } else { "tcp" }.to_owned(),
-            client: self.client.to_string(),
-            server: self.server.to_string(),
+            opener: self.opener.to_string(),
+            listener: self.listener.to_string(),
             started_us: self.began_ns.saturating_sub(self.capture_began_ns) / 1000,
             duration_us: self.last_ns.saturating_sub(self.began_ns) / 1000,
             handshake: self.handshake.finish(),
-            forward: self.forward.finish(shifts.map(|(client, _)| client)),
-            reverse: self.reverse.finish(shifts.map(|(_, server)| server)),
+            forward: self.forward.finish(shifts.map(|(opener, _)| opener)),
+            reverse: self.reverse.finish(shifts.map(|(_, listener)| listener)),
         }
     }
 }

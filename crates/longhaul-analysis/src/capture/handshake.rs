@@ -1,7 +1,7 @@
 //! What did the two ends of a TCP connection offer, what holds, and how long did it take?
 //!
 //! An option holds when both offered it: shifts and timestamps (RFC 7323), selective
-//! acknowledgements (RFC 2018); ECN when the client set both flags and the server one (RFC 3168).
+//! acknowledgements (RFC 2018); ECN when the opener set both flags and the listener one (RFC 3168).
 //!
 //! Source: those. Units: bytes, us. Error: none; a middlebox may have changed the options on the
 //! way, so the two ends' captures can differ, which is worth knowing.
@@ -13,73 +13,73 @@ use longhaul_model::report::v1::capture::{Agreed, Handshake, Offer};
 /// A handshake as it is seen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    client: Option<(Offer, u64)>,
-    server: Option<(Offer, u64)>,
+    opener: Option<(Offer, u64)>,
+    listener: Option<(Offer, u64)>,
     /// One of the two was sent again: its time says nothing.
-    client_again: bool,
-    server_again: bool,
+    opener_again: bool,
+    listener_again: bool,
     acknowledged_ns: Option<u64>,
 }
 
 impl Seen {
     /// A packet of the connection.
-    pub fn take(&mut self, segment: &Segment, from_client: bool, at_ns: u64) {
+    pub fn take(&mut self, segment: &Segment, from_opener: bool, at_ns: u64) {
         let syn = segment.flags.has(Flags::SYN);
-        match (from_client, syn) {
-            (true, true) if self.client.is_some() => self.client_again = true,
+        match (from_opener, syn) {
+            (true, true) if self.opener.is_some() => self.opener_again = true,
             (true, true) => {
                 let ecn = segment.flags.has(Flags::ECE | Flags::CWR);
-                self.client = Some((offer(segment, ecn), at_ns));
+                self.opener = Some((offer(segment, ecn), at_ns));
             }
-            (false, true) if self.server.is_some() => self.server_again = true,
+            (false, true) if self.listener.is_some() => self.listener_again = true,
             (false, true) => {
                 let ecn = segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
-                self.server = Some((offer(segment, ecn), at_ns));
+                self.listener = Some((offer(segment, ecn), at_ns));
             }
-            (true, false) if self.server.is_some() && segment.flags.has(Flags::ACK) => {
+            (true, false) if self.listener.is_some() && segment.flags.has(Flags::ACK) => {
                 self.acknowledged_ns.get_or_insert(at_ns);
             }
             _ => {}
         }
     }
 
-    /// Shifts of client and server; `None`: the handshake was not seen.
+    /// Shifts of opener and listener; `None`: the handshake was not seen.
     pub fn shifts(&self) -> Option<(u8, u8)> {
-        let (client, server) = (self.client.as_ref()?.0, self.server.as_ref()?.0);
-        Some(match (client.window_shift, server.window_shift) {
-            (Some(client), Some(server)) => (client, server),
+        let (opener, listener) = (self.opener.as_ref()?.0, self.listener.as_ref()?.0);
+        Some(match (opener.window_shift, listener.window_shift) {
+            (Some(opener), Some(listener)) => (opener, listener),
             _ => (0, 0),
         })
     }
 
-    /// From the client's first packet to the end of the handshake: one round trip, wherever the
+    /// From the opener's first packet to the end of the handshake: one round trip, wherever the
     /// capture was taken. `None` where something was sent again.
     pub fn round_trip_ns(&self) -> Option<u64> {
-        let began = self.client.as_ref().filter(|_| !self.client_again)?.1;
-        let ended = self.acknowledged_ns.filter(|_| !self.server_again)?;
+        let began = self.opener.as_ref().filter(|_| !self.opener_again)?.1;
+        let ended = self.acknowledged_ns.filter(|_| !self.listener_again)?;
         Some(ended.saturating_sub(began))
     }
 
     pub fn finish(self) -> Option<Handshake> {
-        let (client, asked_ns) = self.client?;
-        let server = self.server.map(|(offer, _)| offer);
+        let (opener, asked_ns) = self.opener?;
+        let listener = self.listener.map(|(offer, _)| offer);
         let since = |from: u64, to: u64| to.saturating_sub(from) / 1000;
-        let answered_ns = self.server.map(|(_, at_ns)| at_ns);
+        let answered_ns = self.listener.map(|(_, at_ns)| at_ns);
         Some(Handshake {
-            client,
-            server,
-            agreed: server.map(|server| Agreed {
-                window_scaling: client.window_shift.is_some() && server.window_shift.is_some(),
-                sack: client.sack && server.sack,
-                timestamps: client.timestamps && server.timestamps,
-                ecn: client.ecn && server.ecn,
+            opener,
+            listener,
+            agreed: listener.map(|listener| Agreed {
+                window_scaling: opener.window_shift.is_some() && listener.window_shift.is_some(),
+                sack: opener.sack && listener.sack,
+                timestamps: opener.timestamps && listener.timestamps,
+                ecn: opener.ecn && listener.ecn,
             }),
             answered_us: answered_ns
-                .filter(|_| !self.client_again)
+                .filter(|_| !self.opener_again)
                 .map(|at_ns| since(asked_ns, at_ns)),
             acknowledged_us: answered_ns
                 .zip(self.acknowledged_ns)
-                .filter(|_| !self.server_again)
+                .filter(|_| !self.listener_again)
                 .map(|(from, to)| since(from, to)),
         })
     }

@@ -33,13 +33,13 @@ impl Payloads {
     }
 
     pub fn finish(self) -> Option<Variety> {
-        let most_repeated = self.heads.values().copied().max()?;
+        let most_repeated_packets = self.heads.values().copied().max()?;
         // One packet cannot be compared with another.
         (self.packets > 1).then_some(Variety {
             packets: self.packets,
             compared_bytes: COMPARED_BYTES,
-            distinct: self.heads.len() as u64,
-            most_repeated,
+            distinct_packets: self.heads.len() as u64,
+            most_repeated_packets,
         })
     }
 }

@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 const MS: u64 = 1_000_000;
 const MSS: u32 = 1000;
 
-/// A connection as seen at its client, whose numbers wrap around.
+/// A connection as seen at its opener, whose numbers wrap around.
 struct Play {
     packets: Vec<Packet>,
     stamps: bool,
 }
 
-const CLIENT_FIRST: u32 = u32::MAX - 1500;
-const SERVER_FIRST: u32 = 77;
+const OPENER_FIRST: u32 = u32::MAX - 1500;
+const LISTENER_FIRST: u32 = 77;
 
 fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], port))
@@ -51,17 +51,17 @@ impl Play {
     fn put(
         &mut self,
         at_ms: u64,
-        from_client: bool,
+        from_opener: bool,
         flags: u16,
         (sequence, acknowledged): (u32, u32),
         payload_bytes: u32,
         options: Options,
     ) {
-        let (client, server) = (address(1, 40_000), address(2, 5201));
-        let (from, to, own, other) = if from_client {
-            (client, server, CLIENT_FIRST, SERVER_FIRST)
+        let (opener, listener) = (address(1, 40_000), address(2, 5201));
+        let (from, to, own, other) = if from_opener {
+            (opener, listener, OPENER_FIRST, LISTENER_FIRST)
         } else {
-            (server, client, SERVER_FIRST, CLIENT_FIRST)
+            (listener, opener, LISTENER_FIRST, OPENER_FIRST)
         };
         let stamps = (at_ms as u32, at_ms.saturating_sub(100) as u32);
         self.packets.push(Packet {
@@ -85,13 +85,13 @@ impl Play {
         });
     }
 
-    /// The client sends packet `number` of its data.
+    /// The opener sends packet `number` of its data.
     fn sends(&mut self, at_ms: u64, number: u32) {
         let options = Options::default();
         self.put(at_ms, true, Flags::ACK, (1 + number * MSS, 1), MSS, options);
     }
 
-    /// The server acknowledges all below packet `number`.
+    /// The listener acknowledges all below packet `number`.
     fn acknowledges(&mut self, at_ms: u64, number: u32) {
         let options = Options::default();
         self.put(at_ms, false, Flags::ACK, (1, 1 + number * MSS), 0, options);
@@ -118,12 +118,12 @@ fn tcp(flow: &Flow) -> TcpWay {
 fn a_handshake_says_what_holds_and_how_long_it_took() {
     let flow = Play::new(false).found();
     assert_eq!(
-        (&*flow.client, &*flow.server),
+        (&*flow.opener, &*flow.listener),
         ("192.0.2.1:40000", "192.0.2.2:5201")
     );
     let handshake = flow.handshake.expect("a handshake");
-    assert_eq!(handshake.client.window_shift, Some(7));
-    assert_eq!(handshake.client.mss_bytes, Some(1460));
+    assert_eq!(handshake.opener.window_shift, Some(7));
+    assert_eq!(handshake.opener.mss_bytes, Some(1460));
     let agreed = Agreed {
         window_scaling: true,
         sack: true,
@@ -133,7 +133,7 @@ fn a_handshake_says_what_holds_and_how_long_it_took() {
     assert_eq!(
         handshake.agreed,
         Some(agreed),
-        "the server did not answer to ECN"
+        "the listener did not answer to ECN"
     );
     assert_eq!(handshake.answered_us, Some(100_000));
     assert_eq!(handshake.acknowledged_us, Some(0));
@@ -208,7 +208,7 @@ fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
             (1, 1000)
         );
         assert_eq!(
-            way.duplicate_acks, 2,
+            way.duplicate_ack_packets, 2,
             "the handshake's acknowledgement, twice more"
         );
         assert_eq!(
@@ -258,11 +258,18 @@ fn payload_that_repeats_is_told_from_payload_that_differs() {
     };
     let same = judged(|_| 7, 64).expect("judged");
     assert_eq!(
-        (same.packets, same.distinct, same.most_repeated),
+        (
+            same.packets,
+            same.distinct_packets,
+            same.most_repeated_packets
+        ),
         (10, 1, 10)
     );
     let differing = judged(u64::from, 64).expect("judged");
-    assert_eq!((differing.distinct, differing.most_repeated), (10, 1));
+    assert_eq!(
+        (differing.distinct_packets, differing.most_repeated_packets),
+        (10, 1)
+    );
     assert_eq!(judged(u64::from, 20), None, "too little was captured");
 }
 

@@ -132,7 +132,7 @@ impl Course {
             .highest()
             .is_some_and(|highest| highest > place);
         if bare && waits && self.last_ack == Some(look) {
-            self.tcp.duplicate_acks += 1;
+            self.tcp.duplicate_ack_packets += 1;
         }
         self.last_ack = Some(look);
         if self.acknowledged.is_none_or(|last| place > last) {
@@ -154,7 +154,7 @@ impl Course {
         } else if !segment.flags.has(Flags::RST) {
             let (least, most) = self.windows.unwrap_or((window, window));
             self.windows = Some((least.min(window), most.max(window)));
-            self.tcp.zero_windows += u64::from(window == 0);
+            self.tcp.zero_window_packets += u64::from(window == 0);
         }
     }
 

@@ -46,7 +46,7 @@ pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Ano
     };
     let mut writer = Writer::new(Vec::new(), &section);
     writer.interface(&CapturedOn {
-        link_type: LINK_RAW,
+        link_type_number: LINK_RAW,
         ..CapturedOn::default()
     });
     let mut done = Anonymised::default();

@@ -28,16 +28,16 @@ impl Beside {
     /// Hears the streams of `plan` between the addresses of the control connection.
     pub fn begin(
         (plan, capture): (&Plan, CapturePlan),
-        client: SocketAddr,
-        server: SocketAddr,
+        opener: SocketAddr,
+        listener: SocketAddr,
         most_bytes: u64,
     ) -> Beside {
         let canonical = |address: SocketAddr| address.ip().to_canonical();
         let filter = FlowFilter {
             udp: plan.transport != Transport::Tcp,
-            client: canonical(client),
-            server: SocketAddr::new(canonical(server), server.port()),
-            control_port: client.port(),
+            opener: canonical(opener),
+            listener: SocketAddr::new(canonical(listener), listener.port()),
+            control_port: opener.port(),
         };
         match Capturing::start(&filter, capture, most_bytes) {
             Ok(capturing) => Beside::Going(capturing),
@@ -50,22 +50,20 @@ impl Beside {
         match self {
             Beside::Nothing => (None, Vec::new()),
             Beside::Without(caveat) => (None, vec![caveat]),
-            Beside::Going(capturing) => match capturing.finish() {
-                Some(mut captured) => {
-                    captured.keep_only(&client_ports(role, collected));
-                    let caveats = caveats(captured.about());
-                    (Some(captured), caveats)
-                }
-                None => {
+            Beside::Going(capturing) => {
+                let Some(mut captured) = capturing.finish() else {
                     let text = "no capture: its thread failed".to_owned();
-                    (None, vec![Caveat::new("capture_missing", text)])
-                }
-            },
+                    return (None, vec![Caveat::new("capture_missing", text)]);
+                };
+                captured.keep_only(&opener_ports(role, collected));
+                let caveats = caveats(captured.about());
+                (Some(captured), caveats)
+            }
         }
     }
 }
 
-fn client_ports(role: Role, collected: &Collected) -> BTreeSet<u16> {
+fn opener_ports(role: Role, collected: &Collected) -> BTreeSet<u16> {
     let own = |stream: &StreamEnd| {
         let address = match role {
             Role::Initiator => stream.local.as_ref(),

@@ -1,7 +1,7 @@
 //! Which packets a capture hears: those between two addresses and one port, as a classic BPF
 //! program for the kernel and as text for people.
 //!
-//! The control connection of a run uses the same port as its streams; it is told by its client's
+//! The control connection of a run uses the same port as its streams; it is told by its opener's
 //! port and left out. Fragments behind the first have no ports and are not heard, nor are IPv6
 //! packets with extension headers. Source: `linux/filter.h`, `linux/bpf_common.h`; RFC 791, 8200.
 
@@ -32,9 +32,9 @@ const ANSWER: u16 = 0x06;
 pub struct FlowFilter {
     pub udp: bool,
     /// Address of whoever opens the streams.
-    pub client: IpAddr,
+    pub opener: IpAddr,
     /// To where.
-    pub server: SocketAddr,
+    pub listener: SocketAddr,
     /// Client's port of the control connection, which is left out.
     pub control_port: u16,
 }
@@ -110,7 +110,7 @@ impl FlowFilter {
             value: number << 4,
             wanted: true,
         };
-        match self.server.ip() {
+        match self.listener.ip() {
             IpAddr::V4(_) => vec![
                 version(4),
                 Condition::equal(step(LOAD_BYTE, 9), protocol),
@@ -126,30 +126,30 @@ impl FlowFilter {
     }
 
     fn header_length(&self) -> Option<Instruction> {
-        self.server.is_ipv4().then(|| step(X_IS_HEADER, 0))
+        self.listener.is_ipv4().then(|| step(X_IS_HEADER, 0))
     }
 
-    /// One direction: addresses, the server's port, and not the control connection.
-    fn way(&self, to_server: bool) -> Vec<Condition> {
-        let (from, to) = if to_server {
-            (self.client, self.server.ip())
+    /// One direction: addresses, the listener's port, and not the control connection.
+    fn way(&self, to_listener: bool) -> Vec<Condition> {
+        let (from, to) = if to_listener {
+            (self.opener, self.listener.ip())
         } else {
-            (self.server.ip(), self.client)
+            (self.listener.ip(), self.opener)
         };
-        let source = if self.server.is_ipv4() { 12 } else { 8 };
+        let source = if self.listener.is_ipv4() { 12 } else { 8 };
         let mut conditions = equal_address(from, source);
         conditions.extend(equal_address(to, source + address_bytes(from)));
         let port = |second: bool| {
             let at = if second { 2 } else { 0 };
-            match self.server {
+            match self.listener {
                 SocketAddr::V4(_) => step(LOAD_HALF_BEHIND_X, at),
                 SocketAddr::V6(_) => step(LOAD_HALF, 40 + at),
             }
         };
-        let server_port = u32::from(self.server.port());
-        conditions.push(Condition::equal(port(to_server), server_port));
+        let listener_port = u32::from(self.listener.port());
+        conditions.push(Condition::equal(port(to_listener), listener_port));
         let control = u32::from(self.control_port);
-        conditions.push(Condition::unlike(port(!to_server), control));
+        conditions.push(Condition::unlike(port(!to_listener), control));
         conditions
     }
 }
@@ -197,12 +197,12 @@ impl fmt::Display for FlowFilter {
     /// In the language of pcap-filter(7).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = if self.udp { "udp" } else { "tcp" };
-        let (client, server) = (self.client, self.server.ip());
-        let (port, control) = (self.server.port(), self.control_port);
+        let (opener, listener) = (self.opener, self.listener.ip());
+        let (port, control) = (self.listener.port(), self.control_port);
         write!(
             f,
-            "{protocol} and ((src host {client} and dst host {server} and dst port {port} and not \
-             src port {control}) or (src host {server} and dst host {client} and src port {port} \
+            "{protocol} and ((src host {opener} and dst host {listener} and dst port {port} and not \
+             src port {control}) or (src host {listener} and dst host {opener} and src port {port} \
              and not dst port {control}))"
         )
     }

@@ -169,7 +169,7 @@ impl<R: Read> Reader<R> {
                     .about
                     .interfaces
                     .get(found.interface as usize)?
-                    .link_type,
+                    .link_type_number,
                 at_ns: found.at_ns,
                 original_bytes: found.original_bytes,
                 outgoing: found.outgoing,

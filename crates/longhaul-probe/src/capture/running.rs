@@ -82,9 +82,9 @@ fn capture((mut ring, mut store): (Ring, Store), about: Capture, stop: &AtomicBo
     let interfaces = names.map(|it| name(it).unwrap_or_else(|| format!("interface {it}")));
     let about = Capture {
         interfaces: interfaces.collect(),
-        dropped: ring.counts().ok().map(|counts| counts.dropped),
+        dropped_packets: ring.counts().ok().map(|counts| counts.dropped),
         // Nobody counts after the last packet that was taken.
-        left_out: wants_more.then(|| store.left_out()),
+        left_out_packets: wants_more.then(|| store.left_out()),
         limited: !wants_more || store.left_out() > 0,
         cpu_us: ThreadId::current().cpu_time().ok().map(micros),
         duration_us: Some(micros(began.elapsed())),

@@ -134,10 +134,10 @@ pub struct Captured {
 
 impl Captured {
     /// Leaves out whatever is of no stream of the run: another one may have the same addresses.
-    pub fn keep_only(&mut self, client_ports: &BTreeSet<u16>) {
+    pub fn keep_only(&mut self, opener_ports: &BTreeSet<u16>) {
         let own = |kept: &Kept| {
             let packet = decode::packet(kept.at_ns, LINK_RAW, kept.original_bytes, &kept.bytes);
-            let ports = |address: SocketAddr| client_ports.contains(&address.port());
+            let ports = |address: SocketAddr| opener_ports.contains(&address.port());
             packet.is_some_and(|packet| ports(packet.from) || ports(packet.to))
         };
         self.packets.retain(own);
@@ -190,16 +190,16 @@ impl Captured {
     fn interface(&self, number: usize) -> CapturedOn {
         CapturedOn {
             name: self.about.interfaces.get(number).cloned(),
-            link_type: LINK_RAW,
+            link_type_number: LINK_RAW,
             snap_bytes: Some(
                 self.about
                     .snap_bytes
                     .unwrap_or(super::filter::HEADER_SNAP_BYTES),
             ),
             filter: Some(self.about.filter.clone()),
-            received: None,
+            received_packets: None,
             // The kernel counts for the socket, not for each interface.
-            dropped: self.about.dropped.filter(|_| number == 0),
+            dropped_packets: self.about.dropped_packets.filter(|_| number == 0),
         }
     }
 }

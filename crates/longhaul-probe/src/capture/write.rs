@@ -51,7 +51,7 @@ impl Writer {
     /// Names the next interface; packets refer to it by its number, from 0.
     pub fn interface(&mut self, about: &CapturedOn) {
         let mut body = Vec::new();
-        body.extend(about.link_type.to_le_bytes());
+        body.extend(about.link_type_number.to_le_bytes());
         body.extend(0_u16.to_le_bytes());
         body.extend(about.snap_bytes.unwrap_or(0).to_le_bytes());
         if let Some(name) = &about.name {
@@ -94,7 +94,7 @@ impl Writer {
         let mut body = Vec::new();
         body.extend(interface.to_le_bytes());
         time(&mut body, until_ns);
-        for (code, value) in [(4, about.received), (5, about.dropped)] {
+        for (code, value) in [(4, about.received_packets), (5, about.dropped_packets)] {
             if let Some(value) = value {
                 option(&mut body, code, &value.to_le_bytes());
             }

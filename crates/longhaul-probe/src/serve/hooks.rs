@@ -155,9 +155,9 @@ impl<'a> ResponderHooks<'a> {
         if !self.service.options.captures {
             return Beside::Without(refused("`longhaul serve` there was told to make none"));
         }
-        let server = SocketAddr::new(self.local.ip(), self.port.address.port());
+        let listener = SocketAddr::new(self.local.ip(), self.port.address.port());
         // What is kept costs less in the file than in memory.
-        Beside::begin((plan, capture), self.peer, server, 2 * most_bytes)
+        Beside::begin((plan, capture), self.peer, listener, 2 * most_bytes)
     }
 
     fn collect(&mut self) -> Vec<Message> {

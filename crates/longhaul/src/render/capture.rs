@@ -53,7 +53,7 @@ fn one(capture: &Capture, whose: &str) -> String {
     if capture.limited {
         text.push_str(" (the limit)");
     }
-    if let Some(dropped) = capture.dropped.filter(|dropped| *dropped > 0) {
+    if let Some(dropped) = capture.dropped_packets.filter(|dropped| *dropped > 0) {
         text.push_str(&format!(", {} dropped", grouped(dropped)));
     }
     if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
@@ -106,7 +106,7 @@ fn on(interface: &CapturedOn) -> String {
     let mut parts = vec![name];
     let snap = interface.snap_bytes;
     parts.extend(snap.map(|snap| format!("{} of each packet at most", Bytes(u64::from(snap)))));
-    let dropped = interface.dropped;
+    let dropped = interface.dropped_packets;
     parts.extend(dropped.map(|dropped| format!("{} dropped", grouped(dropped))));
     let filter = interface.filter.as_deref().map(shown);
     parts.extend(filter.map(|filter| format!("filter: {filter}")));
@@ -146,12 +146,12 @@ fn variety(variety: Option<Variety>) -> String {
         Bytes(u64::from(variety.compared_bytes)),
         count_of(variety.packets, "packet")
     );
-    match variety.distinct {
+    match variety.distinct_packets {
         1 => format!("the same in every packet, as far as {of} tell"),
         distinct => format!(
             "differs from packet to packet: {of} begin in {} ways, the most frequent {} times",
             grouped(distinct),
-            grouped(variety.most_repeated)
+            grouped(variety.most_repeated_packets)
         ),
     }
 }

@@ -60,7 +60,7 @@ fn handshakes_of(reading: &Value) -> Vec<String> {
     };
     let mut found = Vec::new();
     for flow in reading["flows"].as_array().expect("flows") {
-        for end in ["client", "server"] {
+        for end in ["opener", "listener"] {
             let offer = &flow["handshake"][end];
             found.push(format!(
                 "{}\t{}\t{}",
@@ -141,7 +141,7 @@ fn both_ends_capture_and_tshark_agrees() {
             "{payload} of {delivered} bytes are in the capture"
         );
         let variety = &reading["payload"];
-        assert!(variety["distinct"].as_u64() > Some(1), "{variety}");
+        assert!(variety["distinct_packets"].as_u64() > Some(1), "{variety}");
     }
 }
 
@@ -199,10 +199,10 @@ fn sample() -> Vec<u8> {
         (100_200, true, 0x18, 1, 1, &[], 100),
         (200_300, false, 0x10, 1, 101, &[], 0),
     ];
-    for (at_us, from_client, flags, sequence, acknowledged, options, payload) in packets {
+    for (at_us, from_opener, flags, sequence, acknowledged, options, payload) in packets {
         let mut tcp = Vec::new();
         let (near, far) = (40_000_u16, 5201_u16);
-        let (from, to) = if from_client {
+        let (from, to) = if from_opener {
             (near, far)
         } else {
             (far, near)
@@ -225,12 +225,12 @@ fn sample() -> Vec<u8> {
         frame.extend([8, 0, 0x45, 0]);
         frame.extend((20 + tcp.len() as u16).to_be_bytes());
         frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-        let (client, server) = ([192, 0, 2, 1], [198, 51, 100, 2]);
+        let (opener, listener) = ([192, 0, 2, 1], [198, 51, 100, 2]);
         frame.extend(
-            if from_client {
-                [client, server]
+            if from_opener {
+                [opener, listener]
             } else {
-                [server, client]
+                [listener, opener]
             }
             .concat(),
         );
@@ -271,7 +271,7 @@ fn a_capture_is_shown_told_copied_and_never_overwritten() {
     for field in ["handshake", "duration_us"] {
         assert_eq!(copy["flows"][0][field], original["flows"][0][field]);
     }
-    assert_ne!(copy["flows"][0]["client"], original["flows"][0]["client"]);
+    assert_ne!(copy["flows"][0]["opener"], original["flows"][0]["opener"]);
     let before = fs::read(folder.file("copy.pcapng")).expect("the copy");
     here(&["anonymise", "sample.pcap", "copy.pcapng"])
         .assert()

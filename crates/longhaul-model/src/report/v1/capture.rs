@@ -43,11 +43,11 @@ pub struct Capture {
     pub interfaces: Vec<String>,
     /// Dropped by the kernel for want of room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<u64>,
+    pub dropped_packets: Option<u64>,
     /// Seen, and left out because the limit was reached. Nobody counted after the first packets
     /// were enough, so this is absent then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<u64>,
+    pub left_out_packets: Option<u64>,
     /// The limit was reached: the run has more packets than the file.
     #[serde(default)]
     pub limited: bool,
@@ -95,16 +95,16 @@ pub struct CapturedOn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Number of the link type, as in the file.
-    pub link_type: u16,
+    pub link_type_number: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Counted by whoever captured: seen, and dropped for want of room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub received: Option<u64>,
+    pub received_packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<u64>,
+    pub dropped_packets: Option<u64>,
 }
 
 /// One flow, both ways.
@@ -113,15 +113,15 @@ pub struct Flow {
     /// `tcp` or `udp`.
     pub protocol: String,
     /// Who opened it; without a handshake, who sent the first packet of it.
-    pub client: String,
-    pub server: String,
+    pub opener: String,
+    pub listener: String,
     /// From the first packet of the capture to the first of the flow, and from there to its last.
     pub started_us: u64,
     pub duration_us: u64,
     /// Absent: the capture does not show its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Handshake>,
-    /// Client to server.
+    /// Client to listener.
     pub forward: Way,
     pub reverse: Way,
 }
@@ -129,18 +129,18 @@ pub struct Flow {
 /// How a TCP connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Handshake {
-    pub client: Offer,
+    pub opener: Offer,
     /// Absent: the answer was not captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<Offer>,
+    pub listener: Option<Offer>,
     /// Holds for the connection: both offered it. Absent without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<Agreed>,
     /// From the first packet to its answer, where the capture was taken: the round trip at the
-    /// client, the time of the server's kernel at the server. Absent where one was sent again.
+    /// opener, the time of the listener's kernel at the listener. Absent where one was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_us: Option<u64>,
-    /// From the answer to the client's acknowledgement: the round trip at the server.
+    /// From the answer to the opener's acknowledgement: the round trip at the listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_us: Option<u64>,
 }
@@ -194,7 +194,7 @@ pub struct TcpWay {
     /// Packets overtaken by later ones.
     pub reordered_packets: u64,
     /// Acknowledgements that the peer sent again without anything new.
-    pub duplicate_acks: u64,
+    pub duplicate_ack_packets: u64,
     /// Bytes that the peer acknowledged and the capture does not have.
     pub unseen_bytes: u64,
     /// From a packet of this direction to its acknowledgement, at the place of capture.
@@ -210,7 +210,7 @@ pub struct TcpWay {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_window_bytes: Option<u64>,
     /// Times that a window of zero was advertised.
-    pub zero_windows: u64,
+    pub zero_window_packets: u64,
     /// Most bytes sent and not yet acknowledged, at the place of capture.
     pub most_in_flight_bytes: u64,
     pub fin: bool,
@@ -233,7 +233,7 @@ pub struct Variety {
     pub packets: u64,
     /// So many of their first bytes.
     pub compared_bytes: u32,
-    pub distinct: u64,
+    pub distinct_packets: u64,
     /// Packets that begin with the most frequent bytes.
-    pub most_repeated: u64,
+    pub most_repeated_packets: u64,
 }

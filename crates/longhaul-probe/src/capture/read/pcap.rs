@@ -40,7 +40,7 @@ impl State {
         let (snap_bytes, link) = (order.u32(head, 12), order.u32(head, 16));
         about.interfaces.push(CapturedOn {
             // The upper bits are of the frame check sequence.
-            link_type: link.unwrap_or_default() as u16,
+            link_type_number: link.unwrap_or_default() as u16,
             snap_bytes: snap_bytes.filter(|snap| *snap > 0),
             ..CapturedOn::default()
         });

@@ -125,7 +125,7 @@ impl State {
 
     fn interface(&mut self, body: &[u8], about: &mut About) -> Result<(), Trouble> {
         let short = || damaged("an interface's block is too short");
-        let link_type = self.order.u16(body, 0).ok_or_else(short)?;
+        let link_type_number = self.order.u16(body, 0).ok_or_else(short)?;
         let snap_bytes = self.order.u32(body, 4).ok_or_else(short)?;
         if about.interfaces.len() >= MOST_INTERFACES {
             return Err(damaged(format!("more than {MOST_INTERFACES} interfaces")));
@@ -136,7 +136,7 @@ impl State {
             snap_bytes,
         };
         let mut interface = CapturedOn {
-            link_type,
+            link_type_number,
             snap_bytes: (snap_bytes > 0).then_some(snap_bytes),
             ..CapturedOn::default()
         };
@@ -165,8 +165,8 @@ impl State {
         };
         for (code, value) in options(self.order, body.get(12..).unwrap_or(&[])) {
             match code {
-                4 => interface.received = self.order.u64(value, 0),
-                5 => interface.dropped = self.order.u64(value, 0),
+                4 => interface.received_packets = self.order.u64(value, 0),
+                5 => interface.dropped_packets = self.order.u64(value, 0),
                 _ => {}
             }
         }

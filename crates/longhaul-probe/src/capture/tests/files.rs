@@ -14,11 +14,11 @@ const AT_NS: u64 = 1_700_000_000_123_456_789;
 fn interface() -> CapturedOn {
     CapturedOn {
         name: Some("wan0".to_owned()),
-        link_type: LINK_RAW,
+        link_type_number: LINK_RAW,
         snap_bytes: Some(128),
         filter: Some("tcp and port 5201".to_owned()),
-        received: None,
-        dropped: Some(3),
+        received_packets: None,
+        dropped_packets: Some(3),
     }
 }
 

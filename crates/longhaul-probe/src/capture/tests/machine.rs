@@ -41,15 +41,15 @@ fn run(program: &[Instruction], packet: &[u8]) -> Option<u32> {
 }
 
 fn filter(udp: bool, v6: bool) -> FlowFilter {
-    let (client, server) = if v6 {
+    let (opener, listener) = if v6 {
         ("2001:db8::1", "[2001:db8::2]:5201")
     } else {
         ("192.0.2.1", "192.0.2.2:5201")
     };
     FlowFilter {
         udp,
-        client: client.parse().expect("an address"),
-        server: address(server),
+        opener: opener.parse().expect("an address"),
+        listener: address(listener),
         control_port: 40_000,
     }
 }
@@ -59,8 +59,8 @@ fn own_streams_pass_both_ways_and_nothing_else_does() {
     for v6 in [false, true] {
         for udp in [false, true] {
             let at = |v4: &str, v6_text: &str| address(if v6 { v6_text } else { v4 });
-            let client = at("192.0.2.1:40001", "[2001:db8::1]:40001");
-            let server = at("192.0.2.2:5201", "[2001:db8::2]:5201");
+            let opener = at("192.0.2.1:40001", "[2001:db8::1]:40001");
+            let listener = at("192.0.2.2:5201", "[2001:db8::2]:5201");
             let control = at("192.0.2.1:40000", "[2001:db8::1]:40000");
             let other_port = at("192.0.2.2:5202", "[2001:db8::2]:5202");
             let other_host = at("192.0.2.3:5201", "[2001:db8::3]:5201");
@@ -68,18 +68,18 @@ fn own_streams_pass_both_ways_and_nothing_else_does() {
             let program = filter.program(128);
             let passes = |from, to| answer(&program, &packet(from, to, udp, &[], b"x"));
             for (from, to, expected) in [
-                (client, server, 128),
-                (server, client, 128),
-                (control, server, 0),
-                (server, control, 0),
-                (client, other_port, 0),
-                (other_port, client, 0),
-                (client, other_host, 0),
-                (other_host, client, 0),
+                (opener, listener, 128),
+                (listener, opener, 128),
+                (control, listener, 0),
+                (listener, control, 0),
+                (opener, other_port, 0),
+                (other_port, opener, 0),
+                (opener, other_host, 0),
+                (other_host, opener, 0),
             ] {
                 assert_eq!(passes(from, to), expected, "{filter}: {from} > {to}");
             }
-            let other_protocol = packet(client, server, !udp, &[], b"");
+            let other_protocol = packet(opener, listener, !udp, &[], b"");
             assert_eq!(answer(&program, &other_protocol), 0);
         }
     }
@@ -88,11 +88,11 @@ fn own_streams_pass_both_ways_and_nothing_else_does() {
 #[test]
 fn fragments_without_ports_do_not_pass_and_options_of_ip_do_not_confuse() {
     let program = filter(false, false).program(96);
-    let (client, server) = (address("192.0.2.1:7"), address("192.0.2.2:5201"));
-    let mut fragment = packet(client, server, false, &[], b"");
+    let (opener, listener) = (address("192.0.2.1:7"), address("192.0.2.2:5201"));
+    let mut fragment = packet(opener, listener, false, &[], b"");
     fragment[7] = 3;
     assert_eq!(answer(&program, &fragment), 0);
-    let plain = packet(client, server, false, &[], b"");
+    let plain = packet(opener, listener, false, &[], b"");
     let mut with_options = plain.clone();
     with_options[0] = 0x46;
     with_options.splice(20..20, [1, 1, 1, 0]);

@@ -8,7 +8,7 @@ use longhaul_model::units::Bytes;
 pub fn flow(page: &mut Page, flow: &Flow) {
     page.heading(&format!(
         "{} {} > {}",
-        flow.protocol, flow.client, flow.server
+        flow.protocol, flow.opener, flow.listener
     ));
     match &flow.handshake {
         Some(handshake) => self::handshake(page, handshake),
@@ -21,15 +21,18 @@ pub fn flow(page: &mut Page, flow: &Flow) {
         None => {}
     }
     page.labelled("duration", &duration(flow.duration_us));
-    way(page, "to server", &flow.forward);
-    way(page, "to client", &flow.reverse);
+    way(page, "to listener", &flow.forward);
+    way(page, "to opener", &flow.reverse);
 }
 
 fn handshake(page: &mut Page, handshake: &Handshake) {
-    page.labelled("client offers", &offer(&handshake.client));
-    match &handshake.server {
-        Some(server) => page.labelled("server offers", &offer(server)),
-        None => page.labelled("server offers", "nothing: its answer is not in the capture"),
+    page.labelled("opener offers", &offer(&handshake.opener));
+    match &handshake.listener {
+        Some(listener) => page.labelled("listener offers", &offer(listener)),
+        None => page.labelled(
+            "listener offers",
+            "nothing: its answer is not in the capture",
+        ),
     }
     if let Some(agreed) = handshake.agreed {
         let options = [
@@ -113,7 +116,7 @@ fn sent_again(tcp: &TcpWay) -> String {
             Bytes(tcp.retransmitted_bytes)
         ),
         format!("{} overtaken", grouped(tcp.reordered_packets)),
-        count_of(tcp.duplicate_acks, "duplicate ack"),
+        count_of(tcp.duplicate_ack_packets, "duplicate ack"),
     ];
     if tcp.unseen_bytes > 0 {
         parts.push(format!("{} not in the capture", Bytes(tcp.unseen_bytes)));
@@ -129,8 +132,11 @@ fn windows(tcp: &TcpWay) -> String {
         bytes(tcp.smallest_window_bytes),
         bytes(tcp.largest_window_bytes)
     );
-    if tcp.zero_windows > 0 {
-        text.push_str(&format!(", {} times none", grouped(tcp.zero_windows)));
+    if tcp.zero_window_packets > 0 {
+        text.push_str(&format!(
+            ", {} times none",
+            grouped(tcp.zero_window_packets)
+        ));
     }
     text
 }
