@@ -71,8 +71,9 @@ fn matched(forward: &[Point], reverse: &[Point], most_apart_us: u64) -> Vec<Matc
     for (f, point) in forward.iter().enumerate() {
         let at = reverse.partition_point(|other| other.at_us < point.at_us);
         // The nearest may be taken by another; a few on either side are tried.
-        for r in at.saturating_sub(3)..(at + 3).min(reverse.len()) {
-            let apart = point.at_us.abs_diff(reverse[r].at_us);
+        let near = reverse.iter().enumerate().take(at + 3);
+        for (r, other) in near.skip(at.saturating_sub(3)) {
+            let apart = point.at_us.abs_diff(other.at_us);
             if apart <= most_apart_us {
                 pairs.push((apart, f, r));
             }

@@ -148,9 +148,9 @@ fn mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
     for group in order.chunk_by(|a, b| all[*a].total_cmp(&all[*b]).is_eq()) {
         let size = group.len();
         // First and last rank of the group, from 1, added: twice their middle.
-        group
-            .iter()
-            .for_each(|place| ranks[*place] = 2 * begin + size + 1);
+        for place in group {
+            ranks[*place] = 2 * begin + size + 1;
+        }
         begin += size;
         let t = size as f64;
         ties += t * t * t - t;

@@ -41,7 +41,7 @@ pub fn case_figures(case: &Case, path: &PathCase) -> Vec<Figure> {
                 periods: periods.clone(),
             };
             let caption = format!("{title}: every point is one run; the two periods are shaded.");
-            painted(levels::sheet(&course)?, caption)
+            painted(&levels::sheet(&course)?, caption)
         });
     figures.collect()
 }
@@ -82,12 +82,12 @@ pub fn asymmetry_figures(path: &PathAsymmetry) -> Vec<Figure> {
         periods: Vec::new(),
     };
     let caption = String::from("Goodput of each matched pair of runs.");
-    let over_time = levels::sheet(&course).and_then(|sheet| painted(sheet, caption));
+    let over_time = levels::sheet(&course).and_then(|sheet| painted(&sheet, caption));
     let bins = asymmetry::of_runs(&path.histogram, asymmetry_median(path));
     let caption = String::from("How many matched pairs have which asymmetry.");
     over_time
         .into_iter()
-        .chain(painted(bins, caption))
+        .chain(painted(&bins, caption))
         .collect()
 }
 
@@ -98,6 +98,6 @@ fn asymmetry_median(path: &PathAsymmetry) -> f64 {
 }
 
 /// A figure that cannot be painted is left out: the numbers stand beside it.
-fn painted(sheet: Sheet, caption: String) -> Option<Figure> {
+fn painted(sheet: &Sheet, caption: String) -> Option<Figure> {
     Some((sheet.svg().ok()?, caption))
 }

@@ -155,9 +155,8 @@ impl Gathered {
             .map(|([first, second], begun)| {
                 let (from, to) = match hosts.iter().find(|h| *h == first || *h == second) {
                     Some(host) if host == first => (second, first),
-                    Some(_) => (first, second),
                     None if begun[1] > begun[0] => (second, first),
-                    None => (first, second),
+                    _ => (first, second),
                 };
                 let pair = Pair {
                     from: from.to_owned(),

@@ -185,7 +185,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
+        text.extend([": ", cause.to_string().as_str()]);
         source = cause.source();
     }
     shown(&text)

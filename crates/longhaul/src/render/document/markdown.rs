@@ -2,13 +2,22 @@
 
 use super::{Align, Document, Part, Table};
 use crate::render::html::steers;
+use std::fmt::{Arguments, Write};
+
+/// Writing to a string cannot fail.
+fn put(text: &mut String, part: Arguments<'_>) {
+    let _ = text.write_fmt(part);
+}
 
 pub fn write(document: &Document) -> String {
     let mut text = format!("# {}\n", inline(&document.title));
     for part in &document.parts {
         one(&mut text, part);
     }
-    text.push_str(&format!("\n---\n\n{}\n", inline(&document.foot)));
+    put(
+        &mut text,
+        format_args!("\n---\n\n{}\n", inline(&document.foot)),
+    );
     text
 }
 
@@ -16,22 +25,25 @@ fn one(text: &mut String, part: &Part) {
     match part {
         Part::Heading(level, title) => {
             let marks = "#".repeat(usize::from(*level).clamp(2, 6));
-            text.push_str(&format!("\n{marks} {}\n", inline(title)));
+            put(text, format_args!("\n{marks} {}\n", inline(title)));
         }
         Part::Paragraph(told) | Part::Faint(told) => {
-            text.push_str(&format!("\n{}\n", inline(told)));
+            put(text, format_args!("\n{}\n", inline(told)));
         }
-        Part::Note(told) => text.push_str(&format!("\n> {}\n", inline(told))),
+        Part::Note(told) => put(text, format_args!("\n> {}\n", inline(told))),
         Part::List(items) => {
             text.push('\n');
             for item in items {
-                text.push_str(&format!("- {}\n", inline(item)));
+                put(text, format_args!("- {}\n", inline(item)));
             }
         }
         Part::Facts(facts) => {
             text.push('\n');
             for (label, value) in facts {
-                text.push_str(&format!("- **{}:** {}\n", inline(label), inline(value)));
+                put(
+                    text,
+                    format_args!("- **{}:** {}\n", inline(label), inline(value)),
+                );
             }
         }
         Part::Table(table) => rows(text, table),
@@ -40,7 +52,7 @@ fn one(text: &mut String, part: &Part) {
             for line in told.lines() {
                 // Four blanks: nothing in a line can end the block.
                 let line: String = line.chars().map(seen).collect();
-                text.push_str(&format!("    {line}\n"));
+                put(text, format_args!("    {line}\n"));
             }
         }
         Part::Drawing { .. } => {}

@@ -109,10 +109,12 @@ fn line(table: &Table, cells: &[String], (widths, gap): (&[usize], usize)) -> St
             line.push_str(&" ".repeat(gap));
         }
         let cell = cut(cell, *width);
-        match align {
-            Align::Left => line.push_str(&format!("{cell:<width$}")),
-            Align::Right => line.push_str(&format!("{cell:>width$}")),
-        }
+        let room = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let (before, after) = match align {
+            Align::Left => ("", room.as_str()),
+            Align::Right => (room.as_str(), ""),
+        };
+        line.extend([before, cell.as_str(), after]);
     }
     line.trim_end().to_owned()
 }
