@@ -11,7 +11,7 @@
 //! Source: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander and Wolfe, Nonparametric
 //! Statistical Methods, sections 4.1 to 4.3; Bayley and Hammersley 1946 for the fewer values.
 //! Units: those of the values; probabilities. Error: the interval holds the truth in 95 of 100 cases
-//! of independent values, in 92 of 100 where neighbours correlate by 0.5 (`accuracy`).
+//! of independent values, in 94 of 100 where neighbours correlate by 0.5 (`accuracy`).
 //! Wrong when: the two samples differ in scatter more than in level; or swing slower than they last.
 
 use super::normal::upper_tail;
