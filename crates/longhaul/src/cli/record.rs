@@ -89,26 +89,38 @@ fn asked(args: &BundleArgs) -> Result<Asked, Fail> {
     })
 }
 
+/// What only the process that measured knows.
+#[derive(Default)]
+struct Ours {
+    host: Option<host::Observation>,
+    command: Option<String>,
+    captures: Vec<(&'static str, PathBuf)>,
+}
+
 fn by_measuring(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, Fail> {
     let asked = asked(args)?;
     let measured = measure::measure(test)?;
     let line = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
     let command = Some(render::record::evidence::without_secrets(line));
-    let with = (Some(&measured.host), command, test.json);
-    bundle(args, asked, &measured.runs, with)
+    let ours = Ours {
+        host: Some(measured.host),
+        command,
+        captures: measured.captures,
+    };
+    bundle(args, asked, (&measured.runs, ours), test.json)
 }
 
 fn from_archive(make: &MakeArgs) -> Result<ExitCode, Fail> {
     let asked = asked(&make.bundle)?;
     let runs = archived::runs(&make.run, make.path.as_deref(), &make.archive)?;
-    bundle(&make.bundle, asked, &runs, (None, None, make.json))
+    bundle(&make.bundle, asked, (&runs, Ours::default()), make.json)
 }
 
 fn bundle(
     args: &BundleArgs,
     asked: Asked,
-    runs: &Runs,
-    (host, command, as_json): (Option<&host::Observation>, Option<String>, bool),
+    (runs, ours): (&Runs, Ours),
+    as_json: bool,
 ) -> Result<ExitCode, Fail> {
     let record = assemble::record(runs, asked.legs, &asked.rules)?;
     let place = args.out.clone().unwrap_or_else(|| {
@@ -119,9 +131,9 @@ fn bundle(
     let contents = Contents {
         record: &record,
         runs,
-        host,
-        command,
-        captures: Vec::new(),
+        host: ours.host.as_ref(),
+        command: ours.command,
+        captures: ours.captures,
         attached: &args.attach,
     };
     contents::write(&mut folder, &contents)?;

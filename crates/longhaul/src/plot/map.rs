@@ -35,7 +35,8 @@ pub fn sheet(record: &Record) -> Sheet {
         let line: Vec<(f64, f64)> = leg.iter().map(|it| view.at(*it)).collect();
         sheet.line(&line, WAY, 2.0);
     }
-    let mut labels = Labels::new(&view);
+    let way = arcs.iter().flatten().map(|it| view.at(*it)).collect();
+    let mut labels = Labels::new(&view, way);
     for out in &record.observation.routers {
         let is_out = record.analysis.left_out.iter().any(|it| it.ttl == out.ttl);
         if is_out {

@@ -29,7 +29,7 @@ dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.15rem 1.
 dt{color:#6b6b73}dd{margin:0}\
 .wide{overflow-x:auto;margin:.5rem 0 1rem}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th{text-align:left;font-weight:600;vertical-align:bottom;border-bottom:2px solid #b4b4bc}\
+th{text-align:left;font-weight:600;vertical-align:bottom;overflow-wrap:normal;border-bottom:2px solid #b4b4bc}\
 th,td{padding:.25rem .9rem .25rem 0}\
 td{vertical-align:top;border-bottom:1px solid #ececf0}\
 .n{text-align:right}\

@@ -33,7 +33,11 @@ pub fn runs(id: &str, path: Option<&str>, args: &ArchiveArgs) -> Result<Runs, Fa
             _ => return Err(another_kind(wanted, Kind::Path)),
         },
     };
-    Ok(Runs { throughput, path })
+    Ok(Runs {
+        throughput,
+        path,
+        emulated: false,
+    })
 }
 
 fn another_kind(id: &str, kind: Kind) -> Fail {

@@ -4,21 +4,39 @@
 
 use super::assemble::Runs;
 use crate::cli::args::{OutputArgs, PathArgs, TestArgs};
-use crate::cli::{path, test};
+use crate::cli::{capture, path, test};
 use crate::fail::{Fail, USAGE};
 use crate::render::style::{CAVEAT, paint};
 use longhaul_model::report::v1::host;
 use longhaul_probe::host::observe;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// As many as the submissions of 2004 have, and a few for a least one that is right.
 const ROUND_TRIPS: u32 = 20;
 
+/// The lab sets it for what runs in one of its paths.
+const LAB: &str = "LONGHAUL_LAB_TRUTH";
+
 /// What was measured, and this host's settings.
 pub struct Measured {
     pub runs: Runs,
     pub host: host::Observation,
+    /// Captures that were written, by which end took them.
+    pub captures: Vec<(&'static str, PathBuf)>,
+}
+
+/// Those of `--capture FILE`; one that could not be written is a caveat of the run.
+fn captures(args: &TestArgs) -> Vec<(&'static str, PathBuf)> {
+    let Some(near) = &args.capture.capture else {
+        return Vec::new();
+    };
+    let far = capture::files::far_name(near);
+    let both = [("initiator", near.clone()), ("responder", far)];
+    both.into_iter()
+        .filter(|(_, file)| file.is_file())
+        .collect()
 }
 
 pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
@@ -42,7 +60,12 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
     let address = throughput.run.responder.address.as_deref();
     let host = observe(None, address.and_then(|it| it.parse().ok()));
     Ok(Measured {
-        runs: Runs { throughput, path },
+        captures: captures(args),
+        runs: Runs {
+            throughput,
+            path,
+            emulated: std::env::var_os(LAB).is_some(),
+        },
         host,
     })
 }

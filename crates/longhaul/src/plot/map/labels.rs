@@ -13,14 +13,17 @@ pub struct Labels {
     edge: ((f64, f64), (f64, f64)),
     /// Left, top, right, bottom of what is there.
     taken: Vec<[f64; 4]>,
+    /// Points of the way, which names keep off where they can.
+    way: Vec<(f64, f64)>,
     names: Vec<String>,
 }
 
 impl Labels {
-    pub fn new(view: &View) -> Labels {
+    pub fn new(view: &View, way: Vec<(f64, f64)>) -> Labels {
         Labels {
             edge: view.corners(),
             taken: Vec::new(),
+            way,
             names: Vec::new(),
         }
     }
@@ -44,20 +47,29 @@ impl Labels {
         ];
         self.taken.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
         let own = self.taken.len() - 1;
-        for (anchor, at) in places {
+        let off_the_way = places.map(|place| (place, true));
+        let anywhere = places.map(|place| (place, false));
+        for ((anchor, at), off) in off_the_way.into_iter().chain(anywhere) {
             let left = match anchor {
                 Anchor::Left => at.0,
                 Anchor::Right => at.0 - wide,
                 Anchor::Middle | Anchor::Upward => at.0 - wide / 2.0,
             };
             let field = [left, at.1 - HIGH / 2.0, left + wide, at.1 + HIGH / 2.0];
-            if self.is_free(field, own) {
+            if self.is_free(field, own) && !(off && self.lies_on_the_way(field)) {
                 self.taken.push(field);
                 sheet.text(at, name.as_str(), SIZE, ink, anchor);
                 self.names.push(name);
                 return;
             }
         }
+    }
+
+    fn lies_on_the_way(&self, field: [f64; 4]) -> bool {
+        let inside = |(x, y): &(f64, f64)| {
+            (field[0]..field[2]).contains(x) && (field[1]..field[3]).contains(y)
+        };
+        self.way.iter().any(inside)
     }
 
     fn is_free(&self, field: [f64; 4], own: usize) -> bool {
