@@ -11,12 +11,15 @@
 //!   report
 //! - [`capture`]: files of packets
 //! - [`mod@watch`]: what a watch file will cost
-//! - [`events`]: lasting changes, with their causes; [`record`]: records and their bundles
+//! - [`events`]: lasting changes, with their causes; [`beside`]: archived runs beside each other
+//! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
 //! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: pages that stand alone
 
 pub mod available;
+pub mod beside;
 pub mod capture;
 pub mod claim;
+pub mod document;
 pub mod ends;
 pub mod events;
 pub mod figures;

@@ -1,6 +1,7 @@
 //! The commands and their options, as close to what was typed as types allow.
 
 mod available;
+mod beside;
 mod capture;
 mod data;
 mod host;
@@ -16,6 +17,7 @@ mod tune;
 mod watch;
 
 pub use available::AvailableArgs;
+pub use beside::{AsymmetryArgs, CaseArgs, CompareArgs, SiteArgs, WrittenArgs};
 pub use capture::{CaptureArgs, CaptureCommand, TestCaptureArgs};
 pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
