@@ -119,7 +119,6 @@ mod tests {
     #[test]
     fn changes_are_found_where_they_are_and_seldom_elsewhere() {
         let rows = rows(0xc);
-        rows.iter().for_each(|row| println!("{row:?}"));
         let share = |at: usize| rows[at].answered as f64 / rows[at].cases as f64;
         assert!(share(2) <= 0.075, "{:?}", rows[2]);
         assert!(share(3) <= 0.12, "{:?}", rows[3]);

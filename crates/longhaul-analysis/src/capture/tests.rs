@@ -39,12 +39,11 @@ impl Play {
             0,
             true,
             Flags::SYN | Flags::ECE | Flags::CWR,
-            (0, 0),
-            0,
+            (0, 0, 0),
             options(7),
         );
-        play.put(100, false, Flags::SYN | Flags::ACK, (0, 1), 0, options(9));
-        play.put(100, true, Flags::ACK, (1, 1), 0, Options::default());
+        play.put(100, false, Flags::SYN | Flags::ACK, (0, 1, 0), options(9));
+        play.put(100, true, Flags::ACK, (1, 1, 0), Options::default());
         play
     }
 
@@ -53,8 +52,7 @@ impl Play {
         at_ms: u64,
         from_opener: bool,
         flags: u16,
-        (sequence, acknowledged): (u32, u32),
-        payload_bytes: u32,
+        (sequence, acknowledged, payload_bytes): (u32, u32, u32),
         options: Options,
     ) {
         let (opener, listener) = (address(1, 40_000), address(2, 5201));
@@ -88,13 +86,13 @@ impl Play {
     /// The opener sends packet `number` of its data.
     fn sends(&mut self, at_ms: u64, number: u32) {
         let options = Options::default();
-        self.put(at_ms, true, Flags::ACK, (1 + number * MSS, 1), MSS, options);
+        self.put(at_ms, true, Flags::ACK, (1 + number * MSS, 1, MSS), options);
     }
 
     /// The listener acknowledges all below packet `number`.
     fn acknowledges(&mut self, at_ms: u64, number: u32) {
         let options = Options::default();
-        self.put(at_ms, false, Flags::ACK, (1, 1 + number * MSS), 0, options);
+        self.put(at_ms, false, Flags::ACK, (1, 1 + number * MSS, 0), options);
     }
 
     fn found(&self) -> Flow {
@@ -106,7 +104,9 @@ impl Play {
 
 fn found(packets: &[Packet]) -> Found {
     let mut analyser = Analyser::default();
-    packets.iter().for_each(|packet| analyser.take(packet));
+    for packet in packets {
+        analyser.take(packet);
+    }
     analyser.finish()
 }
 
@@ -331,7 +331,7 @@ proptest! {
         play.packets.clear();
         let mut sequence = first;
         for (size, at_ms) in sizes.iter().zip(0..) {
-            play.put(at_ms, true, Flags::ACK, (sequence, 1), *size, Options::default());
+            play.put(at_ms, true, Flags::ACK, (sequence, 1, *size), Options::default());
             sequence = sequence.wrapping_add(*size);
         }
         let way = tcp(&play.found());

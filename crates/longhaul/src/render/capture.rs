@@ -15,6 +15,7 @@ use longhaul_model::report::v1::capture::{Capture, CapturedOn, Reading, Variety}
 use longhaul_model::report::v1::observation::{End, Observation};
 use longhaul_model::units::Bytes;
 use longhaul_probe::capture::anonymise::Anonymised;
+use std::fmt::Write;
 
 /// Flows that are shown; `--json` has all.
 const MOST_FLOWS: usize = 32;
@@ -54,11 +55,12 @@ fn one(capture: &Capture, whose: &str) -> String {
         text.push_str(" (the limit)");
     }
     if let Some(dropped) = capture.dropped_packets.filter(|dropped| *dropped > 0) {
-        text.push_str(&format!(", {} dropped", grouped(dropped)));
+        // Writing to a text cannot fail.
+        let _ = write!(text, ", {} dropped", grouped(dropped));
     }
     if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
         let share = super::figures::percent(cpu as f64 / time as f64);
-        text.push_str(&format!(", {share} of a core"));
+        let _ = write!(text, ", {share} of a core");
     }
     format!("{text}, {whose}")
 }
@@ -121,14 +123,14 @@ fn total(reading: &Reading) -> String {
         count_of(reading.flows.len() as u64, "flow")
     );
     if let Some(started) = &reading.started_at {
-        text.push_str(&format!(", from {started}"));
+        let _ = write!(text, ", from {started}");
     }
     for (count, what) in [
         (reading.other_packets, "are no TCP or UDP over IP"),
         (reading.left_out_packets, "belong to flows beyond the limit"),
     ] {
         if count > 0 {
-            text.push_str(&format!("; {} {what}", grouped(count)));
+            let _ = write!(text, "; {} {what}", grouped(count));
         }
     }
     text

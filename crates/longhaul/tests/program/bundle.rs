@@ -6,6 +6,7 @@ use assert_cmd::assert::Assert;
 use longhaul_model::report::v1::{Path as PathReport, Throughput};
 use longhaul_store::Archive;
 use serde_json::Value;
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ fn stage(folder: &Folder) -> Vec<String> {
         serde_json::from_str(&fixture("la-geneva-9-streams.json")).expect("a run");
     let mut path: PathReport =
         serde_json::from_str(&fixture("path-sanjose-lulea.json")).expect("a path");
-    run.run.initiator.host = HOSTILE.to_owned();
-    path.run.initiator.host = HOSTILE.to_owned();
+    HOSTILE.clone_into(&mut run.run.initiator.host);
+    HOSTILE.clone_into(&mut path.run.initiator.host);
     path.run.responder.host.clone_from(&run.run.responder.host);
     path.run.started_at.clone_from(&run.run.started_at);
     let route = path.observation.route.as_mut().expect("a route");
@@ -245,11 +246,10 @@ fn a_mark_that_was_raised_with_its_digest_is_found_by_making_it_again() {
     let listed = fs::read_to_string(place.join("manifest.json")).expect("a manifest");
     let mut manifest: Value = serde_json::from_str(&listed).expect("JSON");
     let digest = ring::digest::digest(&ring::digest::SHA256, raised.as_bytes());
-    let hex: String = digest
-        .as_ref()
-        .iter()
-        .map(|it| format!("{it:02x}"))
-        .collect();
+    let hex = digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a text takes everything");
+        hex
+    });
     for file in manifest["files"].as_array_mut().expect("files") {
         if file["name"] == "record.json" {
             file["sha256"] = hex.clone().into();

@@ -185,6 +185,9 @@ fn a_run_without_the_privilege_or_against_a_far_end_that_refuses_goes_on_and_say
     );
 }
 
+/// Time, whether the opener sent it, flags, sequence, acknowledged, options, payload bytes.
+type Packet<'a> = (u32, bool, u8, u32, u32, &'a [u8], usize);
+
 /// A connection of five packets, from another hand than ours: classic pcap, Ethernet.
 fn sample() -> Vec<u8> {
     let mut file = Vec::new();
@@ -192,7 +195,7 @@ fn sample() -> Vec<u8> {
         file.extend(word.to_le_bytes());
     }
     let syn = [2, 4, 5, 180, 4, 2, 1, 3, 3, 7, 0, 0];
-    let packets: [(u32, bool, u8, u32, u32, &[u8], usize); 5] = [
+    let packets: [Packet; 5] = [
         (0, true, 2, 0, 0, &syn, 0),
         (100_000, false, 0x12, 0, 1, &syn, 0),
         (100_100, true, 0x10, 1, 1, &[], 0),
@@ -312,22 +315,19 @@ fn damaged_files_are_read_up_to_the_damage_and_garbage_is_refused() {
             .assert()
             .code(code);
         let output = assert.get_output();
-        match packets {
-            Some(packets) => {
-                let reading: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-                assert_eq!(reading["packets"], packets, "{name}");
-                assert!(
-                    reading["damage"].as_str().expect("why").contains("byte"),
-                    "{name}"
-                );
-            }
-            None => {
-                let told = String::from_utf8(output.stderr.clone()).expect("UTF-8");
-                assert!(
-                    told.contains("hint:") && !told.contains('\x1b'),
-                    "{name}: {told}"
-                );
-            }
+        if let Some(packets) = packets {
+            let reading: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(reading["packets"], packets, "{name}");
+            assert!(
+                reading["damage"].as_str().expect("why").contains("byte"),
+                "{name}"
+            );
+        } else {
+            let told = String::from_utf8(output.stderr.clone()).expect("UTF-8");
+            assert!(
+                told.contains("hint:") && !told.contains('\x1b'),
+                "{name}: {told}"
+            );
         }
     }
 }

@@ -52,7 +52,7 @@ fn by_text(text: &str, airports: &Airports) -> Result<Stop, String> {
     match airports.of_city(city).as_slice() {
         [one] => Ok(at_airport(city, one)),
         [] => Err(format!(
-            "no airport is in {city}; name one that is near, as in `{city} (XXX)`, or give \
+            "no airport is in {city}; name one that is near, as in `{city} (CDG)`, or give \
              latitude and longitude"
         )),
         several => {
@@ -132,12 +132,11 @@ pub fn of_code(code: &str, airports: &Airports) -> Option<Stop> {
         return Some(at_airport(city, place));
     };
     let known = KNOWN_AIRPORTS.iter().find(|(metro, _)| *metro == code);
-    let there: Vec<&Place> = match known {
-        Some((_, codes)) => codes.iter().filter_map(|it| airports.of_code(it)).collect(),
-        None => {
-            let all = airports.of_city(city).into_iter();
-            all.filter(|it| it.country == *country).collect()
-        }
+    let there: Vec<&Place> = if let Some((_, codes)) = known {
+        codes.iter().filter_map(|it| airports.of_code(it)).collect()
+    } else {
+        let all = airports.of_city(city).into_iter();
+        all.filter(|it| it.country == *country).collect()
     };
     centre(city, &there)
 }

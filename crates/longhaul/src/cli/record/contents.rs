@@ -29,13 +29,37 @@ pub struct Contents<'a> {
 }
 
 pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
-    let run = &of.runs.throughput;
     json(
         folder,
         RECORD,
         "the record: figures, legs, rules",
         to_string_pretty(of.record),
     )?;
+    let mut texts = vec![transfer(folder, of)?];
+    texts.extend(path(folder, of)?);
+    let run = &of.runs.throughput;
+    let commands = render::record::evidence::commands(run, of.command.as_deref());
+    folder.add("commands.txt", "command lines", commands.as_bytes())?;
+    let settings = settings(folder, of)?;
+    others(folder, of)?;
+    let drawings = drawings(folder, of)?;
+    let html = render::record::page::html(&render::record::page::Parts {
+        record: of.record,
+        runs: (run, of.runs.path.as_ref()),
+        commands,
+        settings,
+        texts,
+        drawings,
+        files: folder.files(),
+    });
+    folder.add(PAGE, "all of it as a page", html.as_bytes())
+}
+
+/// A heading of the page, and what stands below it.
+type Chapter = (String, String);
+
+fn transfer(folder: &mut Folder, of: &Contents) -> Result<Chapter, Fail> {
+    let run = &of.runs.throughput;
     json(
         folder,
         THROUGHPUT,
@@ -48,39 +72,43 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
         "full output of the transfer, of both ends",
         output.as_bytes(),
     )?;
-    let mut texts = vec![("Output of the transfer".to_owned(), output)];
-    if let Some(path) = &of.runs.path {
-        json(
-            folder,
-            "path.json",
-            "the look at the path as archived",
-            to_string_pretty(path),
-        )?;
-        let text = plain(&render::path::report(path));
-        folder.add(
-            "path.txt",
-            "route there and back, path MTU",
-            text.as_bytes(),
-        )?;
-        texts.push(("Routes".to_owned(), text));
-        let series = render::record::series::text(path);
-        folder.add(
-            "round-trips.txt",
-            "every round trip, there and back",
-            series.as_bytes(),
-        )?;
-    }
-    let commands = render::record::evidence::commands(run, of.command.as_deref());
-    folder.add("commands.txt", "command lines", commands.as_bytes())?;
-    let forward = run.observation.forward;
-    let ends = &run.observation.ends;
-    let ends = if forward {
-        [("initiator", &ends.sender), ("responder", &ends.receiver)]
+    Ok(("Output of the transfer".to_owned(), output))
+}
+
+fn path(folder: &mut Folder, of: &Contents) -> Result<Option<Chapter>, Fail> {
+    let Some(path) = &of.runs.path else {
+        return Ok(None);
+    };
+    json(
+        folder,
+        "path.json",
+        "the look at the path as archived",
+        to_string_pretty(path),
+    )?;
+    let text = plain(&render::path::report(path));
+    folder.add(
+        "path.txt",
+        "route there and back, path MTU",
+        text.as_bytes(),
+    )?;
+    let series = render::record::series::text(path);
+    folder.add(
+        "round-trips.txt",
+        "every round trip, there and back",
+        series.as_bytes(),
+    )?;
+    Ok(Some(("Routes".to_owned(), text)))
+}
+
+fn settings(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
+    let seen = &of.runs.throughput.observation;
+    let (near, far) = if seen.forward {
+        (&seen.ends.sender, &seen.ends.receiver)
     } else {
-        [("initiator", &ends.receiver), ("responder", &ends.sender)]
+        (&seen.ends.receiver, &seen.ends.sender)
     };
     let mut settings = Vec::new();
-    for (role, end) in ends {
+    for (role, end) in [("initiator", near), ("responder", far)] {
         let read = of.host.filter(|_| role == "initiator");
         let text = render::record::evidence::configuration(end, read);
         let name = format!("configuration-{role}.txt");
@@ -95,19 +123,7 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
             to_string_pretty(read),
         )?;
     }
-    others(folder, of)?;
-    let drawings = drawings(folder, of)?;
-    let page = render::record::page::Parts {
-        record: of.record,
-        runs: (run, of.runs.path.as_ref()),
-        commands,
-        settings,
-        texts,
-        drawings,
-        files: folder.files(),
-    };
-    let html = render::record::page::html(page);
-    folder.add(PAGE, "all of it as a page", html.as_bytes())
+    Ok(settings)
 }
 
 /// Captures and attachments, under names of ours.

@@ -4,6 +4,7 @@ use crate::render::figures::{count_of, duration, grouped, millis, or_absent};
 use crate::render::page::Page;
 use longhaul_model::report::v1::capture::{Flow, Handshake, Offer, RoundTrip, TcpWay, Way};
 use longhaul_model::units::Bytes;
+use std::fmt::Write;
 
 pub fn flow(page: &mut Page, flow: &Flow) {
     page.heading(&format!(
@@ -88,13 +89,14 @@ fn way(page: &mut Page, label: &str, way: &Way) {
         Bytes(way.payload_bytes)
     );
     if way.largest_payload_bytes > 0 {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             " (up to {} B each)",
             grouped(u64::from(way.largest_payload_bytes))
-        ));
+        );
     }
     if way.marked_packets > 0 {
-        text.push_str(&format!(", {} marked by ECN", grouped(way.marked_packets)));
+        let _ = write!(text, ", {} marked by ECN", grouped(way.marked_packets));
     }
     page.labelled(label, &text);
     if let Some(tcp) = &way.tcp {
@@ -133,10 +135,7 @@ fn windows(tcp: &TcpWay) -> String {
         bytes(tcp.largest_window_bytes)
     );
     if tcp.zero_window_packets > 0 {
-        text.push_str(&format!(
-            ", {} times none",
-            grouped(tcp.zero_window_packets)
-        ));
+        let _ = write!(text, ", {} times none", grouped(tcp.zero_window_packets));
     }
     text
 }

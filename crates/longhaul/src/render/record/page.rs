@@ -18,7 +18,7 @@ pub struct Parts<'a> {
     pub files: &'a [Listed],
 }
 
-pub fn html(parts: Parts) -> String {
+pub fn html(parts: &Parts) -> String {
     let record = parts.record;
     let mut body = Body::default();
     body.heading(1, &title(record));

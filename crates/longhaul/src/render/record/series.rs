@@ -18,7 +18,9 @@ pub fn text(path: &Path) -> String {
     ] {
         match echoes {
             Some(echoes) => one(&mut text, way, echoes, rtt.as_ref()),
-            None => text.push_str(&format!("round trips {way}: none were measured\n\n")),
+            None => {
+                let _ = writeln!(text, "round trips {way}: none were measured\n");
+            }
         }
     }
     text

@@ -35,6 +35,7 @@ pub fn result(report: &AnyReport) -> String {
         AnyReport::Load(it) => load(it),
         AnyReport::Host(it) => count_of(it.findings.len() as u64, "finding"),
         AnyReport::Predict(_) => "predicted".to_owned(),
+        AnyReport::Imported(it) => crate::render::imported::summary(it),
     }
 }
 
