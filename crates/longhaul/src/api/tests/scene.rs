@@ -237,11 +237,12 @@ fn joined(mut rest: &str) -> String {
     let mut whole = String::new();
     while let Some((size, after)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
-        if size == 0 || after.len() < size {
+        // What is compressed is no text, and its pieces end anywhere.
+        let Some((piece, more)) = after.split_at_checked(size).filter(|_| size > 0) else {
             break;
-        }
-        whole.push_str(&after[..size]);
-        rest = after[size..].trim_start_matches("\r\n");
+        };
+        whole.push_str(piece);
+        rest = more.trim_start_matches("\r\n");
     }
     whole
 }

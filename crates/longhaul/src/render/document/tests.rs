@@ -42,7 +42,9 @@ fn names_from_elsewhere_do_nothing_in_any_form() {
     let markdown = document.markdown();
     for line in markdown.lines().filter(|line| !line.starts_with("    ")) {
         assert!(!line.contains("<img") && !line.contains("://"), "{line}");
-        assert!(!line.contains("](") && !line.contains("@all"), "{line}");
+        // A bracket behind a stroke closes nothing.
+        let open = line.replace("\\]", "");
+        assert!(!open.contains("](") && !open.contains("@all"), "{line}");
     }
     assert_eq!(
         markdown
@@ -69,7 +71,7 @@ fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
         ]],
         marked: Vec::new(),
     }));
-    let text = document.text();
+    let text = anstream::adapter::strip_str(&document.text()).to_string();
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
