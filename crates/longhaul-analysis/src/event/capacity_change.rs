@@ -63,7 +63,7 @@ fn by_looks(case: &Case, step: Step) -> Option<Candidate> {
         found.consistency *= 0.5;
     } else if !case.is_by_capacity(step) {
         found.contradicts.push(String::from(
-            "available bandwidth changed by more than twice as much: other traffic makes a link look slower to bursts",
+            "others use far more of the link than it lost: their traffic makes it look slower to bursts",
         ));
         found.consistency *= 0.5;
     } else if case.rerouted() {

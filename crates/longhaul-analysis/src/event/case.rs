@@ -216,15 +216,18 @@ impl<'a> Case<'a> {
         self.estimates(|estimate| estimate.available_bps)
     }
 
-    /// At least half of what available bandwidth lost or won is a step of the capacity.
+    /// A step of the capacity is at least half of what available bandwidth lost or won with it; or,
+    /// where that is known only since, half of what others use.
     ///
     /// Bursts on a link full of other traffic are held apart, so that it seems slower than it is.
     pub fn is_by_capacity(&self, capacity: Step) -> bool {
-        self.available().is_none_or(|available| {
-            let of_link = capacity.after - capacity.before;
+        let of_link = capacity.after - capacity.before;
+        if let Some(available) = self.available() {
             let of_rest = available.after - available.before;
-            of_link * of_rest > 0.0 && of_link.abs() >= 0.5 * of_rest.abs()
-        })
+            return of_link * of_rest > 0.0 && of_link.abs() >= 0.5 * of_rest.abs();
+        }
+        self.available_since()
+            .is_none_or(|left| of_link.abs() >= 0.5 * (capacity.after - left))
     }
 
     /// What looks since the event found available, their middle.

@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn a_link_of_which_others_use_most_looks_slower_than_it_is() {
+        let with = |capacity: f64, left: f64| {
+            let mut sketch = sketch::of(Quantity::Goodput, 40e6, 18e6);
+            sketch
+                .capacity(-HOUR, 50e6)
+                .estimate(HOUR, capacity, left, None);
+            Some(sketch.found(candidate)?.consistency)
+        };
+        assert_eq!(with(42e6, 8e6), Some(BY_REMAINDER));
+        // Half of the link is gone, and others use little of the rest.
+        assert_eq!(with(25e6, 15e6), None);
+    }
+
+    #[test]
     fn a_narrower_link_is_not_traffic() {
         assert_eq!(consistency([622e6, 400e6], [155e6, 140e6]), None);
     }
