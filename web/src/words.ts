@@ -68,6 +68,7 @@ export const KINDS: Record<Kind, string> = {
   path: "path",
   available: "available bandwidth",
   load: "load",
+  imported: "imported",
 };
 
 export const STATES: Record<State, string> = {

@@ -18,6 +18,7 @@ pub mod claim;
 pub mod detect;
 pub mod diagnose;
 pub mod event;
+pub mod imported;
 pub mod limit;
 pub mod load;
 pub mod path;

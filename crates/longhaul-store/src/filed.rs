@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::{
-    AnyReport, Available, Host, Kind, Load, Path, Predict, SCHEMA, Scan, Throughput, scan,
+    AnyReport, Available, Host, Imported, Kind, Load, Path, Predict, SCHEMA, Scan, Throughput, scan,
 };
 
 /// What a list shows of a run without opening its report.
@@ -100,6 +100,20 @@ macro_rules! filed_by_version {
 
 filed_by_version!(Host, Predict, Path, Available, Load);
 
+impl Filed for Imported {
+    /// What limited a run is in no text of others.
+    fn derived(&self) -> Derived {
+        Derived {
+            streams: self.analysis.streams,
+            goodput_bps: self.analysis.goodput_bps,
+            limited_by: None,
+            analysis_version: self.analysis.version,
+        }
+    }
+
+    as_json!();
+}
+
 impl Filed for AnyReport {
     fn derived(&self) -> Derived {
         match self {
@@ -110,6 +124,7 @@ impl Filed for AnyReport {
             AnyReport::Path(path) => path.derived(),
             AnyReport::Available(available) => available.derived(),
             AnyReport::Load(load) => load.derived(),
+            AnyReport::Imported(imported) => imported.derived(),
         }
     }
 
@@ -145,6 +160,7 @@ pub fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
         Kind::Path => serde_json::from_value(value).map(AnyReport::Path),
         Kind::Available => serde_json::from_value(value).map(AnyReport::Available),
         Kind::Load => serde_json::from_value(value).map(AnyReport::Load),
+        Kind::Imported => serde_json::from_value(value).map(AnyReport::Imported),
     }
     .map_err(fail)
 }

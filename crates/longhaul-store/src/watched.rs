@@ -217,6 +217,7 @@ pub fn run_of(report: &AnyReport) -> &Run {
         AnyReport::Path(report) => &report.run,
         AnyReport::Available(report) => &report.run,
         AnyReport::Load(report) => &report.run,
+        AnyReport::Imported(report) => &report.run,
     }
 }
 
@@ -229,6 +230,7 @@ fn kind_of(report: &AnyReport) -> Kind {
         AnyReport::Path(_) => Kind::Path,
         AnyReport::Available(_) => Kind::Available,
         AnyReport::Load(_) => Kind::Load,
+        AnyReport::Imported(_) => Kind::Imported,
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`mod@watch`]: the watch file, checked, and the agent
 //! - [`capture`]: files of packets, read back
 //! - [`record`]: records with their evidence; claims of others, checked
+//! - [`import`]: what other programs printed, filed
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does
@@ -21,6 +22,7 @@ pub mod data;
 pub mod expect;
 pub mod filing;
 pub mod host;
+pub mod import;
 mod interrupt;
 pub mod lab;
 pub mod load;

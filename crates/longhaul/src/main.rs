@@ -6,12 +6,14 @@
 //! - [`plot`]: figures of scans and predictions
 //! - [`watch`]: regular measurement, in the library beside this program
 //! - [`agent`]: the running agent of `longhaul watch`; [`api`]: its page
+//! - [`import`]: formats of other programs
 //! - [`fail`]: exit codes, errors, hints
 
 mod agent;
 mod api;
 mod cli;
 mod fail;
+mod import;
 mod plot;
 mod render;
 
@@ -55,6 +57,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Report(args) => cli::report::run(args.command),
         Command::Record(args) => cli::record::run(&args),
         Command::Capture(args) => cli::capture::run(&args),
+        Command::Import(args) => cli::import::run(&args),
         Command::Data(args) => cli::data::run(args.command),
         Command::Watch(args) => cli::watch::run(&args),
     }

@@ -9,7 +9,7 @@
 //! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
-//! - [`capture`]: files of packets
+//! - [`capture`]: files of packets; [`imported`]: what other programs measured
 //! - [`mod@watch`]: what a watch file will cost
 //! - [`events`]: lasting changes, with their causes; [`beside`]: archived runs beside each other
 //! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
@@ -25,6 +25,7 @@ pub mod events;
 pub mod figures;
 pub mod host;
 pub mod html;
+pub mod imported;
 pub mod live;
 pub mod load;
 pub mod page;
@@ -53,5 +54,6 @@ pub fn any(report: &AnyReport) -> String {
         AnyReport::Path(path) => path::report(path),
         AnyReport::Available(available) => available::report(available),
         AnyReport::Load(load) => load::report(load),
+        AnyReport::Imported(imported) => imported::report(imported),
     }
 }

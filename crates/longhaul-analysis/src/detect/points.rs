@@ -18,7 +18,9 @@ use longhaul_model::report::v1::path::{Route, Rtt};
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
-use longhaul_model::report::v1::{AnyReport, Available, Load, Path, Run, Throughput, analysis};
+use longhaul_model::report::v1::{
+    AnyReport, Available, Imported, Load, Path, Run, Throughput, analysis,
+};
 
 /// One value and the series it belongs to.
 pub type Placed = (Pair, Quantity, Point);
@@ -32,6 +34,7 @@ pub fn points_of(report: &AnyReport, near: Option<&str>, far: Option<&str>) -> V
         AnyReport::Available(it) => begun(&it.run).map(|ends| available(it, &ends)),
         AnyReport::Path(it) => begun(&it.run).map(|ends| path(it, &ends)),
         AnyReport::Load(it) => begun(&it.run).map(|ends| load(it, &ends)),
+        AnyReport::Imported(it) => begun(&it.run).map(|ends| imported(it, &ends)),
         AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) => None,
     }
     .unwrap_or_default()
@@ -106,6 +109,17 @@ fn transfer(analysis: &analysis::Analysis, ends: &Ends, forward: bool) -> Vec<Pl
         (Quantity::Loss, totals.loss_ratio),
     ];
     placed(ends, forward, readings)
+}
+
+/// A rate whose direction the text does not tell belongs to no series.
+fn imported(report: &Imported, ends: &Ends) -> Vec<Placed> {
+    let goodput = report.observation.forward.map_or_else(Vec::new, |forward| {
+        let value = above_zero(report.analysis.goodput_bps);
+        placed(ends, forward, [(Quantity::Goodput, value)])
+    });
+    let floor = report.analysis.rtt_min_us.map(|us| us as f64);
+    let floor = placed(ends, true, [(Quantity::RttFloor, floor)]);
+    goodput.into_iter().chain(floor).collect()
 }
 
 fn available(report: &Available, ends: &Ends) -> Vec<Placed> {

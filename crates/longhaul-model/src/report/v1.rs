@@ -16,6 +16,7 @@ pub mod claim;
 pub mod comparison;
 pub mod event;
 pub mod host;
+pub mod imported;
 pub mod load;
 pub mod observation;
 pub mod path;
@@ -66,6 +67,9 @@ pub type Available = Report<available::Plan, available::Observation, available::
 /// A report of what bulk load does to everything else.
 pub type Load = Report<load::Plan, load::Observation, load::Analysis>;
 
+/// A report of what another program measured.
+pub type Imported = Report<imported::Plan, imported::Observation, imported::Analysis>;
+
 /// A report of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -77,6 +81,7 @@ pub enum AnyReport {
     Path(Box<Path>),
     Available(Box<Available>),
     Load(Box<Load>),
+    Imported(Box<Imported>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +94,7 @@ pub enum Kind {
     Path,
     Available,
     Load,
+    Imported,
 }
 
 impl Kind {
@@ -102,6 +108,7 @@ impl Kind {
             Kind::Path => "path",
             Kind::Available => "available",
             Kind::Load => "load",
+            Kind::Imported => "imported",
         }
     }
 }

@@ -152,6 +152,7 @@ fn any(kind: Kind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
         Kind::Path => serde_json::from_str(text).map(AnyReport::Path),
         Kind::Available => serde_json::from_str(text).map(AnyReport::Available),
         Kind::Load => serde_json::from_str(text).map(AnyReport::Load),
+        Kind::Imported => serde_json::from_str(text).map(AnyReport::Imported),
     }
     .map_err(|source| StoreError::Report {
         id: id.to_owned(),
@@ -169,6 +170,7 @@ fn forget_not_archived(report: &mut AnyReport) -> bool {
         AnyReport::Path(it) => &mut it.caveats,
         AnyReport::Available(it) => &mut it.caveats,
         AnyReport::Load(it) => &mut it.caveats,
+        AnyReport::Imported(it) => &mut it.caveats,
     };
     let before = caveats.len();
     caveats.retain(|caveat| caveat.code != NOT_ARCHIVED);
@@ -193,7 +195,7 @@ pub fn sent_bytes(report: &AnyReport) -> Option<u64> {
             let flows = phases.flat_map(|phase| [&phase.load, &phase.competitor]);
             Some(flows.flatten().map(|flow| flow.bytes).sum())
         }
-        AnyReport::Host(_) | AnyReport::Predict(_) => Some(0),
+        AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Imported(_) => Some(0),
         AnyReport::Path(_) => None,
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const USUAL: u32 = 100;
 const MOST: u32 = 5000;
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Throughput,
     Kind::Scan,
     Kind::Host,
@@ -25,6 +25,7 @@ const KINDS: [Kind; 7] = [
     Kind::Path,
     Kind::Available,
     Kind::Load,
+    Kind::Imported,
 ];
 
 /// Runs, the newest first.

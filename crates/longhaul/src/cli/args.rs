@@ -5,6 +5,7 @@ mod beside;
 mod capture;
 mod data;
 mod host;
+mod import;
 mod lab;
 mod load;
 mod path;
@@ -21,6 +22,7 @@ pub use beside::{AsymmetryArgs, CaseArgs, CompareArgs, SiteArgs, WrittenArgs};
 pub use capture::{CaptureArgs, CaptureCommand, TestCaptureArgs};
 pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
+pub use import::ImportArgs;
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
 pub use load::LoadArgs;
 pub use path::PathArgs;
@@ -88,6 +90,8 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Captures of packets: what they say, their first packets, anonymised copies
     Capture(CaptureArgs),
+    /// File what other programs measured: iperf, NTttcp, ping, traceroute, mtr
+    Import(Box<ImportArgs>),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
 }

@@ -12,11 +12,13 @@ use std::time::Duration;
 
 mod dscp;
 pub mod grid;
+mod import_format;
 mod period;
 mod since;
 mod start_at;
 
 pub use dscp::dscp;
+pub use import_format::{host_name, import_format};
 pub use since::since;
 pub use start_at::{StartAt, start_at};
 

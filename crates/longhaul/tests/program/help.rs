@@ -23,6 +23,7 @@ fn the_help_of_every_command_is_as_reviewed() {
         ("help-lab", &["lab", "--help"]),
         ("help-lab-run", &["lab", "run", "--help"]),
         ("help-capture", &["capture", "--help"]),
+        ("help-import", &["import", "--help"]),
         ("help-record", &["record", "--help"]),
         ("help-record-check", &["record", "check", "--help"]),
         ("help-report", &["report", "--help"]),

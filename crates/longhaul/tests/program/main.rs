@@ -12,6 +12,7 @@ mod documentation;
 mod events;
 mod help;
 mod host;
+mod imported;
 mod load;
 mod loopback;
 mod path;

@@ -118,7 +118,10 @@ impl Gathered {
             AnyReport::Host(it) if event.pair.from == own || event.pair.to == own => {
                 taken!(hosts, it);
             }
-            AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Load(_) => {}
+            AnyReport::Host(_)
+            | AnyReport::Predict(_)
+            | AnyReport::Load(_)
+            | AnyReport::Imported(_) => {}
         }
         Ok(())
     }

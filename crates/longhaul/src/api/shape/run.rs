@@ -21,6 +21,7 @@ pub enum Kind {
     Path,
     Available,
     Load,
+    Imported,
 }
 
 impl From<v1::Kind> for Kind {
@@ -33,6 +34,7 @@ impl From<v1::Kind> for Kind {
             v1::Kind::Path => Kind::Path,
             v1::Kind::Available => Kind::Available,
             v1::Kind::Load => Kind::Load,
+            v1::Kind::Imported => Kind::Imported,
         }
     }
 }
@@ -105,6 +107,7 @@ fn kind_of(report: &v1::AnyReport) -> v1::Kind {
         v1::AnyReport::Path(report) => report.kind,
         v1::AnyReport::Available(report) => report.kind,
         v1::AnyReport::Load(report) => report.kind,
+        v1::AnyReport::Imported(report) => report.kind,
     }
 }
 

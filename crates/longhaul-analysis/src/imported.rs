@@ -1,0 +1,246 @@
+//! Do the figures of an imported text agree, and what do they give?
+//!
+//! Units: bytes, microseconds, bit/s. Rates are derived from bytes and time; a printed rate stands
+//! in only where one of both is absent. Figures agree where rounding in print explains the rest.
+//! Wrong when the text tells the bytes of another span of time than it prints.
+
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::imported::{Analysis, Observation, Stream, Transfer};
+
+/// Seconds are printed to the millisecond or finer, or to a hundredth by iperf.
+const TIME_ROUNDING_US: u64 = 5_000;
+
+/// Analysis and caveats of what was read.
+pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
+    let mut caveats = Vec::new();
+    let chosen = chosen(seen);
+    let goodput_bps = chosen.and_then(|(_, transfer)| rate(transfer));
+    if let Some((whose, transfer)) = chosen {
+        counted(whose, transfer, &mut caveats);
+    }
+    let sum = sum_of_streams(&seen.streams);
+    if let Some((_, total)) = chosen {
+        sums(sum, seen.streams.len() as u64, total, &mut caveats);
+    }
+    let gap_bytes = gap(seen, &mut caveats);
+    let analysis = Analysis {
+        version: crate::VERSION,
+        streams: u32::try_from(seen.streams.len()).ok().filter(|n| *n > 0),
+        goodput_bps,
+        counted_by: chosen.map(|(whose, _)| whose.to_owned()),
+        sum_of_streams_bps: sum,
+        gap_bytes,
+        rtt_min_us: rtt_min(seen),
+    };
+    (analysis, caveats)
+}
+
+/// The receiver's count before the sender's.
+fn chosen(seen: &Observation) -> Option<(&'static str, &Transfer)> {
+    [
+        ("receiver", seen.receiver.as_ref()),
+        ("sender", seen.sender.as_ref()),
+        ("either", seen.either.as_ref()),
+    ]
+    .into_iter()
+    .find_map(|(whose, transfer)| Some((whose, transfer.filter(|it| rate(it).is_some())?)))
+}
+
+/// From bytes and time; as printed where one of both is absent.
+fn rate(transfer: &Transfer) -> Option<u64> {
+    derived(transfer).or(transfer.printed_bps)
+}
+
+fn derived(transfer: &Transfer) -> Option<u64> {
+    let us = u128::from(transfer.duration_us.filter(|us| *us > 0)?);
+    let bits = u128::from(transfer.bytes?) * 8_000_000;
+    u64::try_from((bits + us / 2) / us).ok()
+}
+
+fn counted(whose: &str, transfer: &Transfer, caveats: &mut Vec<Caveat>) {
+    let text = match whose {
+        "sender" => "the rate is the sender's count: what the receiver got is not in the text",
+        "either" => "the text does not say which end counted the bytes of the rate",
+        _ => "",
+    };
+    if !text.is_empty() {
+        caveats.push(Caveat::new("not_counted_by_receiver", text));
+    }
+    if let (Some(bytes), Some(rounding)) = (transfer.bytes, transfer.rounding_bytes)
+        && rounding > bytes / 2000
+    {
+        let text = format!("the bytes are rounded in the text: {bytes} may be {rounding} off");
+        caveats.push(Caveat::new("rounded", text));
+    }
+    if derived(transfer).is_none() {
+        let text = "the rate is as printed: bytes or time are not in the text";
+        caveats.push(Caveat::new("rate_as_printed", text));
+    }
+}
+
+fn sum_of_streams(streams: &[Stream]) -> Option<u64> {
+    if streams.is_empty() {
+        return None;
+    }
+    let one = |stream: &Stream| {
+        let counts = [&stream.receiver, &stream.sender, &stream.either];
+        counts
+            .into_iter()
+            .flatten()
+            .find_map(|it| it.printed_bps.or_else(|| derived(it)))
+    };
+    streams
+        .iter()
+        .try_fold(0_u64, |sum, stream| sum.checked_add(one(stream)?))
+}
+
+/// Half a unit of the last printed digit for each stream and the total, and a share for streams
+/// that ended at slightly other times.
+fn sums(sum: Option<u64>, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
+    let Some((sum, whole)) = sum.zip(total.printed_bps.or_else(|| derived(total))) else {
+        return;
+    };
+    let rounding = total.rounding_bps.unwrap_or(1);
+    let allowed = (streams + 1).saturating_mul(rounding) + whole / 1000;
+    if sum.abs_diff(whole) > allowed {
+        let text = format!(
+            "the rates of the streams add up to {} Mbit/s, and the total says {} Mbit/s",
+            mega(sum),
+            mega(whole)
+        );
+        caveats.push(Caveat::new("streams_and_total_differ", text));
+    }
+}
+
+/// Two counts of the same bytes: of both ends, or bytes beside rate and time.
+fn gap(seen: &Observation, caveats: &mut Vec<Caveat>) -> Option<i64> {
+    let ends = seen.sender.as_ref().zip(seen.receiver.as_ref());
+    if let Some((sent, received)) = ends
+        && let (Some(sent_bytes), Some(received_bytes)) = (sent.bytes, received.bytes)
+    {
+        let rounding = sent.rounding_bytes.unwrap_or(0) + received.rounding_bytes.unwrap_or(0);
+        // What was on its way at the end is no contradiction unless it is a real share.
+        let allowed = rounding + sent_bytes / 100;
+        if sent_bytes.abs_diff(received_bytes) > allowed {
+            let text = format!(
+                "the sender counted {} MB and the receiver {} MB",
+                mega(sent_bytes),
+                mega(received_bytes)
+            );
+            caveats.push(Caveat::new("counters_differ", text));
+        }
+        return i64::try_from(i128::from(sent_bytes) - i128::from(received_bytes)).ok();
+    }
+    let total = chosen(seen)?.1;
+    by_rate(total, caveats)
+}
+
+fn by_rate(total: &Transfer, caveats: &mut Vec<Caveat>) -> Option<i64> {
+    let (bytes, us, bps) = (total.bytes?, total.duration_us?, total.printed_bps?);
+    let made = u128::from(bps) * u128::from(us) / 8_000_000;
+    let made = u64::try_from(made).ok()?;
+    let by_digits = u128::from(total.rounding_bps.unwrap_or(1)) * u128::from(us) / 8_000_000;
+    let by_time = u128::from(bps) * u128::from(TIME_ROUNDING_US.min(us / 1000)) / 8_000_000;
+    let allowed = u64::try_from(by_digits + by_time).ok()?;
+    let allowed = allowed.saturating_add(total.rounding_bytes.unwrap_or(1));
+    if bytes.abs_diff(made) > allowed {
+        let text = format!(
+            "two counts of the text differ by {} MB, more than rounding explains: it prints {} MB, \
+             and its rate of {} Mbit/s over {}.{:03} s makes {} MB",
+            mega(bytes.abs_diff(made)),
+            mega(bytes),
+            mega(bps),
+            us / 1_000_000,
+            us / 1000 % 1000,
+            mega(made)
+        );
+        caveats.push(Caveat::new("counters_differ", text));
+    }
+    i64::try_from(i128::from(bytes) - i128::from(made)).ok()
+}
+
+fn rtt_min(seen: &Observation) -> Option<u64> {
+    let pings = seen.pings.as_ref();
+    let least = pings.and_then(|it| it.rtt_min_us.or_else(|| it.rtts_us.iter().min().copied()));
+    let streams = seen.streams.iter();
+    let of_streams = streams
+        .flat_map(|it| [&it.sender, &it.receiver, &it.either])
+        .flatten()
+        .filter_map(|it| it.rtt_min_us)
+        .min();
+    least.or(of_streams)
+}
+
+/// Millions with three decimals.
+fn mega(number: u64) -> String {
+    format!("{:.3}", number as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer(bytes: u64, seconds: f64, mbps: f64) -> Transfer {
+        Transfer {
+            bytes: Some(bytes),
+            duration_us: Some((seconds * 1e6) as u64),
+            printed_bps: Some((mbps * 1e6) as u64),
+            rounding_bps: Some(500),
+            ..Transfer::default()
+        }
+    }
+
+    fn codes(caveats: &[Caveat]) -> Vec<&str> {
+        caveats.iter().map(|caveat| caveat.code.as_str()).collect()
+    }
+
+    #[test]
+    fn bytes_that_rate_and_time_do_not_make_are_told_with_the_gap() {
+        let seen = Observation {
+            sender: Some(transfer(498_587_545_600, 638.74, 6244.876)),
+            ..Observation::default()
+        };
+        let (analysis, caveats) = conclude(&seen);
+        assert_eq!(analysis.goodput_bps, Some(6_244_638_452));
+        assert_eq!(
+            codes(&caveats),
+            ["not_counted_by_receiver", "counters_differ"]
+        );
+        assert!(caveats[1].text.contains("differ by 18.9"), "{caveats:?}");
+    }
+
+    #[test]
+    fn what_rounding_explains_is_no_contradiction() {
+        let seen = Observation {
+            receiver: Some(transfer(125_000_400, 10.0, 100.0)),
+            ..Observation::default()
+        };
+        let (analysis, caveats) = conclude(&seen);
+        assert_eq!(analysis.gap_bytes, Some(400));
+        assert_eq!(codes(&caveats), [""; 0]);
+    }
+
+    #[test]
+    fn streams_that_do_not_add_up_are_told() {
+        let stream = |mbps| Stream {
+            sender: Some(transfer(1_250_000, 1.0, mbps)),
+            ..Stream::default()
+        };
+        let seen = Observation {
+            streams: vec![stream(10.0), stream(10.0)],
+            receiver: Some(transfer(3_750_000, 1.0, 30.0)),
+            ..Observation::default()
+        };
+        let (analysis, caveats) = conclude(&seen);
+        assert_eq!(analysis.sum_of_streams_bps, Some(20_000_000));
+        assert_eq!(codes(&caveats), ["streams_and_total_differ"]);
+    }
+
+    #[test]
+    fn nothing_printed_gives_nothing() {
+        let (analysis, caveats) = conclude(&Observation::default());
+        assert_eq!(analysis.goodput_bps, None);
+        assert_eq!(analysis.streams, None);
+        assert_eq!(codes(&caveats), [""; 0]);
+    }
+}

@@ -1,0 +1,177 @@
+//! One file of another program becomes reports.
+
+use crate::cli::args::ImportArgs;
+use crate::cli::filing;
+use crate::fail::{Fail, USAGE};
+use crate::import::{self, Found, MOST_BYTES, tame};
+use jiff::Timestamp;
+use longhaul_analysis::imported::conclude;
+use longhaul_model::report::v1::imported::{Interval, Observation, Plan};
+use longhaul_model::report::v1::{Caveat, Imported, Kind, Party, Report, Run, SCHEMA};
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// What stands for an end that nobody named.
+const UNKNOWN: &str = "unknown";
+
+pub fn reports(file: &Path, args: &ImportArgs) -> Result<Vec<Imported>, Fail> {
+    let name = tame(&file.to_string_lossy());
+    let bytes = content(file, &name)?;
+    let (text, flaw) = text(&bytes, &name)?;
+    let found = import::read(&text, args.format).map_err(|why| {
+        refused(
+            &name,
+            why,
+            "docs/imports.md names what is read; `--format NAME` says which it is",
+        )
+    })?;
+    let sha256 = hex(ring::digest::digest(&ring::digest::SHA256, &bytes).as_ref());
+    let file = (name != "-").then(|| tame(&file.file_name().unwrap_or_default().to_string_lossy()));
+    let mut reports = Vec::new();
+    for (index, mut one) in found.into_iter().enumerate() {
+        one.flaws.extend(flaw.clone());
+        let told = one.started.map(|started| (started, "text"));
+        let Some((started, time_from)) = told.or(args.at.map(|at| (at, "user"))) else {
+            let why = format!(
+                "its result {} ({}) does not tell when",
+                index + 1,
+                one.seen.tool
+            );
+            let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a day";
+            return Err(refused(&name, why, hint));
+        };
+        let plan = Plan {
+            format: one.format.word().replace('-', "_"),
+            file: file.clone(),
+            content_sha256: sha256.clone(),
+            index: index as u32,
+            time_from: time_from.to_owned(),
+        };
+        reports.push(report(one, plan, started, args));
+    }
+    Ok(reports)
+}
+
+fn refused(name: &str, why: String, hint: &str) -> Fail {
+    let mut fail = Fail::new(USAGE, format!("cannot import {name}"));
+    fail.causes.push(why);
+    fail.hint(Some(hint))
+}
+
+fn content(file: &Path, name: &str) -> Result<Vec<u8>, Fail> {
+    let mut bytes = Vec::new();
+    let read = if name == "-" {
+        std::io::stdin()
+            .lock()
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| {
+        refused(
+            name,
+            error.to_string(),
+            "check the name, and who may read it",
+        )
+    })?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let why = format!("it is larger than {} MiB", MOST_BYTES >> 20);
+        return Err(refused(name, why, "cut it into its single results"));
+    }
+    Ok(bytes)
+}
+
+/// UTF-8, or UTF-16 with its mark, as Windows writes what is redirected; what is neither is told.
+fn text(bytes: &[u8], name: &str) -> Result<(String, Option<String>), Fail> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (units, _) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = units.iter().map(|pair| unit(*pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    let text = match bytes {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    if text.contains('\0') {
+        let why = "it is no text: it has zero bytes".to_owned();
+        return Err(refused(
+            name,
+            why,
+            "give what the program printed, unpacked",
+        ));
+    }
+    let broken = text.contains(char::REPLACEMENT_CHARACTER);
+    let flaw = "some bytes are no UTF-8 and were replaced".to_owned();
+    Ok((text, broken.then_some(flaw)))
+}
+
+fn report(mut one: Found, plan: Plan, started: Timestamp, args: &ImportArgs) -> Imported {
+    let near = args.from.clone().or(one.seen.near.clone());
+    let far = args.to.clone().or(one.seen.far.clone());
+    for (end, what) in [
+        (&near, "the host that began"),
+        (&far, "the host that answered"),
+    ] {
+        if end.is_none() && !one.seen.missing.iter().any(|it| it == what) {
+            one.seen.missing.push(what.to_owned());
+        }
+    }
+    let (analysis, mut caveats) = conclude(&one.seen);
+    let flaw = |text: &String| Caveat::new("import_flaw", text.clone());
+    caveats.extend(one.flaws.iter().map(flaw));
+    let party = |host: Option<String>, address: Option<String>| Party {
+        host: host.unwrap_or_else(|| UNKNOWN.to_owned()),
+        address,
+        ..Party::default()
+    };
+    let ends = (party(near, None), party(far, one.seen.far_address.clone()));
+    let lasted = Duration::from_micros(lasted_us(&one.seen));
+    Report {
+        schema: SCHEMA.to_owned(),
+        kind: Kind::Imported,
+        run: Run {
+            ..filing::run((run_id(started, &plan), started), lasted, ends)
+        },
+        plan,
+        observation: one.seen,
+        analysis,
+        findings: Vec::new(),
+        caveats,
+    }
+}
+
+/// Of the longest part that has a time; 0 where none has.
+fn lasted_us(seen: &Observation) -> u64 {
+    let totals = [seen.sender, seen.receiver, seen.either];
+    let streams = seen.streams.iter();
+    let of_streams = streams.flat_map(|it| [it.sender, it.receiver, it.either]);
+    let transfers = totals.into_iter().chain(of_streams).flatten();
+    let ends = |it: &Interval| it.started_us.saturating_add(it.duration_us);
+    let intervals = seen.intervals.iter().map(ends);
+    let longest = transfers.filter_map(|it| it.duration_us).chain(intervals);
+    longest.max().unwrap_or(0)
+}
+
+/// The same content gives the same id, so that it is filed once.
+fn run_id(started: Timestamp, plan: &Plan) -> String {
+    let of = format!("{} {} {}", plan.content_sha256, plan.format, plan.index);
+    let hash = ring::digest::digest(&ring::digest::SHA256, of.as_bytes());
+    format!(
+        "{}-{}",
+        started.strftime("%Y%m%dT%H%M%SZ"),
+        &hex(hash.as_ref())[..6]
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,37 @@
+//! Formats of other programs, and names of their hosts.
+
+use crate::import::{FORMATS, Format, tame};
+
+pub fn import_format(text: &str) -> Result<Format, String> {
+    let known = FORMATS.into_iter().find(|format| format.word() == text);
+    known.ok_or_else(|| {
+        let words: Vec<&str> = FORMATS.iter().map(|format| format.word()).collect();
+        format!("expected one of {}", words.join(", "))
+    })
+}
+
+/// A name to file under: something, short, and harmless on a terminal.
+pub fn host_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || tame(text) != text {
+        return Err("expected a name of at most 255 letters, without control characters".into());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_found_by_their_words_and_names_are_held_to_be_harmless() {
+        for format in FORMATS {
+            assert_eq!(import_format(format.word()), Ok(format));
+        }
+        let refused = import_format("netperf").expect_err("not known");
+        assert!(refused.contains("iperf3-json"), "{refused}");
+        assert_eq!(host_name("far.example.net"), Ok("far.example.net".into()));
+        for bad in ["", " ", "\u{1b}[2J", &"x".repeat(256)] {
+            assert!(host_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What other programs printed, read into observations.
+//!
+//! A format is recognised by what its program always prints. Everything here is text of strangers:
+//! sizes have limits, texts are tamed, a number that no network has is absent. Nothing is filled in.
+//!
+//! - [`lines`]: numbers, units and words of lines
+//! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ping`], [`traceroute`]: one file for each format
+
+mod iperf3_json;
+mod iperf_text;
+mod lines;
+mod ntttcp;
+mod ping;
+#[cfg(test)]
+mod tests;
+mod traceroute;
+
+use crate::render::html::steers;
+use jiff::Timestamp;
+use longhaul_model::report::v1::imported::Observation;
+
+/// Of a file: an hour of iperf3's JSON with 16 streams. JSON takes some ten times that in memory.
+pub const MOST_BYTES: u64 = 16 << 20;
+/// Of one file.
+pub const MOST_RESULTS: usize = 1000;
+/// Of one result.
+const MOST_STREAMS: usize = 4096;
+const MOST_INTERVALS: usize = 500_000;
+const MOST_ANSWERS: usize = 100_000;
+const MOST_HOPS: usize = 255;
+/// Letters of one text.
+const MOST_LETTERS: usize = 255;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Iperf3Json,
+    IperfText,
+    NtttcpText,
+    Ping,
+    Traceroute,
+}
+
+pub const FORMATS: [Format; 5] = [
+    Format::Iperf3Json,
+    Format::IperfText,
+    Format::NtttcpText,
+    Format::Ping,
+    Format::Traceroute,
+];
+
+impl Format {
+    /// The word of `--format` and of reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Format::Iperf3Json => "iperf3-json",
+            Format::IperfText => "iperf-text",
+            Format::NtttcpText => "ntttcp-text",
+            Format::Ping => "ping",
+            Format::Traceroute => "traceroute",
+        }
+    }
+
+    fn read(self, text: &str) -> Result<Vec<Found>, String> {
+        Ok(match self {
+            Format::Iperf3Json => iperf3_json::read(text)?,
+            Format::IperfText => iperf_text::read(text),
+            Format::NtttcpText => ntttcp::read(text),
+            Format::Ping => ping::read(text),
+            Format::Traceroute => traceroute::read(text),
+        })
+    }
+}
+
+/// One result of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub format: Format,
+    /// Absent: the text does not tell.
+    pub started: Option<Timestamp>,
+    pub seen: Observation,
+    /// Limits of the reading, in words.
+    pub flaws: Vec<String>,
+}
+
+impl Found {
+    fn new(format: Format, tool: &str) -> Found {
+        let seen = Observation {
+            tool: tool.to_owned(),
+            ..Observation::default()
+        };
+        Found {
+            format,
+            started: None,
+            seen,
+            flaws: Vec::new(),
+        }
+    }
+
+    fn lacks(&mut self, what: &str) {
+        if !self.seen.missing.iter().any(|it| it == what) {
+            self.seen.missing.push(what.to_owned());
+        }
+    }
+
+    /// Adds while there is room, and says once that there was none.
+    fn add<T>(list: &mut Vec<T>, flaws: &mut Vec<String>, item: T, (most, what): (usize, &str)) {
+        if list.len() < most {
+            list.push(item);
+            return;
+        }
+        let flaw = format!("more than {most} {what}: the rest is left out");
+        if !flaws.contains(&flaw) {
+            flaws.push(flaw);
+        }
+    }
+}
+
+/// All results of a text; of one format where that is said. The reason where there is none.
+pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
+    let first = text.trim_start().chars().next();
+    let formats = match format {
+        Some(format) => vec![format],
+        None if first == Some('{') => vec![Format::Iperf3Json],
+        None => FORMATS[1..].to_vec(),
+    };
+    let mut found = Vec::new();
+    for format in formats {
+        found.extend(format.read(text)?);
+    }
+    if found.len() > MOST_RESULTS {
+        return Err(format!("it has more than {MOST_RESULTS} results"));
+    }
+    if found.is_empty() {
+        return Err("no output of a program that is known is in it".to_owned());
+    }
+    Ok(found)
+}
+
+/// A text of strangers, harmless and short.
+pub fn tame(text: &str) -> String {
+    let letter = |c: char| if steers(c) { '\u{fffd}' } else { c };
+    text.trim().chars().take(MOST_LETTERS).map(letter).collect()
+}

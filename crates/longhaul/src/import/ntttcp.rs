@@ -1,0 +1,299 @@
+//! NTttcp as text: tables whose head is underlined with `=`, in whatever lines they arrive.
+//!
+//! A table is found by the names before its underline, and its rows are as many numbers as it has
+//! columns; so a log that lost its line breaks, as in the seed of 2004, is read as well.
+
+use super::lines::{rounding, scaled, whole};
+use super::{Format, Found, MOST_RESULTS, MOST_STREAMS, tame};
+use longhaul_model::report::v1::imported::{Printed, Stream, Transfer};
+
+/// Names of columns that consist of several words, as far as they are known.
+const NAMES: [&str; 29] = [
+    "Thread",
+    "Realtime(s)",
+    "realtime(s)",
+    "Time(s)",
+    "Throughput(KB/s)",
+    "Throughput(Mbit/s)",
+    "Throughput(MB/s)",
+    "Throughput(Buffers/s)",
+    "Avg B / Compl",
+    "Total Bytes(MEG)",
+    "Bytes(MEG)",
+    "Average Frame Size",
+    "Avg Frame Size",
+    "Total Throughput(Mbit/s)",
+    "Total Buffers",
+    "Buffers",
+    "Pkts(sent/intr)",
+    "Intr(count/s)",
+    "Cycles/Byte",
+    "DPCs(count/s)",
+    "Pkts(num/DPC)",
+    "Pkts(num/intr)",
+    "Packets Sent",
+    "Packets Received",
+    "Total Retransmits",
+    "Retransmits",
+    "Total Errors",
+    "Errors",
+    "Avg. CPU %",
+];
+
+/// A table: its names, and its rows as printed.
+struct Table<'a> {
+    names: Vec<&'static str>,
+    rows: Vec<Vec<&'a str>>,
+    /// Where its underline begins, in words.
+    at: usize,
+}
+
+pub fn read(text: &str) -> Vec<Found> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let tables = tables(&words);
+    let mut found: Vec<Found> = Vec::new();
+    let mut from = 0;
+    for table in tables {
+        if table.names.first() == Some(&"Thread") {
+            if found.len() > MOST_RESULTS {
+                break;
+            }
+            found.push(begun(&words[from..table.at], text));
+            from = table.at;
+            let one = found.last_mut().expect("just pushed");
+            threads(one, &table);
+        } else if let Some(one) = found.last_mut() {
+            totals(one, &table);
+        }
+    }
+    found.iter_mut().for_each(finish);
+    found
+}
+
+fn tables<'a>(words: &[&'a str]) -> Vec<Table<'a>> {
+    let is_line = |word: &str| word.len() > 1 && word.bytes().all(|b| b == b'=');
+    let mut tables = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let columns = words[at..].iter().take_while(|word| is_line(word)).count();
+        if columns == 0 {
+            at += 1;
+            continue;
+        }
+        let begin = at;
+        at += columns;
+        let Some(names) = names_before(&words[..begin], columns) else {
+            continue;
+        };
+        let mut rows = Vec::new();
+        while let Some(row) = words.get(at..at + columns)
+            && row.iter().all(|word| scaled(word, 1.0).is_some())
+        {
+            rows.push(row.to_vec());
+            at += columns;
+            // Only threads have more rows than one.
+            if names[0] != "Thread" {
+                break;
+            }
+        }
+        tables.push(Table {
+            names,
+            rows,
+            at: begin,
+        });
+    }
+    tables
+}
+
+/// The last so many names of columns before the underline, longest names first.
+fn names_before(words: &[&str], columns: usize) -> Option<Vec<&'static str>> {
+    let mut rest = words;
+    let mut names = Vec::new();
+    while names.len() < columns {
+        let name = NAMES
+            .iter()
+            .filter(|name| {
+                let parts: Vec<&str> = name.split(' ').collect();
+                rest.ends_with(&parts)
+            })
+            .max_by_key(|name| name.len())?;
+        rest = &rest[..rest.len() - name.split(' ').count()];
+        names.push(*name);
+    }
+    names.reverse();
+    Some(names)
+}
+
+/// Whose log it is, from the words before the table, and the command line of that end.
+fn begun(before: &[&str], text: &str) -> Found {
+    let mut one = Found::new(Format::NtttcpText, "ntttcp");
+    one.seen.protocol = Some("tcp".to_owned());
+    let lower = |word: &&str| word.to_ascii_lowercase();
+    let mut pairs = before.windows(2).rev();
+    let whose = pairs.find(|pair| lower(&pair[1]).trim_end_matches(':') == "log");
+    let whose = whose.map(|pair| lower(&pair[0]));
+    let line = |wanted: &str| {
+        text.lines()
+            .find_map(|line| line.find(wanted).map(|at| &line[at..]))
+    };
+    let (near, sends) = match (whose.as_deref(), line("ntttcps "), line("ntttcpr ")) {
+        (Some("sender"), command, _) | (None, command @ Some(_), None) => (command, Some(true)),
+        (Some("receiver"), _, command) | (None, None, command @ Some(_)) => (command, Some(false)),
+        _ => (None, None),
+    };
+    one.seen.forward = Some(true);
+    one.seen.command = near.map(tame);
+    let maps = near.and_then(|command| command.split("-m ").nth(1));
+    let far = maps.and_then(|maps| maps.split_whitespace().next()?.split(',').nth(2));
+    one.seen.far = far.map(tame);
+    one.seen.far_address.clone_from(&one.seen.far);
+    match sends {
+        Some(true) => one.seen.sender = Some(Transfer::default()),
+        Some(false) => one.seen.receiver = Some(Transfer::default()),
+        None => one.seen.either = Some(Transfer::default()),
+    }
+    one
+}
+
+fn threads(one: &mut Found, table: &Table) {
+    for row in &table.rows {
+        let mut transfer = Transfer::default();
+        let mut by_bytes = None;
+        for (name, text) in table.names.iter().zip(row) {
+            match *name {
+                "Realtime(s)" | "Time(s)" | "realtime(s)" => {
+                    transfer.duration_us = scaled(text, 1e6);
+                }
+                "Throughput(Mbit/s)" => {
+                    transfer.printed_bps = scaled(text, 1e6);
+                    transfer.rounding_bps = Some(rounding(text, 1e6));
+                }
+                "Throughput(KB/s)" => by_bytes = Some(*text),
+                _ => {}
+            }
+        }
+        // Without a column in bits it is version 5, whose KB is 1024 bytes.
+        if let (None, Some(text)) = (transfer.printed_bps, by_bytes) {
+            transfer.printed_bps = scaled(text, 8192.0);
+            transfer.rounding_bps = Some(rounding(text, 8192.0));
+        }
+        let mut stream = Stream {
+            name: row[0].to_owned(),
+            ..Stream::default()
+        };
+        match (&one.seen.sender, &one.seen.receiver) {
+            (Some(_), _) => stream.sender = Some(transfer),
+            (_, Some(_)) => stream.receiver = Some(transfer),
+            _ => stream.either = Some(transfer),
+        }
+        let limit = (MOST_STREAMS, "streams");
+        Found::add(&mut one.seen.streams, &mut one.flaws, stream, limit);
+    }
+}
+
+fn totals(one: &mut Found, table: &Table) {
+    let Some(row) = table.rows.first() else {
+        let flaw = format!("the table that begins with `{}` is cut off", table.names[0]);
+        one.flaws.push(flaw);
+        return;
+    };
+    for (name, text) in table.names.iter().zip(row) {
+        let printed = Printed {
+            name: (*name).to_owned(),
+            text: tame(text),
+        };
+        if one.seen.printed.len() < NAMES.len() {
+            one.seen.printed.push(printed);
+        }
+    }
+}
+
+/// The totals from what was printed of them.
+fn finish(one: &mut Found) {
+    let text = |names: &[&str]| {
+        let printed = one.seen.printed.iter();
+        let mut of = printed.filter(|it| names.contains(&it.name.as_str()));
+        of.next().map(|it| it.text.clone())
+    };
+    let duration_us = text(&["Realtime(s)", "realtime(s)"]).and_then(|it| scaled(&it, 1e6));
+    // Version 5 has megabytes of 2^20 bytes.
+    let rate = text(&["Total Throughput(Mbit/s)", "Throughput(Mbit/s)"]).map(|it| (it, 1e6));
+    let rate = rate.or_else(|| Some((text(&["Throughput(MB/s)"])?, 8.0 * 1_048_576.0)));
+    let printed_bps = rate.as_ref().and_then(|(it, unit)| scaled(it, *unit));
+    let mut total = Transfer {
+        duration_us,
+        printed_bps,
+        rounding_bps: rate.map(|(it, unit)| rounding(&it, unit)),
+        retransmitted_packets: text(&["Total Retransmits", "Retransmits"])
+            .and_then(|it| whole(&it)),
+        ..Transfer::default()
+    };
+    let printed = text(&["Total Bytes(MEG)", "Bytes(MEG)"]);
+    if let Some(printed) = printed {
+        total.bytes = megabytes(&printed, total);
+        if total.bytes.is_none() {
+            one.flaws.push(format!(
+                "`{printed}` megabytes fit the printed rate neither as 10^6 nor as 2^20 bytes"
+            ));
+        }
+        total.rounding_bytes = Some(rounding(&printed, 1e6)).filter(|bytes| *bytes > 0);
+    }
+    let sends = one.seen.sender.is_some();
+    for place in [
+        &mut one.seen.sender,
+        &mut one.seen.receiver,
+        &mut one.seen.either,
+    ] {
+        if place.is_some() {
+            *place = Some(total);
+        }
+    }
+    if let Some(bytes) = total.bytes {
+        buffers(one, bytes);
+    }
+    one.lacks("bytes of each stream");
+    one.lacks(if sends {
+        "what the receiver counted"
+    } else {
+        "what the sender counted"
+    });
+    one.lacks("readings over time, round trips, congestion windows");
+}
+
+/// `MEG` is 10^6 bytes in one version and 2^20 in another; the printed rate tells which.
+fn megabytes(text: &str, total: Transfer) -> Option<u64> {
+    let bits = total.printed_bps? as f64 * total.duration_us? as f64 / 1e6;
+    let fits = |bytes: &u64| (*bytes as f64 * 8.0 / bits - 1.0).abs() < 0.01;
+    [1e6, 1_048_576.0]
+        .into_iter()
+        .filter_map(|unit| scaled(text, unit))
+        .find(fits)
+}
+
+/// Buffers sent by their size from the command line: a third count of the same bytes.
+fn buffers(one: &mut Found, bytes: u64) {
+    let printed = one.seen.printed.iter();
+    let mut of = printed.filter(|it| it.name == "Total Buffers");
+    let count = of.next().and_then(|it| it.text.parse::<f64>().ok());
+    let command = one.seen.command.as_deref();
+    let size = command.and_then(|it| it.split("-l ").nth(1)?.split_whitespace().next());
+    let size = size.and_then(|it| {
+        let lower = it.to_ascii_lowercase();
+        match lower.strip_suffix('k') {
+            Some(number) => scaled(number, 1024.0),
+            None => whole(&lower),
+        }
+    });
+    let Some((count, size)) = count.zip(size) else {
+        return;
+    };
+    let made = count * size as f64;
+    let gap = (made - bytes as f64).abs();
+    if gap > size as f64 {
+        one.flaws.push(format!(
+            "{count} buffers of {size} bytes make {:.3} MB, {:.3} MB apart from the printed bytes",
+            made / 1e6,
+            gap / 1e6
+        ));
+    }
+}

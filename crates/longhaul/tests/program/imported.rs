@@ -1,0 +1,169 @@
+//! Outputs of other programs, filed and shown; the same one twice; what is refused.
+
+use crate::support::{Folder, golden, longhaul};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/imports")
+        .join(name)
+}
+
+fn said(archive: &Path, arguments: &[&str]) -> String {
+    let assert = longhaul(DEADLINE)
+        .args(arguments)
+        .arg("--archive")
+        .arg(archive)
+        .assert()
+        .success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+fn refused(folder: &Folder, name: &str, content: &[u8], more: &[&str]) -> String {
+    let file = folder.file(name);
+    std::fs::write(&file, content).expect("written");
+    let archive = folder.file("refused.sqlite3");
+    let assert = longhaul(DEADLINE)
+        .arg("import")
+        .arg(&file)
+        .args(more)
+        .arg("--archive")
+        .arg(&archive)
+        .assert()
+        .code(2);
+    assert!(!archive.exists(), "nothing is filed of a refused file");
+    String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8")
+}
+
+#[test]
+fn the_log_of_the_record_is_filed_once_and_shown_with_its_gap() {
+    let folder = Folder::new("import-ntttcp");
+    let archive = folder.file("archive.sqlite3");
+    let log = fixture("ntttcp-2004.txt");
+    let log = log.to_str().expect("UTF-8");
+    let arguments = [
+        "import",
+        log,
+        "--at",
+        "2004-02-22",
+        "--from",
+        "losangeles",
+        "--to",
+        "geneva",
+    ];
+    let first = said(&archive, &arguments);
+    golden("import-ntttcp.txt", &first);
+    let again = said(&archive, &arguments);
+    assert_eq!(again, first.replace("  filed\n", "  already filed\n"));
+    let list: Value =
+        serde_json::from_str(&said(&archive, &["report", "list", "--json"])).expect("JSON");
+    let runs = list.as_array().expect("a list");
+    assert_eq!(runs.len(), 3, "transfer, echoes, route: {list}");
+    let bulk = runs.iter().find(|run| run["streams"] == 9).expect("it");
+    assert_eq!(bulk["kind"], "imported");
+    assert_eq!(bulk["goodput_bps"], 6_244_638_452_u64);
+    let id = bulk["id"].as_str().expect("an id");
+    let text = said(&archive, &["report", "show", id]);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    golden("import-ntttcp-show.txt", &text);
+    let report: Value =
+        serde_json::from_str(&said(&archive, &["report", "show", id, "--json"])).expect("JSON");
+    let analysis = &report["analysis"];
+    assert_eq!(analysis["sum_of_streams_bps"], 6_244_877_000_u64);
+    let gap = analysis["gap_bytes"].as_i64().expect("a gap");
+    assert!((-19_100_000..-18_900_000).contains(&gap), "{gap}");
+    let stream = &report["observation"]["streams"][0]["sender"];
+    assert!(stream.get("bytes").is_none(), "absent, not zero: {stream}");
+}
+
+#[test]
+fn iperf3_tells_its_time_and_comes_through_a_pipe_too() {
+    let folder = Folder::new("import-iperf3");
+    let archive = folder.file("archive.sqlite3");
+    let json = fixture("iperf3-3.12.json");
+    let filed = said(
+        &archive,
+        &["import", json.to_str().expect("UTF-8"), "--json"],
+    );
+    let filed: Value = serde_json::from_str(&filed).expect("JSON");
+    assert_eq!(filed[0]["state"], "filed");
+    let report = &filed[0]["report"];
+    assert_eq!(report["plan"]["time_from"], "text");
+    assert_eq!(report["analysis"]["counted_by"], "receiver");
+    let assert = longhaul(DEADLINE)
+        .args(["import", "-", "--json", "--archive"])
+        .arg(&archive)
+        .write_stdin(std::fs::read(&json).expect("read"))
+        .assert()
+        .success();
+    let again: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
+    assert_eq!(again[0]["state"], "already filed");
+    let id = report["run"]["id"].as_str().expect("an id");
+    let text = said(&archive, &["report", "show", id]);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_dry_run_files_nothing_and_every_fixture_is_read() {
+    let folder = Folder::new("import-dry");
+    let archive = folder.file("archive.sqlite3");
+    let names = [
+        "iperf-2.1.txt",
+        "iperf3-3.12.txt",
+        "ping-linux.txt",
+        "traceroute-linux.txt",
+        "mtr.txt",
+    ];
+    let files = names.map(|name| fixture(name).to_str().expect("UTF-8").to_owned());
+    let mut arguments = vec!["import", "--dry-run", "--at", "2026-11-22"];
+    arguments.extend(files.iter().map(String::as_str));
+    let text = said(&archive, &arguments);
+    assert_eq!(text.matches("not filed").count(), 5, "{text}");
+    assert!(!archive.exists());
+}
+
+#[test]
+fn what_cannot_be_filed_is_refused_with_what_to_do() {
+    let folder = Folder::new("import-refused");
+    let ping = std::fs::read(fixture("traceroute-linux.txt")).expect("read");
+    let said = refused(&folder, "when.txt", &ping, &[]);
+    assert!(
+        said.contains("does not tell when") && said.contains("--at"),
+        "{said}"
+    );
+    let said = refused(&folder, "binary", b"PING \0\0", &["--at", "2026-11-22"]);
+    assert!(said.contains("zero bytes"), "{said}");
+    let said = refused(&folder, "other.txt", b"hello\n", &["--at", "2026-11-22"]);
+    assert!(said.contains("no output of a program"), "{said}");
+    let said = refused(&folder, "cut.json", b"{\"start\":", &[]);
+    assert!(said.contains("no sound JSON"), "{said}");
+    let large = vec![b' '; (16 << 20) + 1];
+    let said = refused(&folder, "large", &large, &[]);
+    assert!(said.contains("16 MiB"), "{said}");
+}
+
+#[test]
+fn hostile_texts_reach_no_terminal() {
+    let folder = Folder::new("import-hostile");
+    let file = folder.file("\u{1b}[31mping.txt");
+    let text = "PING \u{1b}[2J<b>x</b> (192.0.2.7) 56(84) bytes of data.\n\
+                1 packets transmitted, 1 received, 0% packet loss\n";
+    std::fs::write(&file, text).expect("written");
+    let archive = folder.file("archive.sqlite3");
+    let name = file.to_str().expect("UTF-8");
+    let filed = said(&archive, &["import", name, "--at", "2026-11-22"]);
+    let list = said(&archive, &["report", "list"]);
+    let shown = said(&archive, &["report", "show", "last"]);
+    for text in [filed, list, shown] {
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}
