@@ -31,24 +31,58 @@ fn a_far_end_that_knows_no_captures_is_asked_for_none_and_the_run_goes_on() {
     }
 }
 
+/// How the initiator ended, for each place at which the responder sent a piece of a capture.
+fn ends(far: bool) -> Vec<Option<Closed>> {
+    let count = {
+        let mut whole = Pair::new(captured(far), 5);
+        whole.drive(BOUND);
+        whole.messages_of(Side::Responder) + whole.messages_of(Side::Initiator)
+    };
+    let mut ends = Vec::new();
+    for after in 0..=count {
+        let mut pair = Pair::new(captured(far), 5);
+        let bytes = Packed(vec![0; 10]);
+        pair.inject_after(
+            after,
+            Side::Responder,
+            Message::Capture(CapturePart { bytes }),
+        );
+        pair.drive(BOUND);
+        if pair.injected() {
+            ends.push(pair.closed()[0].clone());
+        }
+    }
+    ends
+}
+
+fn is_violation(closed: Option<&Closed>) -> bool {
+    matches!(closed, Some(Closed::PeerViolation { what, .. }) if what.contains("capture"))
+}
+
 #[test]
 fn a_capture_that_nobody_asked_for_ends_the_session() {
-    for far in [false, true] {
-        let part = Message::Capture(CapturePart {
-            bytes: Packed(vec![0; 10]),
-        });
-        let mut pair = Pair::new(captured(far), 5);
-        // Behind its results' first message a capture comes too late, too.
-        let count = {
-            let mut whole = Pair::new(captured(far), 5);
-            whole.drive(BOUND);
-            whole.messages_of(Side::Responder) + whole.messages_of(Side::Initiator)
-        };
-        pair.inject_after(count - 3, Side::Responder, part);
-        pair.drive(BOUND);
-        let initiator = pair.closed()[0].clone();
-        let named = matches!(&initiator, Some(Closed::PeerViolation { what, .. })
-            if what.contains("capture"));
-        assert!(named, "{initiator:?}");
-    }
+    let unasked = ends(false);
+    // Behind the last message the session is over, and what comes then is not read.
+    let (_, unasked) = unasked.split_last().expect("places");
+    assert!(
+        unasked.iter().any(|it| is_violation(it.as_ref())),
+        "{unasked:?}"
+    );
+    assert!(
+        !unasked.contains(&Some(Closed::Finished)),
+        "asked for none: {unasked:?}"
+    );
+}
+
+#[test]
+fn a_capture_behind_the_results_comes_too_late() {
+    let asked = ends(true);
+    let first_good = asked.iter().position(|it| *it == Some(Closed::Finished));
+    let first_good = first_good.expect("a place for captures");
+    assert!(
+        asked[first_good..]
+            .iter()
+            .any(|it| is_violation(it.as_ref())),
+        "{asked:?}"
+    );
 }

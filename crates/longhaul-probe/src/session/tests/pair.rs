@@ -150,6 +150,11 @@ impl Pair {
         self.fault = Some((messages, side, fault));
     }
 
+    /// The extra message was sent: its side spoke at that place.
+    pub fn injected(&self) -> bool {
+        self.injection.is_none()
+    }
+
     pub fn inject_after(&mut self, messages: usize, side: Side, message: Message) {
         self.injection = Some((messages, side, message));
     }
@@ -337,6 +342,7 @@ impl Pair {
             && by as usize == side
             && number == after
         {
+            self.injection = None;
             self.post(1 - side, at, Input::Message(extra));
         }
         let message = self.in_version(side, message);
