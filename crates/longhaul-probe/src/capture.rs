@@ -2,7 +2,7 @@
 //!
 //! - [`running`]: a thread that captures beside a run; [`filter`]: what it hears
 //! - [`store`]: what it keeps, within bounds
-//! - [`write`]: packets as a pcapng file; [`read`]: pcapng and pcap files, damaged ones too
+//! - [mod@write]: packets as a pcapng file; [`read`]: pcapng and pcap files, damaged ones too
 //! - [`decode`]: bytes of a packet → plain data for the analysis
 //! - [`anonymise`]: a copy that can be shown to strangers
 //!

@@ -8,7 +8,7 @@
 //!   data went, and how far that is
 //! - [`books`]: rule sets and marks of the past
 //! - [`mod@folder`], [`manifest`], [`keys`]: how a bundle reaches the disk, and what holds it together
-//! - [`derive`]: its figures once more
+//! - [mod@derive]: its figures once more
 //! - [`claim_file`]: claims as people write them down
 
 mod airports;
