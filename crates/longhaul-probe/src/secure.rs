@@ -96,7 +96,8 @@ pub fn boot_proof(exporter: &Exporter) -> Option<String> {
     Some(hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Two lower-case digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = [
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
     ];
@@ -107,7 +108,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+/// What [`hex`] wrote; digits may be upper-case. `None` for anything else.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text
         .chars()
         .map(|c| c.to_digit(16).map(|digit| digit as u8))

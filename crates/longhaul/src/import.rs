@@ -15,7 +15,7 @@ mod ping;
 mod tests;
 mod traceroute;
 
-use crate::render::html::steers;
+use crate::render::html::still;
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::Observation;
 
@@ -138,6 +138,6 @@ pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
 
 /// A text of strangers, harmless and short.
 pub fn tame(text: &str) -> String {
-    let letter = |c: char| if steers(c) { '\u{fffd}' } else { c };
-    text.trim().chars().take(MOST_LETTERS).map(letter).collect()
+    let letters = text.trim().chars().take(MOST_LETTERS);
+    letters.map(|c| still(c, '\u{fffd}')).collect()
 }

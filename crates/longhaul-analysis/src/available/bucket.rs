@@ -133,16 +133,21 @@ fn agreed(trains: &[&Reading], find: fn(&Reading) -> Option<Knee>) -> Option<Vec
         .iter()
         .filter(|r| r.packets as f64 * r.bits / 8.0 > LONG_ENOUGH * place)
         .count();
-    let same: Vec<Knee> = knees
-        .into_iter()
-        .filter(|k| (k.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * k.packet_bytes))
-        .collect();
+    let same: Vec<Knee> = knees.into_iter().filter(|k| is_at(k, place)).collect();
     (same.len() >= LEAST_KNEES && 4 * same.len() >= 3 * long_enough).then_some(same)
 }
 
 fn near(knee: &Knee, others: &[Knee]) -> bool {
-    let place = median(others.iter().map(|k| k.at_bytes)).unwrap_or(0.0);
+    is_at(knee, place(others))
+}
+
+fn is_at(knee: &Knee, place: f64) -> bool {
     (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
+}
+
+/// The middle place of knees, in bytes.
+fn place(knees: &[Knee]) -> f64 {
+    median(knees.iter().map(|k| k.at_bytes)).unwrap_or(0.0)
 }
 
 /// Trains of the long look, in their order; not those that begin it again.

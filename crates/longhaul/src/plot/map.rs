@@ -93,12 +93,6 @@ fn words(sheet: &mut Sheet, record: &Record) {
 /// A name of somebody's, without what would turn the direction of reading.
 fn inert(name: &str) -> String {
     name.chars()
-        .map(|c| {
-            if crate::render::html::steers(c) {
-                '?'
-            } else {
-                c
-            }
-        })
+        .map(|c| crate::render::html::still(c, '?'))
         .collect()
 }

@@ -8,7 +8,7 @@ mod packets;
 pub use packets::extract;
 
 use super::figures::{count_of, duration, grouped};
-use super::html::steers;
+use super::html::still;
 use super::page::Page;
 use super::style::CAVEAT;
 use longhaul_model::report::v1::capture::{Capture, CapturedOn, Reading, Variety};
@@ -22,8 +22,8 @@ const MOST_FLOWS: usize = 32;
 
 /// A text of strangers, harmless on a terminal.
 pub fn shown(text: &str) -> String {
-    let tame = |c: char| if steers(c) { '\u{fffd}' } else { c };
-    text.chars().take(500).map(tame).collect()
+    let start = text.chars().take(500);
+    start.map(|c| still(c, '\u{fffd}')).collect()
 }
 
 /// The captures of a run, in its report.

@@ -185,6 +185,11 @@ pub fn escape(text: &str) -> String {
     html
 }
 
+/// The character, or another in the place of one that [`steers`].
+pub fn still(c: char, instead: char) -> char {
+    if steers(c) { instead } else { c }
+}
+
 /// Whether a character does something instead of being seen: controls of terminals, and those that
 /// turn or hide text (Unicode's bidirectional and invisible ones).
 pub fn steers(c: char) -> bool {

@@ -213,9 +213,5 @@ pub fn verified(folder: &Path, found: &Verified) -> String {
 }
 
 fn seen(c: char) -> char {
-    if super::html::steers(c) {
-        '\u{fffd}'
-    } else {
-        c
-    }
+    super::html::still(c, '\u{fffd}')
 }

@@ -1,6 +1,6 @@
 //! `longhaul report case`, `site`, `asymmetry` and `compare` on archives that the tests fill.
 
-use crate::support::{Folder, fixture, golden, longhaul};
+use crate::support::{Folder, fixture, golden, reported};
 use longhaul_store::{Archive, Watched, watched::WatchedRun};
 use serde_json::{Value, json};
 use std::fs;
@@ -78,22 +78,6 @@ fn june(file: &Path) {
     }
 }
 
-fn said(archive: &Path, words: &[&str], code: i32) -> String {
-    let assert = longhaul(DEADLINE)
-        .arg("report")
-        .args(words)
-        .arg("--archive")
-        .arg(archive)
-        .assert()
-        .code(code);
-    let output = assert.get_output();
-    let text = match code {
-        0 => output.stdout.clone(),
-        _ => output.stderr.clone(),
-    };
-    String::from_utf8(text).expect("UTF-8")
-}
-
 fn filled(test: &str, fill: fn(&Path)) -> (Folder, PathBuf) {
     let folder = Folder::new(test);
     let file = folder.file("archive.sqlite3");
@@ -117,7 +101,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     let page = folder.file("case.html");
     let mut words = CASE.to_vec();
     words.extend(["-o", page.to_str().expect("UTF-8")]);
-    let text = said(&archive, &words, 0);
+    let text = reported(DEADLINE, &archive, &words, 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -125,7 +109,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     golden("report-case.txt", &text);
     let mut words = CASE.to_vec();
     words.push("--markdown");
-    golden("report-case.md", &said(&archive, &words, 0));
+    golden("report-case.md", &reported(DEADLINE, &archive, &words, 0));
     let html = fs::read_to_string(page).expect("a page");
     assert_eq!(
         html.matches("<figure>").count(),
@@ -137,7 +121,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     }
     let mut words = CASE.to_vec();
     words.push("--json");
-    let case: Value = serde_json::from_str(&said(&archive, &words, 0)).expect("JSON");
+    let case: Value = serde_json::from_str(&reported(DEADLINE, &archive, &words, 0)).expect("JSON");
     let goodput = &case["paths"][0]["changes"][0];
     assert_eq!(goodput["verdict"], "fell");
     assert_eq!(case["paths"][1]["changes"][0]["verdict"], "no_change_seen");
@@ -163,7 +147,7 @@ fn a_period_without_runs_is_absent_and_never_zero() {
         "2003-06-12",
         "--json",
     ];
-    let case: Value = serde_json::from_str(&said(&archive, &words, 0)).expect("JSON");
+    let case: Value = serde_json::from_str(&reported(DEADLINE, &archive, &words, 0)).expect("JSON");
     let goodput = &case["paths"][0]["changes"][0];
     assert_eq!(goodput["verdict"], "not_measured");
     assert!(goodput.get("before").is_none() && goodput.get("change_ratio").is_none());
@@ -201,14 +185,14 @@ fn names_from_the_net_do_nothing_in_any_form() {
     let asymmetry = ["asymmetry", "-o", out];
     let compare = ["compare", "@2003-06-10", "@2003-06-12", "-o", out];
     for words in [&case[..], &["site", "-o", out], &asymmetry, &compare] {
-        let text = said(&archive, words, 0);
+        let text = reported(DEADLINE, &archive, words, 0);
         assert!(!text.contains('\u{1b}'), "{text}");
         let html = fs::read_to_string(&page).expect("a page");
         assert!(
             !html.contains("<script") && !html.contains('\u{1b}'),
             "{words:?}"
         );
-        let markdown = said(&archive, &[words, &["--markdown"]].concat(), 0);
+        let markdown = reported(DEADLINE, &archive, &[words, &["--markdown"]].concat(), 0);
         let safe = |line: &str| !line.contains("<script") && !line.contains("@all");
         assert!(markdown.lines().all(safe), "{markdown}");
         assert!(!markdown.contains('\u{1b}'), "{markdown}");
@@ -226,13 +210,16 @@ fn the_site_and_the_asymmetry_read_as_reviewed() {
         }
         story.trace((10, 1), "cesnet", &["gateway.slac", "geant", "cesnet"]);
     });
-    let text = said(&archive, &["site"], 0) + "\n" + &said(&archive, &["asymmetry"], 0);
+    let text = reported(DEADLINE, &archive, &["site"], 0)
+        + "\n"
+        + &reported(DEADLINE, &archive, &["asymmetry"], 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
     golden("report-site-asymmetry.txt", &text);
-    let site: Value = serde_json::from_str(&said(&archive, &["site", "--json"], 0)).expect("JSON");
+    let site: Value =
+        serde_json::from_str(&reported(DEADLINE, &archive, &["site", "--json"], 0)).expect("JSON");
     let first = &site["paths"][0];
     assert_eq!(first["pair"]["to"], "cesnet");
     assert!(
@@ -246,18 +233,29 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
     let (folder, archive) = filled("beside-compare", june);
     let sets = ["compare", "cesnet@2003-06-10", "cesnet@2003-06-12"];
     let with = |more: &[&'static str]| [&sets[..], more].concat();
-    let text = said(&archive, &sets, 0);
+    let text = reported(DEADLINE, &archive, &sets, 0);
     assert!(
         text.contains("throughput slac > cesnet fell by 40 %"),
         "{text}"
     );
-    said(&archive, &with(&["--expect", "change >= -50 %"]), 0);
-    let missed = said(&archive, &with(&["--expect", "change >= -5 %"]), 1);
+    reported(
+        DEADLINE,
+        &archive,
+        &with(&["--expect", "change >= -50 %"]),
+        0,
+    );
+    let missed = reported(
+        DEADLINE,
+        &archive,
+        &with(&["--expect", "change >= -5 %"]),
+        1,
+    );
     assert!(
         missed.contains("expected change >= -5 %; found -3"),
         "{missed}"
     );
-    said(
+    reported(
+        DEADLINE,
         &archive,
         &with(&["--expect", "available.change >= -5 %"]),
         1,
@@ -275,7 +273,7 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
         files[0].to_str().expect("UTF-8"),
         files[1].to_str().expect("UTF-8"),
     ];
-    let text = said(&none, &words, 0);
+    let text = reported(DEADLINE, &none, &words, 0);
     assert!(text.contains("cannot tell"), "{text}");
     assert!(!none.exists());
 }
@@ -320,9 +318,9 @@ fn what_cannot_be_understood_says_what_would_be() {
         ),
         (&["asymmetry", "uk"], 0, ""),
     ] {
-        let text = said(&archive, words, code);
+        let text = reported(DEADLINE, &archive, words, code);
         assert!(text.contains(says), "{words:?}: {text}");
     }
     let none = folder.file("none.sqlite3");
-    assert!(said(&none, &["site"], 6).contains("there is no archive"));
+    assert!(reported(DEADLINE, &none, &["site"], 6).contains("there is no archive"));
 }

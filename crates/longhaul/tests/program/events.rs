@@ -1,10 +1,9 @@
 //! `longhaul report events` and `event`: what an agent found, as text and as JSON.
 
-use crate::support::{Folder, golden, longhaul};
+use crate::support::{Folder, golden, reported};
 use longhaul_model::report::v1::event::Event;
 use longhaul_store::{Archive, Watched};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -45,29 +44,12 @@ fn filled(folder: &Folder) -> std::path::PathBuf {
     file
 }
 
-fn said(archive: &Path, words: &[&str], code: i32) -> String {
-    let assert = longhaul(DEADLINE)
-        .arg("report")
-        .args(words)
-        .arg("--archive")
-        .arg(archive)
-        .assert()
-        .code(code);
-    let output = assert.get_output();
-    let text = if code == 0 {
-        &output.stdout
-    } else {
-        &output.stderr
-    };
-    String::from_utf8_lossy(text).into_owned()
-}
-
 #[test]
 fn events_read_as_reviewed_and_fit_80_columns() {
     let folder = Folder::new("events-text");
     let archive = filled(&folder);
-    let text = said(&archive, &["events", "--since", "2003-06-01"], 0)
-        + &said(&archive, &["event", "goodput-1111"], 0);
+    let text = reported(DEADLINE, &archive, &["events", "--since", "2003-06-01"], 0)
+        + &reported(DEADLINE, &archive, &["event", "goodput-1111"], 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -80,7 +62,7 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
     let folder = Folder::new("events-json");
     let archive = filled(&folder);
     let list = |words: &[&str]| -> Vec<Event> {
-        serde_json::from_str(&said(&archive, words, 0)).expect("events")
+        serde_json::from_str(&reported(DEADLINE, &archive, words, 0)).expect("events")
     };
     let of_path = event("goodput-1111111111111111", "cesnet", "confirmed");
     assert_eq!(
@@ -91,8 +73,13 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
     assert_eq!(list(&all).len(), 2);
     let of_host = ["events", "lyon", "--json", "--all", "--since", "2003-06-01"];
     assert_eq!(list(&of_host).len(), 1);
-    let one: Value = serde_json::from_str(&said(&archive, &["event", "goodput-2", "--json"], 0))
-        .expect("an event");
+    let one: Value = serde_json::from_str(&reported(
+        DEADLINE,
+        &archive,
+        &["event", "goodput-2", "--json"],
+        0,
+    ))
+    .expect("an event");
     assert_eq!(one["pair"]["to"], "lyon");
 }
 
@@ -100,7 +87,13 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
 fn nothing_found_and_unclear_ids_say_what_to_do() {
     let folder = Folder::new("events-none");
     let archive = filled(&folder);
-    assert!(said(&archive, &["events"], 0).starts_with("no lasting change was found since "));
-    assert!(said(&archive, &["event", "goodput"], 2).contains("give more letters"));
-    assert!(said(&archive, &["event", "rtt"], 6).contains("`longhaul report events` lists them"));
+    assert!(
+        reported(DEADLINE, &archive, &["events"], 0)
+            .starts_with("no lasting change was found since ")
+    );
+    assert!(reported(DEADLINE, &archive, &["event", "goodput"], 2).contains("give more letters"));
+    assert!(
+        reported(DEADLINE, &archive, &["event", "rtt"], 6)
+            .contains("`longhaul report events` lists them")
+    );
 }

@@ -5,7 +5,7 @@ use longhaul_model::report::v1::Report;
 use longhaul_store::Archive;
 use longhaul_store::filed::Filed;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// For a report that is only read and printed.
@@ -26,6 +26,23 @@ pub fn longhaul(deadline: Duration) -> Command {
     command.env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.timeout(deadline);
     command
+}
+
+/// What `longhaul report` says of an archive: the result, or the error behind another exit code.
+pub fn reported(deadline: Duration, archive: &Path, words: &[&str], code: i32) -> String {
+    let assert = longhaul(deadline)
+        .arg("report")
+        .args(words)
+        .arg("--archive")
+        .arg(archive)
+        .assert()
+        .code(code);
+    let output = assert.get_output();
+    let text = match code {
+        0 => output.stdout.clone(),
+        _ => output.stderr.clone(),
+    };
+    String::from_utf8(text).expect("UTF-8")
 }
 
 /// A folder of one test's own, empty at its start and gone at its end.

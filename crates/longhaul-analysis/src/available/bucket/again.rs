@@ -7,7 +7,7 @@
 //! Source: the same knee as in bursts. Units: bytes of IP, bit/s. Error: rate 2 %, burst 5 %.
 //! Wrong when: other traffic fills the link in the same rhythm.
 
-use super::{Bucket, BucketKind, Knee, agreed, are_forgetful, described, knee};
+use super::{Bucket, BucketKind, Knee, agreed, are_forgetful, described, knee, place};
 use crate::available::evidence::Evidence;
 use crate::available::reading::Reading;
 use crate::stats::quantile::median;
@@ -25,9 +25,9 @@ const LEAST_WAIT_S: f64 = 5e-3;
 
 /// Where the first long train slowed down for good, as if a bucket had run dry.
 pub fn hint(evidence: &Evidence) -> Option<Knee> {
-    let first = in_order(evidence).into_iter().next()?;
-    let knee = knee::find_counted(first)?;
-    let stays = held(evidence, knee.sustained_bps);
+    let trains = in_order(evidence);
+    let knee = knee::find_counted(trains.first()?)?;
+    let stays = held(&trains[..look(&trains)], knee.sustained_bps);
     (stays && knee.peak_bps > LEAST_STEP * knee.sustained_bps).then_some(knee)
 }
 
@@ -48,7 +48,7 @@ pub fn again(evidence: &Evidence) -> Option<Bucket> {
     let sustained_bps = median(knees.iter().map(|k| k.sustained_bps))?;
     if late.is_empty()
         || are_forgetful(&late, &knees, knee::find_counted)
-        || !held(evidence, sustained_bps)
+        || !held(&trains[..look], sustained_bps)
     {
         return None;
     }
@@ -76,16 +76,14 @@ fn look(trains: &[&Reading]) -> usize {
     rests.map_or(trains.len(), |last| last + 1)
 }
 
-/// The look went on at this rate: from the middle of what arrived to its end.
-fn held(evidence: &Evidence, sustained_bps: f64) -> bool {
-    let trains = in_order(evidence);
-    let count = look(&trains);
-    let arrived: Vec<f64> = trains[..count]
+/// The trains of the look went on at this rate: from the middle of what arrived to its end.
+fn held(look: &[&Reading], sustained_bps: f64) -> bool {
+    let arrived: Vec<f64> = look
         .iter()
         .flat_map(|r| r.points.iter().map(|p| p.received_s))
         .collect();
     let later = &arrived[arrived.len() / 2..];
-    let (Some(from), Some(to), Some(first)) = (later.first(), later.last(), trains.first()) else {
+    let (Some(from), Some(to), Some(first)) = (later.first(), later.last(), look.first()) else {
         return false;
     };
     let bps = (later.len() - 1) as f64 * first.bits / (to - from).max(1e-9);
@@ -94,8 +92,7 @@ fn held(evidence: &Evidence, sustained_bps: f64) -> bool {
 
 /// What came after the knee had waited.
 fn waits(reading: &Reading, knees: &[Knee]) -> bool {
-    let place = median(knees.iter().map(|k| k.at_bytes)).unwrap_or(0.0);
-    let at = ((place * 8.0 / reading.bits) as usize).min(reading.points.len());
+    let at = ((place(knees) * 8.0 / reading.bits) as usize).min(reading.points.len());
     let (before, after) = reading.points.split_at(at);
     let (Some(from), Some(to)) = (after.first(), after.last()) else {
         return false;

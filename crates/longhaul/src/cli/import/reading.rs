@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use longhaul_analysis::imported::conclude;
 use longhaul_model::report::v1::imported::{Interval, Observation, Plan};
 use longhaul_model::report::v1::{Caveat, Imported, Kind, Party, Report, Run, SCHEMA};
-use std::fmt::Write;
+use longhaul_probe::secure::hex;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -167,11 +167,4 @@ fn run_id(started: Timestamp, plan: &Plan) -> String {
         started.strftime("%Y%m%dT%H%M%SZ"),
         &hex(hash.as_ref())[..6]
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

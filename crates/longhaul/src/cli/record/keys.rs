@@ -2,9 +2,10 @@
 //!
 //! A key of `openssl genpkey -algorithm ed25519` is taken as well.
 
-use super::manifest::{from_hex, hex, is_hex};
+use super::manifest::is_hex;
 use crate::fail::{BUG, Fail, HOST, USAGE};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use longhaul_probe::secure::{hex, unhex};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -111,8 +112,8 @@ pub fn public(typed: &str) -> Result<String, Fail> {
 
 /// Whether the one who has the key signed this.
 pub fn is_signed(public_key: &str, message: &[u8], signature: &str) -> bool {
-    let key = from_hex(public_key);
-    let signature = from_hex(signature.trim());
+    let key = unhex(public_key);
+    let signature = unhex(signature.trim());
     key.zip(signature).is_some_and(|(key, signature)| {
         let key = UnparsedPublicKey::new(&ED25519, key);
         key.verify(message, &signature).is_ok()
@@ -159,7 +160,7 @@ mod tests {
         // The first test vector of RFC 8032, as OpenSSL writes it.
         let der = "302e020100300506032b657004220420\
                    9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-        let base64 = BASE64_STANDARD.encode(from_hex(der).expect("hexadecimal"));
+        let base64 = BASE64_STANDARD.encode(unhex(der).expect("hexadecimal"));
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{base64}\n-----END PRIVATE KEY-----\n");
         std::fs::write(&file, pem).expect("written");
         let signer = Signer::read(&file).expect("a key");

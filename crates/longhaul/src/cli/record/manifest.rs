@@ -4,6 +4,7 @@
 //! hide, or mean something to a shell.
 
 use longhaul_model::report::v1::record::{MANIFEST_SCHEMA, Manifest};
+use longhaul_probe::secure::hex;
 use ring::digest;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -65,24 +66,6 @@ pub fn is_name(name: &str) -> bool {
 
 pub fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
-}
-
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 == 1 {
-        return None;
-    }
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
 }
 
 /// Length and SHA-256 of a file, read no further than one byte over `most`.
@@ -200,11 +183,6 @@ mod tests {
             if let Ok(found) = parse(text.as_bytes()) {
                 prop_assert!(is_name(&found.files[0].name) && found.files[0].sha256.len() == 64);
             }
-        }
-
-        #[test]
-        fn hexadecimal_comes_back(bytes in any::<Vec<u8>>()) {
-            prop_assert_eq!(from_hex(&hex(&bytes)), Some(bytes));
         }
     }
 }

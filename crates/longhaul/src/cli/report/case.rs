@@ -11,7 +11,7 @@ use longhaul_model::report::v1::SCHEMA;
 use longhaul_model::report::v1::case::{Case, PathCase};
 use longhaul_model::report::v1::comparison::Period;
 use longhaul_model::report::v1::event::{Event, State};
-use longhaul_store::watched::{EventFilter, Range, Watched};
+use longhaul_store::watched::Range;
 use longhaul_store::{Archive, StoreError};
 use serde_json::json;
 use std::process::ExitCode;
@@ -117,7 +117,10 @@ fn around(
             && other.quantity == event.quantity
             && other.state != State::Withdrawn
     };
-    for other in read(archive, near)?.iter().filter(same) {
+    for other in events::read(archive, near, MOST_EVENTS)?
+        .iter()
+        .filter(same)
+    {
         if other.between_us[1] <= begin {
             from = from.max(other.between_us[1]);
         } else if other.between_us[0] >= end {
@@ -137,21 +140,12 @@ fn period(begin_us: i64, end_us: i64) -> Period {
     Period { begin_us, end_us }
 }
 
-fn read(archive: &Archive, range: Range) -> Result<Vec<Event>, StoreError> {
-    archive.events(&EventFilter {
-        range,
-        pair: None,
-        state: None,
-        limit: MOST_EVENTS,
-    })
-}
-
 fn events_of(archive: &Archive, span: Period) -> Result<Vec<Event>, StoreError> {
     let range = Range {
         begin_us: span.begin_us,
         end_us: span.end_us,
     };
-    read(archive, range)
+    events::read(archive, range, MOST_EVENTS)
 }
 
 /// Of an event only its own path; else every path that was measured in either period.

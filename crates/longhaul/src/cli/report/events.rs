@@ -21,7 +21,7 @@ pub fn list(args: &EventsArgs) -> Result<ExitCode, Fail> {
         end_us: i64::MAX,
     };
     let mut events = match open(&args.archive)? {
-        Some(archive) => read(&archive, range)?,
+        Some(archive) => read(&archive, range, MOST_EVENTS)?,
         None => Vec::new(),
     };
     events.retain(|event| {
@@ -54,7 +54,7 @@ pub fn one(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail
 
 /// The one event that these first letters name.
 pub fn find(archive: &Archive, id: &str) -> Result<Event, Fail> {
-    let mut events = read(archive, Range::ALL)?;
+    let mut events = read(archive, Range::ALL, MOST_EVENTS)?;
     events.retain(|event| event.id.starts_with(id));
     match events.as_slice() {
         [event] => Ok(event.clone()),
@@ -75,11 +75,12 @@ fn open(args: &ArchiveArgs) -> Result<Option<Archive>, Fail> {
     Ok(Archive::open_existing(&output::archive_path(args)?)?)
 }
 
-fn read(archive: &Archive, range: Range) -> Result<Vec<Event>, StoreError> {
+/// Those of all pairs, `most` of them.
+pub fn read(archive: &Archive, range: Range, most: u32) -> Result<Vec<Event>, StoreError> {
     archive.events(&EventFilter {
         range,
         pair: None,
         state: None,
-        limit: MOST_EVENTS,
+        limit: most,
     })
 }

@@ -85,12 +85,6 @@ pub const LONGHAUL: &str = env!("CARGO_PKG_VERSION");
 
 /// What was typed, or came from a file, in an error: harmless, and not too long.
 pub fn shown(text: &str) -> String {
-    let harmless = |c| {
-        if crate::render::html::steers(c) {
-            '?'
-        } else {
-            c
-        }
-    };
-    text.chars().take(200).map(harmless).collect()
+    let start = text.chars().take(200);
+    start.map(|c| crate::render::html::still(c, '?')).collect()
 }

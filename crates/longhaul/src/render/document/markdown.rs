@@ -1,7 +1,7 @@
 //! A document as Markdown (CommonMark with GitHub's tables): for issues and mails.
 
 use super::{Align, Document, Part, Table};
-use crate::render::html::steers;
+use crate::render::html::still;
 use std::fmt::{Arguments, Write};
 
 /// Writing to a string cannot fail.
@@ -138,7 +138,6 @@ fn itself(text: &str) -> String {
 fn seen(c: char) -> char {
     match c {
         '\n' | '\t' | '\r' => ' ',
-        c if steers(c) => '?',
-        c => c,
+        c => still(c, '?'),
     }
 }

@@ -1,7 +1,7 @@
 //! A document as text of 80 columns.
 
 use super::{Align, Document, Part, Table};
-use crate::render::html::steers;
+use crate::render::html::still;
 use crate::render::page::{Page, WIDTH};
 use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
 
@@ -51,9 +51,7 @@ fn one(page: &mut Page, part: &Part) {
 
 /// What a terminal shows of a text, and nothing that it would do.
 fn seen(text: &str) -> String {
-    text.chars()
-        .map(|c| if steers(c) { '?' } else { c })
-        .collect()
+    text.chars().map(|c| still(c, '?')).collect()
 }
 
 fn rows(page: &mut Page, table: &Table) {
