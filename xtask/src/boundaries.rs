@@ -29,6 +29,11 @@ const ALLOWED: &[Allowed] = &[
         others: Some(&[]),
     },
     Allowed {
+        name: "longhaul-import",
+        house: &["longhaul-model"],
+        others: Some(&["serde_json", "toml", "jiff", "quick-xml"]),
+    },
+    Allowed {
         name: "longhaul-sys",
         house: &["longhaul-model"],
         others: None,
@@ -58,6 +63,7 @@ const ALLOWED: &[Allowed] = &[
         house: &[
             "longhaul-model",
             "longhaul-analysis",
+            "longhaul-import",
             "longhaul-probe",
             "longhaul-lab",
             "longhaul-store",

@@ -6,14 +6,12 @@
 //! - [`plot`]: figures of scans and predictions
 //! - [`watch`]: regular measurement, in the library beside this program
 //! - [`agent`]: the running agent of `longhaul watch`; [`api`]: its page
-//! - [`import`]: formats of other programs
 //! - [`fail`]: exit codes, errors, hints
 
 mod agent;
 mod api;
 mod cli;
 mod fail;
-mod import;
 mod plot;
 mod render;
 

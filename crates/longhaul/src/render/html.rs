@@ -6,6 +6,7 @@
 //!
 //! [`Body`] collects the parts; [`Body::page`] puts the frame around them.
 
+pub use longhaul_import::letters::{steers, still};
 use std::fmt::Write;
 
 /// What of a text is kept on a page: the rest is cut, and the cut is shown.
@@ -183,19 +184,6 @@ pub fn escape(text: &str) -> String {
         html.push('…');
     }
     html
-}
-
-/// The character, or another in the place of one that [`steers`].
-pub fn still(c: char, instead: char) -> char {
-    if steers(c) { instead } else { c }
-}
-
-/// Whether a character does something instead of being seen: controls of terminals, and those that
-/// turn or hide text (Unicode's bidirectional and invisible ones).
-pub fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(c, '\u{061c}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub struct ImportArgs {
     pub files: Vec<PathBuf>,
     /// Read it as this format alone
     #[arg(long, value_name = "NAME", value_parser = parse::import_format)]
-    pub format: Option<crate::import::Format>,
+    pub format: Option<longhaul_import::Format>,
     /// Host that began the run, instead of the one that is printed
     #[arg(long, value_name = "HOST", value_parser = parse::host_name)]
     pub from: Option<String>,

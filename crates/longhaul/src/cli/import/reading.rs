@@ -3,9 +3,9 @@
 use crate::cli::args::ImportArgs;
 use crate::cli::filing;
 use crate::fail::{Fail, USAGE};
-use crate::import::{self, Found, MOST_BYTES, tame};
 use jiff::Timestamp;
 use longhaul_analysis::imported::conclude;
+use longhaul_import::{Found, MOST_BYTES, tame};
 use longhaul_model::report::v1::imported::{Interval, Observation, Plan};
 use longhaul_model::report::v1::{Caveat, Imported, Kind, Party, Report, Run, SCHEMA};
 use longhaul_probe::secure::hex;
@@ -21,7 +21,7 @@ pub fn reports(file: &Path, args: &ImportArgs) -> Result<Vec<Imported>, Fail> {
     let name = tame(&file.to_string_lossy());
     let bytes = content(file, &name)?;
     let (text, flaw) = text(&bytes, &name)?;
-    let found = import::read(&text, args.format).map_err(|why| {
+    let found = longhaul_import::read(&text, args.format).map_err(|why| {
         refused(
             &name,
             why,

@@ -1,6 +1,6 @@
 //! Formats of other programs, and names of their hosts.
 
-use crate::import::{FORMATS, Format, tame};
+use longhaul_import::{FORMATS, Format, tame};
 
 pub fn import_format(text: &str) -> Result<Format, String> {
     let known = FORMATS.into_iter().find(|format| format.word() == text);

@@ -1,11 +1,11 @@
 //! ping of Linux, BSD and Windows.
 
-use super::lines::{between, scaled, whole};
-use super::{Format, Found, MOST_ANSWERS, MOST_RESULTS, tame};
+use crate::lines::{between, scaled, whole};
+use crate::{Format, Found, MOST_ANSWERS, MOST_RESULTS, tame};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::Pings;
 
-pub fn read(text: &str) -> Vec<Found> {
+pub(crate) fn read(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     for line in text.lines().map(str::trim) {
         if let Some(one) = begun(line) {

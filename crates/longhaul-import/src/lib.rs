@@ -1,13 +1,17 @@
-//! What other programs printed, read into observations.
+//! What others wrote, read into plain data: text in, observations or a reason out.
 //!
 //! A format is recognised by what its program always prints. Everything here is text of strangers:
 //! sizes have limits, texts are tamed, a number that no network has is absent. Nothing is filled in.
+//! No clock, no disk, no store: whoever calls has read the text, and files what comes out.
 //!
-//! - [`lines`]: numbers, units and words of lines
+//! - [`lines`]: numbers, units and words of lines; [`letters`]: texts made harmless
 //! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ping`], [`traceroute`]: one file for each format
+
+#![forbid(unsafe_code)]
 
 mod iperf3_json;
 mod iperf_text;
+pub mod letters;
 mod lines;
 mod ntttcp;
 mod ping;
@@ -15,8 +19,8 @@ mod ping;
 mod tests;
 mod traceroute;
 
-use crate::render::html::still;
 use jiff::Timestamp;
+use letters::still;
 use longhaul_model::report::v1::imported::Observation;
 
 /// Of a file: an hour of iperf3's JSON with 16 streams. JSON takes some ten times that in memory.

@@ -4,7 +4,7 @@
 const MOST: f64 = 9e15;
 
 /// A printed decimal in units of which `scale` make one; absent: no number, or none that can be.
-pub fn scaled(text: &str, scale: f64) -> Option<u64> {
+pub(crate) fn scaled(text: &str, scale: f64) -> Option<u64> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !text.is_empty();
     let value: f64 = plain.then(|| text.parse().ok())??;
     let scaled = (value * scale).round();
@@ -12,24 +12,24 @@ pub fn scaled(text: &str, scale: f64) -> Option<u64> {
 }
 
 /// Half a unit of the last printed digit.
-pub fn rounding(text: &str, scale: f64) -> u64 {
+pub(crate) fn rounding(text: &str, scale: f64) -> u64 {
     let decimals = text.split_once('.').map_or(0, |(_, after)| after.len());
     let half = scale / 10_f64.powi(decimals.min(20) as i32) / 2.0;
     half.min(MOST) as u64
 }
 
-pub fn whole(text: &str) -> Option<u64> {
+pub(crate) fn whole(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
 /// `GBytes`, `KB`, `Bytes`: powers of 1024, as iperf has it.
-pub fn size_unit(word: &str) -> Option<f64> {
+pub(crate) fn size_unit(word: &str) -> Option<f64> {
     let letter = word.strip_suffix("Bytes").or(word.strip_suffix("Byte"))?;
     power(letter, 1024.0)
 }
 
 /// `Gbits/sec`, and `MBytes/sec` where bytes were asked for.
-pub fn rate_unit(word: &str) -> Option<f64> {
+pub(crate) fn rate_unit(word: &str) -> Option<f64> {
     let head = word.strip_suffix("/sec")?;
     if let Some(letter) = head.strip_suffix("bits") {
         return power(letter, 1000.0);
@@ -45,7 +45,7 @@ fn power(letter: &str, base: f64) -> Option<f64> {
 }
 
 /// What stands between two texts of a line.
-pub fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
+pub(crate) fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(before)?;
     Some(rest.split_once(after)?.0)
 }

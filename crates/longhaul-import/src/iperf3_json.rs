@@ -1,12 +1,12 @@
 //! iperf3's JSON (3.0 to 3.2x): whole objects, several behind each other, and `--json-stream`.
 
-use super::lines::between;
-use super::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
+use crate::lines::between;
+use crate::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::{Interval, Printed, Stream, Transfer};
 use serde_json::{Map, Value};
 
-pub fn read(text: &str) -> Result<Vec<Found>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     let mut events = Value::Object(Map::new());
     // The depth of JSON is limited by the reader, and no value is larger than the file.

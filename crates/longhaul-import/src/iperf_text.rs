@@ -2,8 +2,8 @@
 //!
 //! Bytes and rates have three or four digits here, so both carry what rounding may hide.
 
-use super::lines::{between, rate_unit, rounding, scaled, size_unit, whole};
-use super::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
+use crate::lines::{between, rate_unit, rounding, scaled, size_unit, whole};
+use crate::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -30,7 +30,7 @@ const BEGINS: [&str; 4] = [
     "Server listening on ",
 ];
 
-pub fn read(text: &str) -> Vec<Found> {
+pub(crate) fn read(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let (mut version, mut started) = (None, None);
     for line in text.lines().map(str::trim) {

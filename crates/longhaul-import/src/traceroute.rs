@@ -1,12 +1,12 @@
 //! traceroute of Unix, tracert of Windows, and reports of mtr.
 
-use super::lines::{between, scaled, whole};
-use super::{Format, Found, MOST_HOPS, MOST_RESULTS, tame};
+use crate::lines::{between, scaled, whole};
+use crate::{Format, Found, MOST_HOPS, MOST_RESULTS, tame};
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::Hop;
 use std::net::IpAddr;
 
-pub fn read(text: &str) -> Vec<Found> {
+pub(crate) fn read(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut mtr_started = None;
     for line in text.lines().map(str::trim) {

@@ -3,8 +3,8 @@
 //! A table is found by the names before its underline, and its rows are as many numbers as it has
 //! columns; so a log that lost its line breaks, as in the seed of 2004, is read as well.
 
-use super::lines::{rounding, scaled, whole};
-use super::{Format, Found, MOST_RESULTS, MOST_STREAMS, tame};
+use crate::lines::{rounding, scaled, whole};
+use crate::{Format, Found, MOST_RESULTS, MOST_STREAMS, tame};
 use longhaul_model::report::v1::imported::{Printed, Stream, Transfer};
 
 /// Names of columns that consist of several words, as far as they are known.
@@ -48,7 +48,7 @@ struct Table<'a> {
     at: usize,
 }
 
-pub fn read(text: &str) -> Vec<Found> {
+pub(crate) fn read(text: &str) -> Vec<Found> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let tables = tables(&words);
     let mut found: Vec<Found> = Vec::new();
