@@ -7,6 +7,7 @@
 //! - [`load`]: loads one after another, and probes beside them
 //! - [`probing`]: trains and echoes of datagrams, against a far end
 //! - [`host`]: this host's settings, read, tried, changed and put back
+//! - [`iperf3`]: the same with what is not longhaul, on iperf3's wire
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`limits`]: which plans can be run, and which are granted to strangers
@@ -21,6 +22,7 @@ mod drive;
 pub mod engine;
 pub mod error;
 pub mod host;
+pub mod iperf3;
 pub mod limits;
 pub mod load;
 pub mod path;

@@ -8,7 +8,8 @@ mod packed;
 mod preamble;
 mod probing;
 
-pub use frame::{Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
+pub use frame::{Bodies, Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
+pub(crate) use frame::{frame_json, read_json};
 pub use packed::{MOST_PACKED_BYTES, Packed};
 pub use preamble::{
     DATA_STREAM, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, Nonce, PREAMBLE_BYTES, Preamble,

@@ -10,6 +10,7 @@ const SYS: &str = "crates/longhaul-sys/";
 const FORMATS: &[&str] = &[
     "crates/longhaul-model/src/report/",
     "crates/longhaul-probe/src/wire",
+    "crates/longhaul-probe/src/iperf3/wire",
     "crates/longhaul/src/api/shape",
     "crates/longhaul-clickhouse/src/rows.rs",
 ];

@@ -4,6 +4,8 @@
 //! grows only with bytes that really arrived: a length alone allocates nothing.
 
 use super::Message;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The most bytes in the body of a frame that is not a result.
 pub const MOST_FRAME_BYTES: usize = 64 << 10;
@@ -26,6 +28,11 @@ pub enum WireError {
 
 /// Frames a message; an error when it is over `limit` (a result that must be thinned).
 pub fn encode(message: &Message, limit: usize) -> Result<Vec<u8>, WireError> {
+    frame_json(message, limit)
+}
+
+/// The same for whatever becomes JSON: iperf3 frames alike.
+pub(crate) fn frame_json(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
     let mut frame = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(|error| malformed(&error))?;
     let length = frame.len() - LENGTH_BYTES;
@@ -38,6 +45,10 @@ pub fn encode(message: &Message, limit: usize) -> Result<Vec<u8>, WireError> {
     Ok(frame)
 }
 
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
+    serde_json::from_slice(body).map_err(|error| malformed(&error))
+}
+
 fn malformed(error: &serde_json::Error) -> WireError {
     // The text may quote what the peer sent: bounded, and without control characters.
     let why = error.to_string().escape_debug().take(200).collect();
@@ -47,21 +58,53 @@ fn malformed(error: &serde_json::Error) -> WireError {
 /// Turns bytes into messages, incrementally.
 #[derive(Debug)]
 pub struct Decoder {
-    limit: usize,
-    /// Length and body of the frame under way.
-    held: Vec<u8>,
+    bodies: Bodies,
 }
 
 impl Decoder {
     /// A decoder that refuses bodies over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Decoder {
+            bodies: Bodies::new(limit),
+        }
+    }
+
+    /// Changes the limit, for the states in which results may come.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.bodies.set_limit(limit);
+    }
+
+    /// Bytes of memory held for the frame under way.
+    pub fn held_bytes(&self) -> usize {
+        self.bodies.held_bytes()
+    }
+
+    /// Takes from the front of `bytes` as much as the next message needs. `None`: all was taken
+    /// and more is needed. After an error the stream has no frames any more: close it.
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, WireError> {
+        let body = self.bodies.next(bytes)?;
+        body.map(|body| read_json(&body)).transpose()
+    }
+}
+
+/// Turns bytes into the bodies of frames, incrementally.
+#[derive(Debug)]
+pub struct Bodies {
+    limit: usize,
+    /// Length and body of the frame under way.
+    held: Vec<u8>,
+}
+
+impl Bodies {
+    /// Refuses bodies over `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Bodies {
             limit,
             held: Vec::new(),
         }
     }
 
-    /// Changes the limit, for the states in which results may come.
+    /// From the next frame on.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -71,9 +114,9 @@ impl Decoder {
         self.held.capacity()
     }
 
-    /// Takes from the front of `bytes` as much as the next message needs. `None`: all was taken
-    /// and more is needed. After an error the stream has no frames any more: close it.
-    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, WireError> {
+    /// Takes from the front of `bytes` what the next body needs, and not a byte more. `None`: all
+    /// was taken and more is needed. After an error there are no frames any more.
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         self.take(bytes, LENGTH_BYTES);
         let Some(prefix) = self.held.first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -87,10 +130,10 @@ impl Decoder {
         if self.held.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
-        let message = serde_json::from_slice(&self.held[LENGTH_BYTES..]);
-        // A large result was an exception: do not keep its memory.
-        self.held = Vec::new();
-        message.map(Some).map_err(|error| malformed(&error))
+        // A large result was an exception: its memory goes with it.
+        let mut body = std::mem::take(&mut self.held);
+        body.drain(..LENGTH_BYTES);
+        Ok(Some(body))
     }
 
     /// Moves bytes over until `wanted` are held.

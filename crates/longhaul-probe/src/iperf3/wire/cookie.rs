@@ -1,0 +1,64 @@
+//! The name of a test: the first bytes of its control connection and of each data connection.
+
+use ring::rand::{SecureRandom, SystemRandom};
+use std::fmt;
+use std::io;
+
+/// Length of a cookie, its zero byte included.
+pub const COOKIE_BYTES: usize = 37;
+/// What cookies are made of since 3.2: 32 letters, so that a byte of chance gives one evenly.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// Since 3.2 random; before, host name, time and digits. Any 37 bytes are one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cookie(pub [u8; COOKIE_BYTES]);
+
+impl Cookie {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn random() -> io::Result<Cookie> {
+        let mut bytes = [0; COOKIE_BYTES];
+        let (text, _) = bytes.split_at_mut(COOKIE_BYTES - 1);
+        SystemRandom::new()
+            .fill(text)
+            .map_err(|_| io::Error::other("the system gave no random bytes"))?;
+        for byte in text {
+            *byte = LETTERS[usize::from(*byte % 32)];
+        }
+        Ok(Cookie(bytes))
+    }
+
+    /// Could these first bytes of a connection begin a cookie? Random letters since 3.2, a host
+    /// name before.
+    pub fn may_begin_with(bytes: &[u8]) -> bool {
+        let text = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        bytes.iter().take(COOKIE_BYTES - 1).all(text)
+    }
+}
+
+impl fmt::Debug for Cookie {
+    /// Whoever knows it can join the test: logs show an eighth of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let front: String = self.0.iter().take(4).map(|byte| *byte as char).collect();
+        write!(f, "Cookie({}…)", front.escape_debug())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_cookie_is_36_letters_and_a_zero_and_no_other_one() {
+        let cookie = Cookie::random().expect("randomness");
+        assert!(cookie.0[..36].iter().all(|byte| LETTERS.contains(byte)));
+        assert_eq!(cookie.0[36], 0);
+        assert!(Cookie::may_begin_with(&cookie.0));
+        assert_ne!(Cookie::random().expect("randomness"), cookie);
+        assert!(Cookie::may_begin_with(b"my-host.example.1443"));
+        assert!(!Cookie::may_begin_with(b"GET /"));
+        assert!(!Cookie::may_begin_with(&[0x16, 3, 1]));
+    }
+}

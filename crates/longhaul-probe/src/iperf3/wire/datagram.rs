@@ -1,0 +1,152 @@
+//! Datagrams: the head of each, and the words that open a stream.
+
+/// Width of the datagram counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counters {
+    Bits32,
+    /// On request, since 3.1.
+    Bits64,
+}
+
+impl Counters {
+    /// Length of the head: the least that a datagram of data has.
+    pub fn head_bytes(self) -> usize {
+        match self {
+            Counters::Bits32 => 12,
+            Counters::Bits64 => 16,
+        }
+    }
+}
+
+/// The head of a datagram, all of it big-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// The sender's clock; of any zero.
+    pub seconds: u32,
+    pub microseconds: u32,
+    /// From 1. With 32 bits the upper half is lost.
+    pub number: u64,
+}
+
+impl Packet {
+    /// Writes the head over the front of `datagram`; false: it is too short.
+    pub fn write(self, datagram: &mut [u8], counters: Counters) -> bool {
+        let Some(head) = datagram.get_mut(..counters.head_bytes()) else {
+            return false;
+        };
+        head[..4].copy_from_slice(&self.seconds.to_be_bytes());
+        head[4..8].copy_from_slice(&self.microseconds.to_be_bytes());
+        match counters {
+            Counters::Bits32 => head[8..].copy_from_slice(&(self.number as u32).to_be_bytes()),
+            Counters::Bits64 => head[8..].copy_from_slice(&self.number.to_be_bytes()),
+        }
+        true
+    }
+
+    /// `None`: too short to be a datagram of data.
+    pub fn read(datagram: &[u8], counters: Counters) -> Option<Packet> {
+        let (seconds, rest) = datagram.split_first_chunk::<4>()?;
+        let (microseconds, rest) = rest.split_first_chunk::<4>()?;
+        let number = match counters {
+            Counters::Bits32 => u64::from(u32::from_be_bytes(*rest.first_chunk::<4>()?)),
+            Counters::Bits64 => u64::from_be_bytes(*rest.first_chunk::<8>()?),
+        };
+        Some(Packet {
+            seconds: u32::from_be_bytes(*seconds),
+            microseconds: u32::from_be_bytes(*microseconds),
+            number,
+        })
+    }
+}
+
+/// The client's first datagram of a stream, which the server answers through a connected socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    /// Since 3.11 or 3.12: text.
+    Text,
+    /// The same from a client of the other byte order.
+    TextSwapped,
+    /// Before: the numbers 123456789 and 987654321, in the client's byte order.
+    NumberLittle,
+    NumberBig,
+}
+
+impl Greeting {
+    pub const ALL: [Greeting; 4] = [
+        Greeting::Text,
+        Greeting::TextSwapped,
+        Greeting::NumberLittle,
+        Greeting::NumberBig,
+    ];
+
+    /// What the client sends.
+    pub fn hello(self) -> [u8; 4] {
+        match self {
+            Greeting::Text => *b"9876",
+            Greeting::TextSwapped => *b"6789",
+            Greeting::NumberLittle => 123_456_789_u32.to_le_bytes(),
+            Greeting::NumberBig => 123_456_789_u32.to_be_bytes(),
+        }
+    }
+
+    /// What the server says to it.
+    pub fn answer(self) -> [u8; 4] {
+        match self {
+            Greeting::Text => *b"6789",
+            Greeting::TextSwapped => *b"9876",
+            Greeting::NumberLittle => 987_654_321_u32.to_le_bytes(),
+            Greeting::NumberBig => 987_654_321_u32.to_be_bytes(),
+        }
+    }
+
+    /// What a server makes of a datagram; `None`: it opens nothing.
+    pub fn of_hello(datagram: &[u8]) -> Option<Greeting> {
+        Greeting::ALL
+            .into_iter()
+            .find(|greeting| datagram == greeting.hello())
+    }
+
+    /// Is this what some server says to some hello? A client must not insist on the pair: old
+    /// servers answer in their own byte order.
+    pub fn is_answer(datagram: &[u8]) -> bool {
+        Greeting::ALL
+            .iter()
+            .any(|greeting| datagram == greeting.answer())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_big_endian_and_as_long_as_their_counter() {
+        let packet = Packet {
+            seconds: 1,
+            microseconds: 2,
+            number: 0x1_0000_0003,
+        };
+        let mut bytes = [0xaa; 17];
+        assert!(packet.write(&mut bytes, Counters::Bits64));
+        let wide = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0xaa];
+        assert_eq!(bytes, wide);
+        assert_eq!(Packet::read(&bytes, Counters::Bits64), Some(packet));
+        let mut bytes = [0; 12];
+        assert!(packet.write(&mut bytes, Counters::Bits32));
+        let narrow = Packet::read(&bytes, Counters::Bits32).expect("12 bytes");
+        assert_eq!(narrow.number, 3);
+        assert!(!packet.write(&mut bytes, Counters::Bits64));
+        assert_eq!(Packet::read(&bytes, Counters::Bits64), None);
+    }
+
+    #[test]
+    fn hellos_of_all_versions_are_told_apart() {
+        for greeting in Greeting::ALL {
+            assert_eq!(Greeting::of_hello(&greeting.hello()), Some(greeting));
+            assert!(Greeting::is_answer(&greeting.answer()));
+        }
+        assert_eq!(Greeting::of_hello(b"98765"), None);
+        assert_eq!(Greeting::of_hello(b""), None);
+        assert!(!Greeting::is_answer(b"LHU2"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Numbers and flags as the versions write them.
+//!
+//! 3.1 writes every number with six significant digits, so that a count of bytes comes as
+//! `1.23457e+09`; 3.12 writes -1 as 18446744073709551615. Flags come as `true` or as 1.
+
+use serde::Serializer;
+use serde::de::{Deserializer, Error, Visitor};
+use std::fmt;
+
+/// 2 to the power 63: from here on a float is no `i64`.
+const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+
+struct Whole;
+
+impl Visitor<'_> for Whole {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<i64, E> {
+        Ok(value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<i64, E> {
+        // What is beyond was negative before it was written without its sign.
+        Ok(value as i64)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<i64, E> {
+        if value == 2.0 * BEYOND {
+            return Ok(-1);
+        }
+        if value.abs() < BEYOND {
+            return Ok(value.round() as i64);
+        }
+        Err(E::custom(format!("{value} is no whole number of 64 bits")))
+    }
+}
+
+struct Flag;
+
+impl Visitor<'_> for Flag {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or a number")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
+        Ok(value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<bool, E> {
+        Ok(value != 0)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<bool, E> {
+        Ok(value != 0)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<bool, E> {
+        Ok(value != 0.0)
+    }
+}
+
+pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    from.deserialize_any(Whole)
+}
+
+pub(super) fn whole_if<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    whole(from).map(Some)
+}
+
+pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    from.deserialize_any(Flag)
+}
+
+/// A flag that iperf3 writes as a number.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
+pub(super) fn one<S: Serializer>(flag: &bool, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u8(u8::from(*flag))
+}
+
+/// Flags are sent when they are set.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
+pub(super) fn unset(flag: &bool) -> bool {
+    !*flag
+}

@@ -1,0 +1,235 @@
+//! iperf3's wire: what versions wrote is read, what is out of range is refused, and no bytes harm.
+
+use longhaul_probe::iperf3::wire::{
+    Bodies, Counters, Direction, Greeting, Limit, MOST_CLIENT_RESULT_BYTES, MOST_PARAMETER_BYTES,
+    Packet, Parameters, Refusal, Results, ResultsFault, StreamResults, Test, Transport, Trouble,
+    decode, encode, stream_id,
+};
+use proptest::prelude::*;
+
+/// As Debian's 3.12 wrote them.
+const FROM_3_12: &str = r#"{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"bidirectional":true,"window":65536,"len":32768,"bandwidth":1048576,"fqrate":1000000,"pacing_timer":1000,"TOS":8,"title":"t","extra_data":"x","udp_counters_64bit":1,"repeating_payload":1,"dont_fragment":1,"client_version":"3.12"}"#;
+const RESULTS_3_12: &str = r#"{"cpu_util_total":12.345443304068256,"cpu_util_user":12.346432546061582,"cpu_util_system":0,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":131072,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":4,"start_time":0,"end_time":1.000416},{"id":3,"bytes":163840,"retransmits":18446744073709551615,"jitter":0.00010996549987792971,"errors":0,"packets":5,"start_time":0,"end_time":1.000419}]}"#;
+/// As 3.1 writes: six digits, no times, spaces.
+const RESULTS_3_1: &str = r#"{ "cpu_util_total": 1.5, "cpu_util_user": 1, "cpu_util_system": 0.5,
+    "sender_has_retransmits": 1, "streams": [ { "id": 1, "bytes": 1.23457e+09,
+    "retransmits": 3, "jitter": 0, "errors": 0, "packets": 0 } ] }"#;
+
+#[test]
+fn parameters_of_3_12_are_understood_and_written_alike() {
+    let asked: Parameters = decode(FROM_3_12.as_bytes()).expect("iperf3's own");
+    let test = Test::of(&asked).expect("in range");
+    assert_eq!(test.transport, Transport::Udp);
+    assert_eq!(test.direction, Direction::Both);
+    assert_eq!(test.limit, Limit::Seconds(1));
+    assert_eq!(test.counters, Counters::Bits64);
+    assert_eq!((test.window_bytes, test.tos), (Some(65536), 8));
+    assert_eq!(test.fq_rate_bps, Some(1_000_000));
+    assert_eq!(test.all_streams(), 2);
+    assert!(!test.server_sends(0) && test.server_sends(1));
+    let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
+    let text = String::from_utf8(frame[4..].to_vec()).expect("JSON");
+    assert_eq!(text, FROM_3_12);
+}
+
+#[test]
+fn results_of_old_versions_are_read_with_their_rounding_and_lost_signs() {
+    let results: Results = decode(RESULTS_3_12.as_bytes()).expect("iperf3's own");
+    assert_eq!(results.sender_has_retransmits, -1);
+    let streams = results.by_index(2).expect("both");
+    assert_eq!((streams[1].id, streams[1].bytes), (3, 163_840));
+    assert_eq!(streams[0].retransmits, -1);
+    let old: Results = decode(RESULTS_3_1.as_bytes()).expect("iperf3's own");
+    assert_eq!(old.streams[0].bytes, 1_234_570_000);
+    assert_eq!(old.streams[0].end_time, None);
+    assert_eq!(
+        old.by_index(2),
+        Err(ResultsFault::Streams {
+            count: 1,
+            expected: 2
+        })
+    );
+}
+
+#[test]
+fn results_that_cannot_be_are_refused() {
+    let fine: Results = decode(RESULTS_3_12.as_bytes()).expect("iperf3's own");
+    let change = |change: fn(&mut StreamResults)| {
+        let mut results = fine.clone();
+        change(&mut results.streams[1]);
+        results.by_index(2).map(|_| ()).expect_err("changed")
+    };
+    assert_eq!(change(|s| s.id = 1), ResultsFault::Absent { id: 3 });
+    assert_eq!(change(|s| s.bytes = -5), ResultsFault::Negative { id: 3 });
+    assert_eq!(
+        change(|s| s.omitted_errors = Some(0)),
+        ResultsFault::Unpaired { id: 3 }
+    );
+    for text in [
+        r#"{"cpu_util_total":0}"#,
+        r#"{"streams":"many"}"#,
+        "[]",
+        "null",
+        "",
+    ] {
+        assert!(decode::<Results>(text.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_out_of_range_has_the_number_that_clients_print() {
+    for (text, trouble) in [
+        (r#"{"parallel":0}"#, Trouble::Streams),
+        (r#"{"parallel":129}"#, Trouble::Streams),
+        (r#"{"parallel":-1}"#, Trouble::Streams),
+        (r#"{"time":86401}"#, Trouble::Duration),
+        (r#"{"omit":601}"#, Trouble::Omit),
+        (r#"{"len":1048577}"#, Trouble::BlockSize),
+        (r#"{"len":-1}"#, Trouble::BlockSize),
+        (r#"{"udp":true,"len":15}"#, Trouble::DatagramSize),
+        (r#"{"udp":true,"len":65508}"#, Trouble::DatagramSize),
+        (r#"{"window":536870913}"#, Trouble::Window),
+        (r#"{"MSS":32768}"#, Trouble::Mss),
+        (r#"{"burst":1001}"#, Trouble::Burst),
+        (r#"{"TOS":256}"#, Trouble::Tos),
+        (r#"{"bandwidth":-1}"#, Trouble::TotalRate),
+        (r#"{"num":1,"blockcount":1}"#, Trouble::EndConditions),
+        (r#"{"sctp":true}"#, Trouble::Unimplemented),
+        (r#"{"mptcp":true}"#, Trouble::Unimplemented),
+        (
+            r#"{"reverse":true,"bidirectional":true}"#,
+            Trouble::ReverseAndBidirectional,
+        ),
+        (r#"{"congestion":"../../cubic"}"#, Trouble::Congestion),
+        (r#"{"congestion":""}"#, Trouble::Congestion),
+    ] {
+        let asked: Parameters = decode(text.as_bytes()).expect("types are fine");
+        assert_eq!(Test::of(&asked), Err(trouble), "{text}");
+    }
+    let plain = Test::of(&decode(b"{}").expect("nothing is needed")).expect("defaults");
+    assert_eq!(
+        (plain.transport, plain.streams, plain.limit),
+        (Transport::Tcp, 1, Limit::Seconds(10))
+    );
+}
+
+#[test]
+fn wrong_types_and_sizes_are_errors() {
+    for text in [
+        r#"{"parallel":"4"}"#,
+        r#"{"tcp":"yes"}"#,
+        r#"{"time":[1]}"#,
+        r#"{"title":{}}"#,
+        r#"{"num":1e300}"#,
+        r#"{"num":1,"num":2}"#,
+        r#"{"len":1"#,
+    ] {
+        assert!(decode::<Parameters>(text.as_bytes()).is_err(), "{text}");
+    }
+    let mut bodies = Bodies::new(MOST_PARAMETER_BYTES);
+    let long = (MOST_PARAMETER_BYTES as u32 + 1).to_be_bytes();
+    assert!(bodies.next(&mut long.as_slice()).is_err());
+    assert!(bodies.held_bytes() < 1024);
+    let large = Parameters {
+        title: Some("t".repeat(MOST_PARAMETER_BYTES)),
+        ..Parameters::default()
+    };
+    assert!(encode(&large, MOST_PARAMETER_BYTES).is_err());
+}
+
+#[test]
+fn ids_skip_two() {
+    let ids: Vec<i64> = (0..4).map(stream_id).collect();
+    assert_eq!(ids, [1, 3, 4, 5]);
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    let numbers = proptest::array::uniform8(proptest::option::of(any::<i64>()));
+    let flags = proptest::array::uniform6(any::<bool>());
+    (numbers, flags, proptest::option::of(".{0,20}")).prop_map(|(numbers, flags, title)| {
+        let [omit, time, num, mss, parallel, len, bandwidth, tos] = numbers;
+        let [tcp, udp, reverse, zerocopy, get_server_output, nodelay] = flags;
+        Parameters {
+            tcp,
+            udp,
+            omit,
+            time,
+            num,
+            mss,
+            parallel,
+            len,
+            bandwidth,
+            tos,
+            reverse,
+            zerocopy,
+            get_server_output,
+            nodelay,
+            title,
+            ..Parameters::default()
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn parameters_read_back(asked in parameters()) {
+        let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
+        prop_assert_eq!(decode::<Parameters>(&frame[4..]).expect("own"), asked);
+    }
+
+    #[test]
+    fn what_passes_the_check_is_in_range(asked in parameters()) {
+        if let Ok(test) = Test::of(&asked) {
+            prop_assert!((1..=128).contains(&test.streams));
+            prop_assert!(test.length_bytes <= 1 << 20);
+            prop_assert!(test.all_streams() <= 256);
+        }
+    }
+
+    #[test]
+    fn frames_come_out_however_they_are_cut_and_leave_what_follows(
+        asked in parameters(),
+        piece in 1_usize..40,
+    ) {
+        let frame = encode(&asked, MOST_PARAMETER_BYTES).expect("small");
+        let mut bodies = Bodies::new(MOST_PARAMETER_BYTES);
+        let (all_but_last, last) = frame.split_at(frame.len() - 1);
+        for mut piece in all_but_last.chunks(piece) {
+            prop_assert_eq!(bodies.next(&mut piece), Ok(None));
+        }
+        // Glued to what comes next: a state byte.
+        let glued = [last, &[4]].concat();
+        let mut rest = glued.as_slice();
+        let body = bodies.next(&mut rest).expect("in size").expect("whole");
+        prop_assert_eq!(decode::<Parameters>(&body).expect("own"), asked);
+        prop_assert_eq!(rest, &[4]);
+    }
+
+    #[test]
+    fn arbitrary_bytes_neither_panic_nor_take_memory(
+        bytes in proptest::collection::vec(any::<u8>(), 0..500),
+    ) {
+        let mut bodies = Bodies::new(MOST_CLIENT_RESULT_BYTES);
+        let _ = bodies.next(&mut bytes.as_slice());
+        prop_assert!(bodies.held_bytes() <= MOST_CLIENT_RESULT_BYTES + 4);
+        let _ = decode::<Parameters>(&bytes);
+        let _ = decode::<Results>(&bytes);
+        let _ = Greeting::of_hello(&bytes);
+        let _ = Packet::read(&bytes, Counters::Bits64);
+    }
+
+    #[test]
+    fn heads_of_datagrams_read_back(seconds: u32, microseconds: u32, number: u64) {
+        let packet = Packet { seconds, microseconds, number };
+        let mut bytes = [0; 16];
+        prop_assert!(packet.write(&mut bytes, Counters::Bits64));
+        prop_assert_eq!(Packet::read(&bytes, Counters::Bits64), Some(packet));
+    }
+
+    #[test]
+    fn refusals_read_back(code: i32, system: i32) {
+        let refusal = Refusal { code, system };
+        prop_assert_eq!(Refusal::decode(refusal.encode()), refusal);
+        prop_assert!(!refusal.to_string().is_empty());
+    }
+}
