@@ -74,7 +74,8 @@ fn unit_tests() -> Outcome {
 }
 
 /// The tests in files of their own: they make namespaces, and time things, so one at a time. Those
-/// of the program mostly wait, each for processes of its own, and may do so side by side.
+/// of the program and of the protocol mostly wait, each for processes of its own or for a deadline,
+/// and may do so side by side.
 fn privileged_tests() -> Outcome {
     needs::namespaces()?;
     let tests = |names: &[&str], options: &[&str]| {
@@ -85,9 +86,9 @@ fn privileged_tests() -> Outcome {
         }
         show_and_run(test.arg("--").args(options))
     };
-    tests(&["agent", "program"], &[])?;
+    tests(&["agent", "program", "protocol"], &["--test-threads=4"])?;
     // All but those.
-    let others = ["[!ap]*", "a[!g]*", "p[!r]*", "pr[!o]*", "pro[!g]*"];
+    let others = ["[!ap]*", "a[!g]*", "p[!r]*", "pr[!o]*", "pro[!gt]*"];
     tests(&others, &["--test-threads=1"])
 }
 
