@@ -149,6 +149,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         idle_rtt_us: plain.1,
         clock_error_us: plain.2,
         same_host: false,
+        same_boot: None,
         streams: streams
             .into_iter()
             .zip(0..)

@@ -32,6 +32,7 @@ pub mod serve;
 pub mod session;
 pub mod supervise;
 pub mod throughput;
+mod told;
 pub mod wire;
 
 use longhaul_model::report::v1::Party;

@@ -9,6 +9,7 @@ mod accept;
 mod datagram;
 mod event;
 mod hooks;
+mod journal;
 mod pending;
 mod probes;
 mod registry;
@@ -51,6 +52,8 @@ pub struct ServeOptions {
     pub max_streams: u32,
     /// Peers that ask for it get a capture of their own streams.
     pub captures: bool,
+    /// How this program was called, without secrets; told to every peer of a run.
+    pub command: Option<String>,
 }
 
 impl Default for ServeOptions {
@@ -65,6 +68,7 @@ impl Default for ServeOptions {
             max_sessions: 32,
             max_streams: MOST_STREAMS,
             captures: true,
+            command: None,
         }
     }
 }

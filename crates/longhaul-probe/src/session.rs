@@ -265,6 +265,13 @@ impl Session {
         self.same_host
     }
 
+    /// Both ends run under one boot of one kernel, whatever lies between them; `None`: one of them
+    /// did not say.
+    pub fn same_boot(&self) -> Option<bool> {
+        let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
+        Some(ours.as_ref()? == theirs.as_ref()?)
+    }
+
     /// Takes one input; returns what is to be done, in order.
     pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Action> {
         if matches!(input, Input::Message(_) | Input::Heard) {

@@ -17,6 +17,7 @@
 
 pub mod args;
 pub mod available;
+pub mod called;
 pub mod capture;
 pub mod data;
 pub mod expect;

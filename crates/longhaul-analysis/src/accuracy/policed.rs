@@ -123,6 +123,7 @@ fn published(rtt_s: f64, now_s: f64, bytes: f64, samples: Vec<Sample>) -> Observ
         idle_rtt_us: Some((rtt_s * 1e6) as u64),
         clock_error_us: None,
         same_host: false,
+        same_boot: None,
         streams: vec![Stream {
             index: 0,
             sender: end.clone(),

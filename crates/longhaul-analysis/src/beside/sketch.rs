@@ -135,6 +135,7 @@ fn seen(forward: bool) -> Observation {
         idle_rtt_us: None,
         clock_error_us: None,
         same_host: false,
+        same_boot: None,
         streams: vec![Stream {
             index: 0,
             sender: StreamEnd::default(),

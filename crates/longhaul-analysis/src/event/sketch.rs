@@ -318,6 +318,7 @@ fn throughput() -> Throughput {
         idle_rtt_us: None,
         clock_error_us: None,
         same_host: false,
+        same_boot: None,
         streams: Vec::new(),
         ends: Ends {
             sender: End::default(),

@@ -5,7 +5,7 @@
 //! Wrong when: a rule set is; see its confidence.
 
 use longhaul_model::report::v1::record::{
-    Analysis, Observation, Rule, RuleCheck, RuleKind, RuleVerdict, Rules,
+    Analysis, Observation, Payload, Rule, RuleCheck, RuleKind, RuleVerdict, Rules,
 };
 
 pub fn checks(rules: &Rules, seen: &Observation, found: &Analysis) -> Vec<RuleCheck> {
@@ -33,11 +33,7 @@ fn judged(rule: &Rule, seen: &Observation, found: &Analysis) -> Judged {
             let text = format!("the transfer went over {}", seen.transport.to_uppercase());
             (holds(seen.transport == "tcp"), text)
         }
-        RuleKind::VariedPayload => {
-            let text = "longhaul sends a block of random bytes again and again; no segment repeats \
-                        the one before it, and a capture shows it";
-            (RuleVerdict::Holds, text.to_owned())
-        }
+        RuleKind::VariedPayload => varied(seen.payload.as_ref()),
         RuleKind::DistanceByCities => cities(seen, found),
         RuleKind::LeastTime => {
             let seconds = seen.elapsed_us as f64 / 1e6;
@@ -57,14 +53,7 @@ fn judged(rule: &Rule, seen: &Observation, found: &Analysis) -> Judged {
             credited(metres, value, found.mark_bit_m_per_s)
         }),
         RuleKind::Gain => gain(found, value),
-        RuleKind::TwoHosts if seen.same_host => {
-            let text = "both ends are one machine: the path is emulated, or leads back here";
-            (RuleVerdict::Fails, text.to_owned())
-        }
-        RuleKind::TwoHosts => {
-            let text = "the two ends are two machines".to_owned();
-            (RuleVerdict::Holds, text)
-        }
+        RuleKind::TwoHosts => two_hosts(seen),
         RuleKind::Declare => {
             let text = "no measurement shows this".to_owned();
             (RuleVerdict::Declare, text)
@@ -137,6 +126,35 @@ fn cities(seen: &Observation, found: &Analysis) -> Judged {
 
 fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// By the first bytes of the packets of a capture.
+fn varied(payload: Option<&Payload>) -> Judged {
+    let Some(Payload {
+        captured_by,
+        variety,
+    }) = payload
+    else {
+        return cannot("no capture with payload shows it (`--capture FILE`)");
+    };
+    let text = format!(
+        "{} packets in the capture of the {captured_by} begin with {} different {} bytes of \
+         payload, the most frequent of which came {}",
+        variety.packets,
+        variety.distinct_packets,
+        variety.compared_bytes,
+        count(variety.most_repeated_packets as usize, "time", "times"),
+    );
+    (holds(variety.distinct_packets > 1), text)
+}
+
+fn two_hosts(seen: &Observation) -> Judged {
+    let text = match (seen.same_host, seen.same_boot) {
+        (true, _) => "both ends are one machine: the path is emulated, or leads back here",
+        (false, Some(false)) => "the two ends are two machines: each has booted by itself",
+        (false, _) => return cannot("the ends did not tell whether they are two machines"),
+    };
+    (holds(!seen.same_host), text.to_owned())
 }
 
 fn hops(seen: &Observation, least: f64) -> Judged {

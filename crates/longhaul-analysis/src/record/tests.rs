@@ -2,7 +2,8 @@
 
 use super::*;
 use longhaul_model::report::v1::Party;
-use longhaul_model::report::v1::record::{Router, Rule, RuleKind, RuleVerdict, Stop};
+use longhaul_model::report::v1::capture::Variety;
+use longhaul_model::report::v1::record::{Payload, Router, Rule, RuleKind, RuleVerdict, Stop};
 use proptest::prelude::*;
 
 /// Good enough here; the program has the ellipsoid.
@@ -38,6 +39,8 @@ fn seen() -> Observation {
         received_bytes: 498_606_500_000,
         elapsed_us: 638_740_000,
         same_host: false,
+        same_boot: Some(false),
+        payload: None,
         rtt_min_ns: Some(172_000_000),
         rtt_by: None,
         distance_by: Some("legs_file".to_owned()),
@@ -171,6 +174,9 @@ fn rules_hold_fail_or_cannot_be_told() {
     assert_eq!(verdict(&less, RuleKind::DistanceByCities, 0.0), CannotTell);
     assert_eq!(verdict(&less, RuleKind::LeastHops, 2.0), CannotTell);
     assert_eq!(verdict(&less, RuleKind::TwoHosts, 0.0), Fails);
+    assert_eq!(verdict(&own, RuleKind::TwoHosts, 0.0), Holds);
+    (less.same_host, less.same_boot) = (false, None);
+    assert_eq!(verdict(&less, RuleKind::TwoHosts, 0.0), CannotTell);
     less.transport = "udp".to_owned();
     less.stops.clear();
     let found = concluded(&less, &[(RuleKind::Class, 0.0), (RuleKind::Tcp, 0.0)]);
@@ -178,6 +184,32 @@ fn rules_hold_fail_or_cannot_be_told() {
     assert_eq!(found.distance_mm, None);
     assert!(found.checks.iter().all(|it| it.verdict == Fails));
     assert_eq!(verdict(&less, RuleKind::LeastDistance, 1e5), CannotTell);
+}
+
+#[test]
+fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
+    let captured = |distinct_packets, most_repeated_packets| Payload {
+        captured_by: "responder".to_owned(),
+        variety: Variety {
+            packets: 100,
+            compared_bytes: 64,
+            distinct_packets,
+            most_repeated_packets,
+        },
+    };
+    let judged = |payload| {
+        let seen = Observation { payload, ..seen() };
+        let found = concluded(&seen, &[(RuleKind::VariedPayload, 0.0)]);
+        (found.checks[0].verdict, found.checks[0].text.clone())
+    };
+    let (verdict, text) = judged(Some(captured(93, 2)));
+    assert_eq!(verdict, RuleVerdict::Holds);
+    assert!(
+        text.contains("93 different") && text.contains("2 times"),
+        "{text}"
+    );
+    assert_eq!(judged(Some(captured(1, 100))).0, RuleVerdict::Fails);
+    assert_eq!(judged(None).0, RuleVerdict::CannotTell);
 }
 
 proptest! {

@@ -359,6 +359,7 @@ impl Run {
             idle_rtt_us: Some((setting.rtt_ms * 1e3) as u64),
             clock_error_us: Some(100),
             same_host: false,
+            same_boot: None,
             streams: vec![Stream {
                 index: 0,
                 sender,

@@ -22,6 +22,10 @@ fn hosts_file(spec: &PathSpec) -> String {
     line(ends.far_v4.to_string(), "far");
     line(ends.near_v6.to_string(), "near");
     line(ends.far_v6.to_string(), "far");
+    if is_name(&spec.key) {
+        line(ends.far_v4.to_string(), &spec.key);
+        line(ends.far_v6.to_string(), &spec.key);
+    }
     for ((_, hops), addresses) in routes(spec).zip(router_addresses(spec)) {
         for (hop, router) in hops.iter().zip(addresses) {
             line(router.v4.to_string(), &hop.name);
@@ -34,6 +38,14 @@ fn hosts_file(spec: &PathSpec) -> String {
         }
     }
     text
+}
+
+/// The far host has the name of its path as well, so that runs on several paths stand in one archive
+/// under names of their own. The stem of somebody's file may be no name of a host.
+fn is_name(key: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    let taken = ["near", "far", "localhost"].contains(&key);
+    (1..=63).contains(&key.len()) && key.chars().all(letters) && !key.starts_with('-') && !taken
 }
 
 /// Names mean IPv4 first, as the goodput limits of paths do; IPv6 when it is asked for.
@@ -81,4 +93,25 @@ pub(crate) fn random_hex() -> io::Result<String> {
         let _ = write!(text, "{byte:02x}");
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_host_has_the_name_of_its_path_where_that_is_one() {
+        let mut spec = crate::catalogue::load("slac-cesnet", &[]).expect("a shipped path");
+        let lines = |spec: &PathSpec| {
+            let file = hosts_file(spec);
+            let of_far = file.lines().filter(|it| it.ends_with(" slac-cesnet"));
+            of_far.count()
+        };
+        assert_eq!(lines(&spec), 2, "IPv4 and IPv6");
+        "evil\n192.0.2.1 slac-cesnet".clone_into(&mut spec.key);
+        assert_eq!(lines(&spec), 0);
+        for key in ["far", "localhost", "", "-a", "a b"] {
+            assert!(!is_name(key), "{key}");
+        }
+    }
 }

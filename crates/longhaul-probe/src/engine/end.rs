@@ -76,6 +76,7 @@ pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -
         protocol: protocol::growth(&baseline.protocol, &now.protocol),
         interface: protocol::growth(&baseline.interface, &now.interface),
         capture: None,
+        program: None,
     }
 }
 

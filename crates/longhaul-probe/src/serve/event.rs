@@ -1,5 +1,6 @@
 //! What the service tells its log.
 
+use longhaul_model::units::Bytes;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -30,6 +31,15 @@ pub enum ServeEvent {
         anonymous: bool,
         /// Direction, transport and streams, in words.
         what: String,
+    },
+    /// The run is over at this end, and its results are on their way.
+    ResultsReady {
+        peer: SocketAddr,
+        /// Payload that this end moved.
+        bytes: u64,
+        streams: u32,
+        /// Bytes of the capture file that goes with them.
+        capture_bytes: Option<u64>,
     },
     SessionClosed {
         peer: SocketAddr,
@@ -75,6 +85,19 @@ impl fmt::Display for ServeEvent {
                 };
                 write!(f, "{}: {host}, {whose}: {what}", Peer(peer))
             }
+            ServeEvent::ResultsReady {
+                peer,
+                bytes,
+                streams,
+                capture_bytes,
+            } => {
+                let bytes = Bytes(*bytes);
+                write!(f, "{}: counted {bytes} in {streams} stream(s)", Peer(peer))?;
+                match capture_bytes {
+                    Some(file) => write!(f, "; a capture of {} goes with that", Bytes(*file)),
+                    None => Ok(()),
+                }
+            }
             ServeEvent::SessionClosed {
                 peer,
                 reason,
@@ -84,7 +107,7 @@ impl fmt::Display for ServeEvent {
                 f,
                 "{}: {reason}; {} in {}",
                 Peer(peer),
-                longhaul_model::units::Bytes(*bytes),
+                Bytes(*bytes),
                 longhaul_model::units::format_duration(*elapsed)
             ),
             ServeEvent::Trouble { tried, why } => write!(f, "cannot {tried}: {why}"),

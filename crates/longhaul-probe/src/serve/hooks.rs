@@ -3,6 +3,7 @@
 
 use super::datagram::{acknowledge, acknowledge_again, open_flow};
 use super::event::ServeEvent;
+use super::journal::Journal;
 use super::pending::PendingPlace;
 use super::probes::Probes;
 use super::registry::{Claim, Expected, Registered};
@@ -18,6 +19,7 @@ use crate::limits::{ANONYMOUS_CAPTURE_BYTES, MOST_CAPTURE_BYTES};
 use crate::probing::Surveyor;
 use crate::secure::random;
 use crate::session::{Action, Aim, Input, Role, Session, State, Wanted, sends};
+use crate::told::one_line;
 use crate::wire::{Accept, AnonymousLimits, Bounds, Interval, Message, Nonce, Preamble};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
@@ -26,6 +28,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+
+/// Letters of a peer's name in the log.
+const MOST_NAME: usize = 64;
 
 pub(super) struct ResponderHooks<'a> {
     service: &'a Service<'a>,
@@ -40,6 +45,8 @@ pub(super) struct ResponderHooks<'a> {
     probes: Option<Probes<'a>>,
     control: Option<TcpStream>,
     moved: Interval,
+    /// What was told the log of this session.
+    journal: Journal,
 }
 
 /// What an accepted plan holds.
@@ -93,6 +100,7 @@ impl<'a> ResponderHooks<'a> {
             probes: None,
             control: Some(control),
             moved: Interval::default(),
+            journal: Journal::new(epoch),
         }
     }
 
@@ -100,6 +108,12 @@ impl<'a> ResponderHooks<'a> {
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
         run + self.probes.as_ref().map_or(0, Probes::moved_bytes)
+    }
+
+    /// Into the log of this service, and into what the peer is told of it.
+    fn log(&mut self, event: ServeEvent) {
+        self.journal.note(&event);
+        (self.service.log)(event);
     }
 
     fn admit(&mut self, wanted: Wanted) -> Input {
@@ -124,9 +138,9 @@ impl<'a> ResponderHooks<'a> {
             reverse: sends(Role::Responder, &plan),
             udp: plan.transport != Transport::Tcp,
         };
-        (self.service.log)(ServeEvent::SessionOpened {
+        self.log(ServeEvent::SessionOpened {
             peer: self.peer,
-            host: tamed(&wanted.party.host),
+            host: one_line(&wanted.party.host, MOST_NAME),
             anonymous: wanted.anonymous.is_some(),
             what: in_words(&plan),
         });
@@ -161,21 +175,34 @@ impl<'a> ResponderHooks<'a> {
     }
 
     fn collect(&mut self) -> Vec<Message> {
+        let bytes = self.moved_bytes();
         let Some(run) = &mut self.run else {
             return result_messages(Collected::default());
         };
+        let streams = run.plan.streams;
         let engines = run.engines.take();
         let mut collected = engines.map(Engines::collect).unwrap_or_default();
         let capture = std::mem::take(&mut run.capture);
         let (captured, caveats) = capture.end(Role::Responder, &collected);
         let mut messages = Vec::new();
-        let mut about = None;
+        let (mut about, mut capture_bytes) = (None, None);
         if let Some(mut captured) = captured {
             let file = captured.file(Vec::new(), run.most_capture_bytes);
+            capture_bytes = Some(file.len() as u64);
             messages.extend(capture_messages(&file));
             about = Some(captured.about().clone());
         }
         attach(&mut collected, Role::Responder, about, caveats);
+        self.log(ServeEvent::ResultsReady {
+            peer: self.peer,
+            bytes,
+            streams,
+            capture_bytes,
+        });
+        let told = self.journal.told(self.service.options.command.as_deref());
+        if let Some(end) = collected.receiver.as_mut().or(collected.sender.as_mut()) {
+            end.end.program = Some(told);
+        }
         messages.extend(result_messages(collected));
         messages
     }
@@ -203,7 +230,7 @@ impl<'a> ResponderHooks<'a> {
         };
         (self.service.log)(ServeEvent::SessionOpened {
             peer: self.peer,
-            host: tamed(&party.host),
+            host: one_line(&party.host, MOST_NAME),
             anonymous: anonymous.is_some(),
             what: "probes".to_owned(),
         });
@@ -304,12 +331,6 @@ fn prepare_flow(socket: UdpSocket, plan: &Plan, peer: SocketAddr) -> io::Result<
         sockopt::set_dscp(&socket, dscp, family)?;
     }
     Ok(socket)
-}
-
-/// A peer's text in one short line of the log.
-fn tamed(text: &str) -> String {
-    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    visible.take(64).collect()
 }
 
 fn in_words(plan: &Plan) -> String {

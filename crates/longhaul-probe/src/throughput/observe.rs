@@ -7,6 +7,7 @@
 use crate::drive::Collected;
 use crate::engine::{EndResult as LocalEnd, reconcile};
 use crate::session::Session;
+use crate::told::tamed;
 use crate::wire::{EndResult, StreamResult};
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::observation::{End, Ends, Observation, Stream, StreamEnd};
@@ -82,11 +83,9 @@ fn take_far(far: &mut Option<FarResults>, forward: bool) -> Option<(Side, Vec<Ca
     streams.sort_by_key(|stream| stream.index);
     let end = ends.into_iter().next()?;
     let streams = streams.into_iter().map(|stream| stream.end).collect();
-    let side = Side {
-        streams,
-        end: end.end,
-    };
-    Some((side, end.caveats))
+    let (mut end, caveats) = (end.end, end.caveats);
+    end.program = end.program.map(tamed);
+    Some((Side { streams, end }, caveats))
 }
 
 fn direction(
@@ -127,6 +126,7 @@ fn direction(
         idle_rtt_us: clock.map(|clock| clock.rtt.as_micros() as u64),
         clock_error_us: clock.map(|clock| clock.error().as_micros() as u64),
         same_host: session.same_host(),
+        same_boot: session.same_boot(),
         streams,
         ends: Ends {
             sender: sender.end,

@@ -115,6 +115,40 @@ fn datagrams_flow_both_ways_and_are_counted() {
 }
 
 #[test]
+fn the_far_end_tells_how_it_was_called_and_what_it_logged_of_this_run() {
+    let far = FarEnd::start(ServeOptions {
+        command: Some("longhaul serve --token ***\u{1b}[2J".to_owned()),
+        ..options()
+    });
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        let plan = Plan {
+            direction,
+            ..short()
+        };
+        let seen = far.run(&plan).expect("a run").observation;
+        let end = if seen.forward {
+            &seen.ends.receiver
+        } else {
+            &seen.ends.sender
+        };
+        let told = end.program.as_ref().expect("told");
+        assert!(!told.longhaul.is_empty());
+        let command = told.command.as_deref();
+        assert_eq!(
+            command,
+            Some("longhaul serve --token *** [2J"),
+            "on one line"
+        );
+        let [opened, counted] = told.log.as_slice() else {
+            panic!("{direction:?}: {:?}", told.log);
+        };
+        assert!(opened.contains("TCP, 1 stream(s)"), "{opened}");
+        assert!(counted.contains("counted "), "{counted}");
+        assert_eq!(seen.same_boot, Some(true), "both ends are this process");
+    }
+}
+
+#[test]
 fn the_same_port_serves_ipv6() {
     let far = FarEnd::start(ServeOptions {
         addresses: vec![IpAddr::V6(Ipv6Addr::LOCALHOST)],

@@ -87,6 +87,20 @@ fn moment(at_ns: u64) -> Option<String> {
 }
 
 fn text(file: &Path, most: u64) -> Result<ExitCode, Fail> {
+    let (extract, damaged) = first_packets(file, most)?;
+    output::text(&extract)?;
+    Ok(code(damaged))
+}
+
+/// What a capture says, and the same as text.
+pub fn read(file: &Path) -> Result<(Reading, String), Fail> {
+    let reading = reading(open(file)?);
+    let text = render::capture::reading(&name_of(file), &reading);
+    Ok((reading, text))
+}
+
+/// The first packets as text, and whether the file is damaged.
+pub fn first_packets(file: &Path, most: u64) -> Result<(String, bool), Fail> {
     let mut input = open(file)?;
     let mut packets: Vec<Option<Packet>> = Vec::new();
     while (packets.len() as u64) < most {
@@ -101,8 +115,7 @@ fn text(file: &Path, most: u64) -> Result<ExitCode, Fail> {
     let started = started.and_then(|packet| moment(packet.at_ns));
     let damage = input.damage().map(Damage::to_string);
     let extract = render::capture::extract(&packets, started.as_deref(), damage.as_deref());
-    output::text(&extract)?;
-    Ok(code(damage.is_some()))
+    Ok((extract, damage.is_some()))
 }
 
 fn anonymised(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, Fail> {

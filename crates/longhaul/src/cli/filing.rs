@@ -1,10 +1,11 @@
 //! A finished measurement becomes a report, and the report goes into the archive.
 
 use super::args::ArchiveArgs;
-use super::output;
+use super::{called, output};
 use crate::render::style::{CAVEAT, HINT, paint};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::conclude;
+use longhaul_model::report::v1::observation::{End, Observation, Program};
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_model::report::v1::{Caveat, Kind, PartOf, Party, Report, Run, SCHEMA, Throughput};
 use longhaul_probe::throughput::Outcome;
@@ -21,6 +22,12 @@ pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Thro
     let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
     let mut caveats = outcome.caveats;
     add_caveats(&mut caveats, conclusion.caveats);
+    let mut observation = outcome.observation;
+    near_end(&mut observation).program = Some(Program {
+        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+        command: Some(called::command()),
+        log: Vec::new(),
+    });
     Throughput {
         schema: SCHEMA.to_owned(),
         kind: Kind::Throughput,
@@ -33,10 +40,19 @@ pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Thro
             )
         },
         plan,
-        observation: outcome.observation,
+        observation,
         analysis: conclusion.analysis,
         findings: conclusion.findings,
         caveats,
+    }
+}
+
+/// What the initiator, which is this program, says of itself.
+fn near_end(observation: &mut Observation) -> &mut End {
+    if observation.forward {
+        &mut observation.ends.sender
+    } else {
+        &mut observation.ends.receiver
     }
 }
 

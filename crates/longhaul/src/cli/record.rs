@@ -3,7 +3,7 @@
 //! Read in this order: [`assemble`] (from runs to a record), [`contents`] (what stands in a bundle),
 //! [`verify`].
 //!
-//! - [`measure`], [`archived`]: where runs come from
+//! - [`measure`], [`archived`]: where runs come from; [`packets`]: captures of them
 //! - [`legs_file`], [`cities`], [`hop_names`], [`route_cities`], [`airports`], [`globe`]: where the
 //!   data went, and how far that is
 //! - [`books`]: rule sets and marks of the past
@@ -26,6 +26,7 @@ mod keys;
 mod legs_file;
 mod manifest;
 mod measure;
+mod packets;
 mod route_cities;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ use keys::Signer;
 use longhaul_analysis::claim;
 use longhaul_model::report::v1::claim::{Checked, Verdict};
 use longhaul_model::report::v1::host;
+use packets::Capture;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -93,18 +95,14 @@ fn asked(args: &BundleArgs) -> Result<Asked, Fail> {
 #[derive(Default)]
 struct Ours {
     host: Option<host::Observation>,
-    command: Option<String>,
-    captures: Vec<(&'static str, PathBuf)>,
+    captures: Vec<Capture>,
 }
 
 fn by_measuring(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, Fail> {
     let asked = asked(args)?;
     let measured = measure::measure(test)?;
-    let line = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
-    let command = Some(render::record::evidence::without_secrets(line));
     let ours = Ours {
         host: Some(measured.host),
-        command,
         captures: measured.captures,
     };
     bundle(args, asked, (&measured.runs, ours), test.json)
@@ -122,7 +120,8 @@ fn bundle(
     (runs, ours): (&Runs, Ours),
     as_json: bool,
 ) -> Result<ExitCode, Fail> {
-    let record = assemble::record(runs, asked.legs, &asked.rules)?;
+    let payload = packets::payload(&ours.captures);
+    let record = assemble::record(runs, asked.legs, &asked.rules, payload)?;
     let place = args.out.clone().unwrap_or_else(|| {
         let id = &record.observation.throughput_run;
         PathBuf::from(format!("record-{id}"))
@@ -132,8 +131,7 @@ fn bundle(
         record: &record,
         runs,
         host: ours.host.as_ref(),
-        command: ours.command,
-        captures: ours.captures,
+        captures: &ours.captures,
         attached: &args.attach,
     };
     contents::write(&mut folder, &contents)?;

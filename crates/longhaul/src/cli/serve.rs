@@ -1,7 +1,7 @@
 //! `longhaul serve`: the far end.
 
 use super::args::ServeArgs;
-use super::resolve;
+use super::{called, resolve};
 use crate::fail::{Fail, HOST};
 use crate::render::figures::{count_of, rate};
 use crate::render::style::{COMMAND, FAINT, STRONG, paint};
@@ -35,6 +35,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
         captures: !args.no_capture,
+        command: Some(called::command()),
     })?;
     let notice = Notice {
         addresses: responder.addresses(),
@@ -198,6 +199,18 @@ fn event_json(event: &ServeEvent) -> Value {
             "host": host,
             "anonymous": anonymous,
             "what": what,
+        }),
+        ServeEvent::ResultsReady {
+            peer,
+            bytes,
+            streams,
+            capture_bytes,
+        } => json!({
+            "event": "results_ready",
+            "peer": peer,
+            "bytes": bytes,
+            "streams": streams,
+            "capture_bytes": capture_bytes,
         }),
         ServeEvent::SessionClosed {
             peer,

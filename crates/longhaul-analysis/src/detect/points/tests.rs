@@ -65,6 +65,7 @@ fn throughput_report(direction: Direction, analysis: Analysis) -> Throughput {
         idle_rtt_us: None,
         clock_error_us: None,
         same_host: false,
+        same_boot: None,
         streams: Vec::new(),
         ends: Hosts {
             sender: End::default(),

@@ -90,6 +90,7 @@ pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -
         idle_rtt_us: None,
         clock_error_us: None,
         same_host: false,
+        same_boot: None,
         streams: Vec::new(),
         ends: Ends {
             sender: end(sender, 1 << 24),

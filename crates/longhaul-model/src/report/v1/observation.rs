@@ -21,9 +21,13 @@ pub struct Observation {
     /// Half-width of the uncertainty of the common time line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_us: Option<u64>,
-    /// Both ends are one machine (same boot).
+    /// Both ends are one machine, and nothing lies between them.
     #[serde(default)]
     pub same_host: bool,
+    /// Both ends run under one boot of one kernel, whatever lies between them: two namespaces and an
+    /// emulated path, as well. Absent: one of them did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_boot: Option<bool>,
     pub streams: Vec<Stream>,
     pub ends: Ends,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +241,22 @@ pub struct End {
     /// What this end captured; of a run in both directions it stands in the forward one only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
+    /// The program at this end; of a run in both directions it stands in the forward one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+}
+
+/// What the program at one end tells of itself: bounded text, which nothing measures.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub longhaul: String,
+    /// How it was called, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What it told its log of this run, each line with the time since its session began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
 }
 
 /// How one core spent the run.

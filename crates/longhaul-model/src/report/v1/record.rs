@@ -3,6 +3,7 @@
 //! Distances are whole millimetres, so that they add up exactly; coordinates are degrees on WGS84.
 //! docs/record.md explains every field.
 
+use super::capture::Variety;
 use super::{Caveat, Party};
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +60,14 @@ pub struct Observation {
     /// Payload that the receiver took, and the time from its first byte to its last.
     pub received_bytes: u64,
     pub elapsed_us: u64,
-    /// Both ends are one machine (same boot).
+    /// Both ends are one machine, whatever lies between them.
     pub same_host: bool,
+    /// As the run has it; absent: nothing shows whether they are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_boot: Option<bool>,
+    /// Payload in a capture of the transfer; absent: there is none, or it has headers alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
     /// Least round trip of the idle path, and how it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
@@ -76,6 +83,15 @@ pub struct Observation {
     pub routers: Vec<Router>,
     /// Routers that answered, and whose city nothing says.
     pub unplaced_hops: u32,
+}
+
+/// How the payload differs from packet to packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    /// Whose capture shows it: `initiator` or `responder`.
+    pub captured_by: String,
+    #[serde(flatten)]
+    pub variety: Variety,
 }
 
 /// A city on the way, and the point that stands for it.

@@ -13,9 +13,9 @@ Examples:
   longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
   longhaul lab run slac-cesnet --publish 5280 -- longhaul watch watch.toml
 
-Inside, the hosts are called near and far; the command runs at near, and
-`longhaul serve` runs at far. LONGHAUL_LAB_TRUTH names the file with the
-ground truth.";
+Inside, the hosts are called near and far; far has the name of the path too, as
+in `longhaul test slac-cesnet`. The command runs at near, and `longhaul serve`
+runs at far. LONGHAUL_LAB_TRUTH names the file with the ground truth.";
 
 #[derive(Debug, Args)]
 pub struct LabArgs {

@@ -34,7 +34,7 @@ Every finished run goes into the archive before it is shown. An archive that
 fails costs the entry, not the result: the report then carries the caveat
 `not_archived`, and the exit code is that of the measurement.";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),

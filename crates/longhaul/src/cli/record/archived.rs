@@ -33,11 +33,7 @@ pub fn runs(id: &str, path: Option<&str>, args: &ArchiveArgs) -> Result<Runs, Fa
             _ => return Err(another_kind(wanted, Kind::Path)),
         },
     };
-    Ok(Runs {
-        throughput,
-        path,
-        emulated: false,
-    })
+    Ok(Runs { throughput, path })
 }
 
 fn another_kind(id: &str, kind: Kind) -> Fail {

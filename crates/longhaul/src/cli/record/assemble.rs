@@ -11,7 +11,9 @@ use longhaul_analysis::record::conclude;
 use longhaul_analysis::record::distance::point;
 use longhaul_model::report::v1::path::Route;
 use longhaul_model::report::v1::plan::{Direction, Mode, Transport};
-use longhaul_model::report::v1::record::{About, Observation, Record, Router, Rules, SCHEMA};
+use longhaul_model::report::v1::record::{
+    About, Observation, Payload, Record, Router, Rules, SCHEMA,
+};
 use longhaul_model::report::v1::{Caveat, Path, Throughput};
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,11 +22,15 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Runs {
     pub throughput: Throughput,
     pub path: Option<Path>,
-    /// Measured inside a path of the lab: both ends are this machine, whatever they say.
-    pub emulated: bool,
 }
 
 impl Runs {
+    /// Both ends are one machine, whatever lies between them.
+    fn on_one_machine(&self) -> bool {
+        let seen = &self.throughput.observation;
+        seen.same_host || seen.same_boot == Some(true)
+    }
+
     /// The route that the data took, and whether it was traced that way.
     fn route(&self) -> Option<(&Route, bool)> {
         let seen = &self.path.as_ref()?.observation;
@@ -60,12 +66,16 @@ fn received_bytes(run: &Throughput) -> u64 {
     streams.fold(0, |sum, it| sum.saturating_add(it.receiver.bytes))
 }
 
-pub fn record(runs: &Runs, legs: Option<Legs>, rules: &Rules) -> Result<Record, Fail> {
+pub fn record(
+    runs: &Runs,
+    legs: Option<Legs>,
+    rules: &Rules,
+    payload: Option<Payload>,
+) -> Result<Record, Fail> {
     fits(&runs.throughput)?;
     let (airports, globe) = (Airports::read(), Wgs84::new());
     let (about, stops) = legs.map_or((About::default(), Vec::new()), |it| (it.about, it.stops));
-    let mut observation = transfer(&runs.throughput);
-    observation.same_host |= runs.emulated;
+    let mut observation = transfer(runs, payload);
     let mut caveats = caveats(runs);
     rtt(runs, &mut observation);
     observation.path_run = runs.path.as_ref().map(|path| path.run.id.clone());
@@ -121,7 +131,8 @@ fn known_by(routers: &[Router]) -> String {
 }
 
 /// What the run says; nothing of the path.
-fn transfer(run: &Throughput) -> Observation {
+fn transfer(runs: &Runs, payload: Option<Payload>) -> Observation {
+    let run = &runs.throughput;
     let seen = &run.observation;
     Observation {
         throughput_run: run.run.id.clone(),
@@ -139,7 +150,9 @@ fn transfer(run: &Throughput) -> Observation {
         streams: seen.streams.len() as u32,
         received_bytes: received_bytes(run),
         elapsed_us: seen.elapsed_us,
-        same_host: seen.same_host,
+        same_host: runs.on_one_machine(),
+        same_boot: seen.same_boot,
+        payload,
         rtt_min_ns: None,
         rtt_by: None,
         distance_by: None,
@@ -203,7 +216,7 @@ fn caveats(runs: &Runs) -> Vec<Caveat> {
         let text = "the receiver discarded the payload in its kernel: no program ever had it";
         caveats.push(Caveat::new("discarded", text));
     }
-    if run.observation.same_host || runs.emulated {
+    if runs.on_one_machine() {
         let text = "both ends are one machine: the path is emulated or leads back, and the distance \
                     is that of the path it stands for";
         caveats.push(Caveat::new("same_host", text));

@@ -2,6 +2,7 @@
 
 use super::assemble::Runs;
 use super::folder::Folder;
+use super::packets::Capture;
 use crate::fail::{BUG, Fail};
 use crate::plot;
 use crate::render;
@@ -21,10 +22,7 @@ pub struct Contents<'a> {
     pub runs: &'a Runs,
     /// This host's settings; absent: it was not read at the time of the run.
     pub host: Option<&'a host::Observation>,
-    /// The command that measured, if this process did.
-    pub command: Option<String>,
-    /// Captures, by which end took them.
-    pub captures: Vec<(&'static str, PathBuf)>,
+    pub captures: &'a [Capture],
     pub attached: &'a [PathBuf],
 }
 
@@ -35,13 +33,14 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
         "the record: figures, legs, rules",
         to_string_pretty(of.record),
     )?;
-    let mut texts = vec![transfer(folder, of)?];
+    let mut texts = transfer(folder, of)?;
     texts.extend(path(folder, of)?);
+    texts.extend(captures(folder, of)?);
     let run = &of.runs.throughput;
-    let commands = render::record::evidence::commands(run, of.command.as_deref());
+    let commands = render::record::evidence::commands(run);
     folder.add("commands.txt", "command lines", commands.as_bytes())?;
     let settings = settings(folder, of)?;
-    others(folder, of)?;
+    attached(folder, of)?;
     let drawings = drawings(folder, of)?;
     let html = render::record::page::html(&render::record::page::Parts {
         record: of.record,
@@ -58,7 +57,7 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
 /// A heading of the page, and what stands below it.
 type Chapter = (String, String);
 
-fn transfer(folder: &mut Folder, of: &Contents) -> Result<Chapter, Fail> {
+fn transfer(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
     let run = &of.runs.throughput;
     json(
         folder,
@@ -66,13 +65,16 @@ fn transfer(folder: &mut Folder, of: &Contents) -> Result<Chapter, Fail> {
         "the transfer as archived: what both ends counted",
         to_string_pretty(run),
     )?;
-    let output = plain(&render::text::report(run));
-    folder.add(
-        "output.txt",
-        "full output of the transfer, of both ends",
-        output.as_bytes(),
-    )?;
-    Ok(("Output of the transfer".to_owned(), output))
+    let near = plain(&render::text::report(run));
+    let far = render::record::evidence::far_output(run);
+    let mut chapters = Vec::new();
+    for (role, text) in [("initiator", near), ("responder", far)] {
+        let name = format!("output-{role}.txt");
+        let about = format!("full output of the {role}");
+        folder.add(&name, &about, text.as_bytes())?;
+        chapters.push((format!("Output of the {role}"), text));
+    }
+    Ok(chapters)
 }
 
 fn path(folder: &mut Folder, of: &Contents) -> Result<Option<Chapter>, Fail> {
@@ -126,16 +128,23 @@ fn settings(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
     Ok(settings)
 }
 
-/// Captures and attachments, under names of ours.
-fn others(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
-    for (role, file) in &of.captures {
-        let name = format!("capture-{role}.pcapng");
-        folder.copy(
-            &name,
-            &format!("packets of the transfer at the {role}"),
-            file,
-        )?;
+/// Captures as they are, and as text.
+fn captures(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
+    let mut chapters = Vec::new();
+    for capture in of.captures {
+        let role = capture.role;
+        let about = format!("packets of the transfer at the {role}");
+        folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
+        let text = plain(&capture.text);
+        let about = format!("what the capture of the {role} says, and its first packets");
+        folder.add(&format!("capture-{role}.txt"), &about, text.as_bytes())?;
+        chapters.push((format!("Packets at the {role}"), text));
     }
+    Ok(chapters)
+}
+
+/// Attachments, under names of ours.
+fn attached(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
     for (file, number) in of.attached.iter().zip(1..) {
         let given = file.file_name().unwrap_or_default().to_string_lossy();
         let given: String = given

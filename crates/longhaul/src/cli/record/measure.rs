@@ -3,6 +3,7 @@
 //! Both runs are archived as soon as they are finished; a failure after that costs the bundle only.
 
 use super::assemble::Runs;
+use super::packets::Capture;
 use crate::cli::args::{OutputArgs, PathArgs, TestArgs};
 use crate::cli::{capture, path, test};
 use crate::fail::{Fail, USAGE};
@@ -10,32 +11,36 @@ use crate::render::style::{CAVEAT, paint};
 use longhaul_model::report::v1::host;
 use longhaul_probe::host::observe;
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// As many as the submissions of 2004 have, and a few for a least one that is right.
 const ROUND_TRIPS: u32 = 20;
 
-/// The lab sets it for what runs in one of its paths.
-const LAB: &str = "LONGHAUL_LAB_TRUTH";
+/// Kept of each packet where nobody says how much: headers at their longest, and the 64 bytes of
+/// payload that are compared for the rule on payload.
+const CAPTURE_BYTES: u32 = 192;
 
 /// What was measured, and this host's settings.
 pub struct Measured {
     pub runs: Runs,
     pub host: host::Observation,
-    /// Captures that were written, by which end took them.
-    pub captures: Vec<(&'static str, PathBuf)>,
+    /// Captures that were written.
+    pub captures: Vec<Capture>,
 }
 
 /// Those of `--capture FILE`; one that could not be written is a caveat of the run.
-fn captures(args: &TestArgs) -> Vec<(&'static str, PathBuf)> {
+fn captures(args: &TestArgs) -> Result<Vec<Capture>, Fail> {
     let Some(near) = &args.capture.capture else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let far = capture::files::far_name(near);
-    let both = [("initiator", near.clone()), ("responder", far)];
-    both.into_iter()
-        .filter(|(_, file)| file.is_file())
+    let far = Some(far).filter(|_| !args.capture.capture_near);
+    let both = [("initiator", Some(near.clone())), ("responder", far)];
+    let written = both
+        .into_iter()
+        .filter_map(|(role, file)| Some((role, file.filter(|it| it.is_file())?)));
+    written
+        .map(|(role, file)| Capture::read(role, file))
         .collect()
 }
 
@@ -56,16 +61,17 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
             None
         }
     };
-    let throughput = test::measured(args)?;
+    let mut asked = args.clone();
+    let capture = &mut asked.capture;
+    if capture.capture.is_some() {
+        capture.capture_bytes.get_or_insert(CAPTURE_BYTES);
+    }
+    let throughput = test::measured(&asked)?;
     let address = throughput.run.responder.address.as_deref();
     let host = observe(None, address.and_then(|it| it.parse().ok()));
     Ok(Measured {
-        captures: captures(args),
-        runs: Runs {
-            throughput,
-            path,
-            emulated: std::env::var_os(LAB).is_some(),
-        },
+        captures: captures(args)?,
+        runs: Runs { throughput, path },
         host,
     })
 }

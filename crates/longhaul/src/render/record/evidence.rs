@@ -1,68 +1,99 @@
 //! Command lines and settings of both ends, as plain text.
 
+use crate::render::figures::grouped;
 use crate::render::text::asked;
 use longhaul_model::report::v1::Throughput;
 use longhaul_model::report::v1::host;
-use longhaul_model::report::v1::observation::End;
+use longhaul_model::report::v1::observation::{End, Observation};
 use std::fmt::Write;
 
-/// Options whose value is nobody's business.
-const SECRET: [&str; 1] = ["--token"];
-
-/// A command line as typed, with its secrets left out.
-pub fn without_secrets(words: impl Iterator<Item = String>) -> String {
-    let mut shown = Vec::new();
-    let mut hide = false;
-    for word in words {
-        let name = word.split('=').next().unwrap_or_default();
-        if std::mem::take(&mut hide) {
-            shown.push("***".to_owned());
-        } else if SECRET.contains(&word.as_str()) {
-            hide = true;
-            shown.push(word);
-        } else if SECRET.contains(&name) {
-            shown.push(format!("{name}=***"));
-        } else {
-            shown.push(quoted(&word));
-        }
-    }
-    shown.join(" ")
-}
-
-/// As a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
+/// Both ends of a run in one direction: the initiator's, then the responder's.
+fn ends(seen: &Observation) -> [&End; 2] {
+    let ends = &seen.ends;
+    if seen.forward {
+        [&ends.sender, &ends.receiver]
     } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+        [&ends.receiver, &ends.sender]
     }
 }
 
-pub fn commands(run: &Throughput, command: Option<&str>) -> String {
+/// How both ends were called, with their versions.
+pub fn commands(run: &Throughput) -> String {
     let mut text = String::new();
     let (near, far) = (&run.run.initiator, &run.run.responder);
-    let version = |it: &Option<String>| it.clone().unwrap_or_else(|| "unknown".to_owned());
-    let typed = command.unwrap_or("not known: the run is from the archive");
-    let _ = writeln!(
-        text,
-        "initiator {}, longhaul {}",
-        near.host, run.run.longhaul
-    );
-    let _ = writeln!(text, "  {typed}");
-    let _ = writeln!(text, "  asked: {}", asked(&run.plan));
-    let _ = writeln!(
-        text,
-        "responder {}, longhaul {}",
-        far.host,
-        version(&far.longhaul)
-    );
-    let _ = writeln!(
-        text,
-        "  longhaul serve: it does what the initiator asks, and its options are its own; attach its \
-         log with --attach"
-    );
+    let parties = [
+        ("initiator", near, Some(&run.run.longhaul)),
+        ("responder", far, far.longhaul.as_ref()),
+    ];
+    for ((role, party, version), end) in parties.into_iter().zip(ends(&run.observation)) {
+        let told = end.program.as_ref();
+        let version = told.map(|it| &it.longhaul).or(version);
+        let version = version.map_or("unknown", String::as_str);
+        let _ = writeln!(text, "{role} {}, longhaul {version}", party.host);
+        let command = told.and_then(|it| it.command.as_deref());
+        let _ = writeln!(
+            text,
+            "  {}",
+            command.unwrap_or("it did not tell how it was called")
+        );
+    }
+    let _ = writeln!(text, "asked of both: {}", asked(&run.plan));
     text
+}
+
+/// What the far end told its log of this run, and what it counted.
+pub fn far_output(run: &Throughput) -> String {
+    let seen = &run.observation;
+    let [_, far] = ends(seen);
+    let mut text = String::new();
+    match &far.program {
+        Some(told) if !told.log.is_empty() => {
+            text.push_str(
+                "log of this run until its results left, times since its session began:\n",
+            );
+            for line in &told.log {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+        _ => text.push_str("it told nothing of its log (--attach puts that here)\n"),
+    }
+    let _ = writeln!(
+        text,
+        "\ncounted there, {} bytes in all:",
+        grouped(far.bytes)
+    );
+    for stream in &seen.streams {
+        let (end, calls) = if seen.forward {
+            (&stream.receiver, "reads")
+        } else {
+            (&stream.sender, "writes")
+        };
+        let _ = writeln!(
+            text,
+            "  stream {}: {} bytes in {:.6} s, from {:.6} s on; {} {calls}, {:.6} s in them",
+            stream.index,
+            grouped(end.bytes),
+            seconds(end.duration_us),
+            seconds(end.started_us),
+            grouped(end.calls),
+            seconds(end.blocked_us),
+        );
+        if let Some(error) = &end.error {
+            let _ = writeln!(text, "    ended early: {error}");
+        }
+    }
+    let counters = far.protocol.iter().chain(&far.interface);
+    for (number, (name, grown)) in counters.enumerate() {
+        if number == 0 {
+            text.push_str("\ncounters of its kernel that grew during the run:\n");
+        }
+        let _ = writeln!(text, "  {name} {}", grouped(*grown));
+    }
+    text
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
 }
 
 /// What an end said of itself, and what was read of it on the spot.
@@ -116,24 +147,4 @@ pub fn configuration(end: &End, read: Option<&host::Observation>) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_line_keeps_its_secrets() {
-        let shown = |line: &str| without_secrets(line.split(' ').map(str::to_owned));
-        let expected = "longhaul record far --token *** -P 4 --token=***";
-        assert_eq!(
-            shown("longhaul record far --token abc -P 4 --token=abc"),
-            expected
-        );
-        let odd = ["longhaul", "a b", "it's", ""].map(str::to_owned);
-        assert_eq!(
-            without_secrets(odd.into_iter()),
-            "longhaul 'a b' 'it'\\''s' ''"
-        );
-    }
 }

@@ -1,0 +1,62 @@
+//! How this process was called, for evidence: what only whoever called it may know is left out.
+
+/// Options whose value is nobody's business: a token, or where one lies.
+const SECRET: [&str; 2] = ["--token", "--token-file"];
+
+/// The command line of this process: the name of the program without its folder, then its words.
+pub fn command() -> String {
+    let mut words = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
+    let program = words.next().unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default().to_owned();
+    without_secrets(std::iter::once(name).chain(words))
+}
+
+/// A command line as typed, with its secrets left out.
+fn without_secrets(words: impl Iterator<Item = String>) -> String {
+    let mut shown = Vec::new();
+    let mut hide = false;
+    for word in words {
+        let name = word.split('=').next().unwrap_or_default();
+        if std::mem::take(&mut hide) {
+            shown.push("***".to_owned());
+        } else if SECRET.contains(&word.as_str()) {
+            hide = true;
+            shown.push(word);
+        } else if SECRET.contains(&name) {
+            shown.push(format!("{name}=***"));
+        } else {
+            shown.push(quoted(&word));
+        }
+    }
+    shown.join(" ")
+}
+
+/// As a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_keeps_its_secrets() {
+        let shown = |line: &str| without_secrets(line.split(' ').map(str::to_owned));
+        let expected = "longhaul record far --token *** -P 4 --token=***";
+        assert_eq!(
+            shown("longhaul record far --token abc -P 4 --token=abc"),
+            expected
+        );
+        let odd = ["longhaul", "a b", "it's", ""].map(str::to_owned);
+        assert_eq!(
+            without_secrets(odd.into_iter()),
+            "longhaul 'a b' 'it'\\''s' ''"
+        );
+    }
+}
