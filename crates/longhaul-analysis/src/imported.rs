@@ -18,8 +18,8 @@ pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
     if let Some((whose, transfer)) = chosen {
         counted(whose, transfer, &mut caveats);
     }
-    let sum = sum_of_streams(&seen.streams);
-    if let Some((_, total)) = chosen {
+    let sum = sum_of_streams(seen);
+    if let Some((sum, Some(total))) = sum {
         sums(sum, seen.streams.len() as u64, total, &mut caveats);
     }
     let gap_bytes = gap(seen, &mut caveats);
@@ -28,7 +28,7 @@ pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
         streams: u32::try_from(seen.streams.len()).ok().filter(|n| *n > 0),
         goodput_bps,
         counted_by: chosen.map(|(whose, _)| whose.to_owned()),
-        sum_of_streams_bps: sum,
+        sum_of_streams_bps: sum.map(|(sum, _)| sum),
         gap_bytes,
         rtt_min_us: rtt_min(seen),
     };
@@ -78,30 +78,42 @@ fn counted(whose: &str, transfer: &Transfer, caveats: &mut Vec<Caveat>) {
     }
 }
 
-fn sum_of_streams(streams: &[Stream]) -> Option<u64> {
-    if streams.is_empty() {
+/// Where one end's count stands, of a stream and of all.
+type Side = (
+    fn(&Stream) -> Option<&Transfer>,
+    fn(&Observation) -> Option<&Transfer>,
+);
+
+const SIDES: [Side; 3] = [
+    (|it| it.receiver.as_ref(), |it| it.receiver.as_ref()),
+    (|it| it.sender.as_ref(), |it| it.sender.as_ref()),
+    (|it| it.either.as_ref(), |it| it.either.as_ref()),
+];
+
+/// Rates of all streams by the first end that has each of them, beside the total of that end.
+fn sum_of_streams(seen: &Observation) -> Option<(u64, Option<&Transfer>)> {
+    if seen.streams.is_empty() {
         return None;
     }
-    let one = |stream: &Stream| {
-        let counts = [&stream.receiver, &stream.sender, &stream.either];
-        counts
-            .into_iter()
-            .flatten()
-            .find_map(|it| it.printed_bps.or_else(|| derived(it)))
-    };
-    streams
-        .iter()
-        .try_fold(0_u64, |sum, stream| sum.checked_add(one(stream)?))
+    SIDES.into_iter().find_map(|(of_stream, of_all)| {
+        let mut rates = seen.streams.iter().map(|stream| {
+            let transfer = of_stream(stream)?;
+            transfer.printed_bps.or_else(|| derived(transfer))
+        });
+        let sum = rates.try_fold(0_u64, |sum, rate| sum.checked_add(rate?))?;
+        Some((sum, of_all(seen)))
+    })
 }
 
 /// Half a unit of the last printed digit for each stream and the total, and a share for streams
 /// that ended at slightly other times.
-fn sums(sum: Option<u64>, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
-    let Some((sum, whole)) = sum.zip(total.printed_bps.or_else(|| derived(total))) else {
+fn sums(sum: u64, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
+    let Some(whole) = total.printed_bps.or_else(|| derived(total)) else {
         return;
     };
     let rounding = total.rounding_bps.unwrap_or(1);
-    let allowed = (streams + 1).saturating_mul(rounding) + whole / 1000;
+    let allowed = (streams + 1).saturating_mul(rounding);
+    let allowed = allowed.saturating_add(whole / 1000);
     if sum.abs_diff(whole) > allowed {
         let text = format!(
             "the rates of the streams add up to {} Mbit/s, and the total says {} Mbit/s",
@@ -228,12 +240,35 @@ mod tests {
         };
         let seen = Observation {
             streams: vec![stream(10.0), stream(10.0)],
-            receiver: Some(transfer(3_750_000, 1.0, 30.0)),
+            sender: Some(transfer(3_750_000, 1.0, 30.0)),
             ..Observation::default()
         };
         let (analysis, caveats) = conclude(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(20_000_000));
-        assert_eq!(codes(&caveats), ["streams_and_total_differ"]);
+        assert_eq!(
+            codes(&caveats),
+            ["not_counted_by_receiver", "streams_and_total_differ"]
+        );
+    }
+
+    #[test]
+    fn streams_of_one_end_are_not_held_against_the_total_of_the_other() {
+        let seen = Observation {
+            streams: vec![Stream {
+                sender: Some(transfer(1_250_000, 1.0, 10.0)),
+                ..Stream::default()
+            }],
+            sender: Some(transfer(1_250_000, 1.0, 10.0)),
+            receiver: Some(Transfer {
+                printed_bps: Some(9_000_000),
+                ..Transfer::default()
+            }),
+            ..Observation::default()
+        };
+        let (analysis, caveats) = conclude(&seen);
+        assert_eq!(analysis.sum_of_streams_bps, Some(10_000_000));
+        assert_eq!(analysis.goodput_bps, Some(9_000_000));
+        assert_eq!(codes(&caveats), ["rate_as_printed"]);
     }
 
     #[test]

@@ -1,38 +1,43 @@
 //! iperf3's JSON (3.0 to 3.2x): whole objects, several behind each other, and `--json-stream`.
 
+use crate::json::{count, number, print};
 use crate::lines::between;
-use crate::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
+use crate::{Format, Found, MOST_INTERVALS, MOST_STREAMS, tame};
 use jiff::Timestamp;
-use longhaul_model::report::v1::imported::{Interval, Printed, Stream, Transfer};
+use longhaul_model::report::v1::imported::{Interval, Stream, Transfer};
 use serde_json::{Map, Value};
 
-pub(crate) fn read(text: &str) -> Result<Vec<Found>, String> {
-    let mut found = Vec::new();
-    let mut events = Value::Object(Map::new());
-    // The depth of JSON is limited by the reader, and no value is larger than the file.
-    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let value = value.map_err(|error| format!("it is no sound JSON: {error}"))?;
-        if found.len() > MOST_RESULTS {
-            break;
-        }
-        match value.get("event").and_then(Value::as_str) {
-            Some(event) => {
-                let event = event.to_owned();
-                if gather(&mut events, &event, value) {
-                    found.extend(result(&events));
-                    events = Value::Object(Map::new());
-                }
-            }
-            None => found.extend(result(&value)),
-        }
+/// A whole object of iperf3, or one event of a stream.
+pub(crate) fn is_ours(value: &Value) -> bool {
+    let version = value["start"]["version"].as_str();
+    version.is_some_and(|it| it.starts_with("iperf")) || value["event"].is_string()
+}
+
+/// Events of a run until its last one.
+pub(crate) struct Events(Value);
+
+impl Default for Events {
+    fn default() -> Events {
+        Events(Value::Object(Map::new()))
     }
-    if events.get("start").is_some() {
-        found.extend(result(&events));
+}
+
+impl Events {
+    /// The result that this value is or ends.
+    pub(crate) fn take(&mut self, value: Value) -> Option<Found> {
+        let Some(event) = value["event"].as_str().map(str::to_owned) else {
+            return result(&value);
+        };
+        let is_last = gather(&mut self.0, &event, value);
+        is_last
+            .then(|| std::mem::take(self))
+            .and_then(Events::finish)
     }
-    if found.is_empty() {
-        return Err("it is JSON, and not iperf3's: it has no `start` with `version` iperf".into());
+
+    /// Of a run without its last event too.
+    pub(crate) fn finish(self) -> Option<Found> {
+        result(&self.0)
     }
-    Ok(found)
 }
 
 /// Puts one event of a stream where the whole object has it; true: the last one.
@@ -135,30 +140,6 @@ fn ends(one: &mut Found, start: &Value) {
             break;
         }
     }
-}
-
-fn print(one: &mut Found, name: &str, value: &Value) {
-    let text = match value {
-        Value::String(text) => tame(text),
-        Value::Number(number) => number.to_string(),
-        _ => return,
-    };
-    one.seen.printed.push(Printed {
-        name: name.to_owned(),
-        text,
-    });
-}
-
-/// A number of JSON as microseconds; negative ones mean "not known".
-fn number(value: &Value, scale: f64) -> Option<u64> {
-    let scaled = (value.as_f64()? * scale).round();
-    (0.0..9e15).contains(&scaled).then_some(scaled as u64)
-}
-
-/// A count, to the last digit.
-fn count(value: &Value) -> Option<u64> {
-    let whole = value.as_u64().filter(|it| *it < 1 << 62);
-    whole.or_else(|| number(value, 1.0))
 }
 
 fn transfer(value: &Value) -> Option<Transfer> {

@@ -4,17 +4,27 @@
 //! sizes have limits, texts are tamed, a number that no network has is absent. Nothing is filled in.
 //! No clock, no disk, no store: whoever calls has read the text, and files what comes out.
 //!
+//! - [`read`]: outputs of other programs
+//! - [`claims`], [`legs`], [`manifest`]: what people write, and what comes with a bundle
 //! - [`lines`]: numbers, units and words of lines; [`letters`]: texts made harmless
-//! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ping`], [`traceroute`]: one file for each format
+//! - [`json`]: values of JSON, and which program they are of
+//! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
+//!   [`traceroute`]: one file for each format
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod iperf3_json;
 mod iperf_text;
+mod json;
+pub mod legs;
 pub mod letters;
 mod lines;
+pub mod manifest;
 mod ntttcp;
+mod ntttcp_xml;
 mod ping;
+mod pscheduler;
 #[cfg(test)]
 mod tests;
 mod traceroute;
@@ -40,15 +50,19 @@ pub enum Format {
     Iperf3Json,
     IperfText,
     NtttcpText,
+    NtttcpXml,
     Ping,
+    Pscheduler,
     Traceroute,
 }
 
-pub const FORMATS: [Format; 5] = [
+pub const FORMATS: [Format; 7] = [
     Format::Iperf3Json,
     Format::IperfText,
     Format::NtttcpText,
+    Format::NtttcpXml,
     Format::Ping,
+    Format::Pscheduler,
     Format::Traceroute,
 ];
 
@@ -59,19 +73,27 @@ impl Format {
             Format::Iperf3Json => "iperf3-json",
             Format::IperfText => "iperf-text",
             Format::NtttcpText => "ntttcp-text",
+            Format::NtttcpXml => "ntttcp-xml",
             Format::Ping => "ping",
+            Format::Pscheduler => "pscheduler",
             Format::Traceroute => "traceroute",
         }
     }
 
-    fn read(self, text: &str) -> Result<Vec<Found>, String> {
-        Ok(match self {
-            Format::Iperf3Json => iperf3_json::read(text)?,
+    const fn is_json(self) -> bool {
+        matches!(self, Format::Iperf3Json | Format::Pscheduler)
+    }
+
+    /// Of lines; JSON is read by [`json`].
+    fn read(self, text: &str) -> Vec<Found> {
+        match self {
             Format::IperfText => iperf_text::read(text),
             Format::NtttcpText => ntttcp::read(text),
+            Format::NtttcpXml => ntttcp_xml::read(text),
             Format::Ping => ping::read(text),
             Format::Traceroute => traceroute::read(text),
-        })
+            Format::Iperf3Json | Format::Pscheduler => Vec::new(),
+        }
     }
 }
 
@@ -124,13 +146,16 @@ pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
     let first = text.trim_start().chars().next();
     let formats = match format {
         Some(format) => vec![format],
-        None if first == Some('{') => vec![Format::Iperf3Json],
-        None => FORMATS[1..].to_vec(),
+        None => FORMATS
+            .into_iter()
+            .filter(|it| it.is_json() == (first == Some('{')))
+            .collect(),
     };
-    let mut found = Vec::new();
-    for format in formats {
-        found.extend(format.read(text)?);
-    }
+    let found = if formats[0].is_json() {
+        json::read(text, &formats)?
+    } else {
+        formats.iter().flat_map(|it| it.read(text)).collect()
+    };
     if found.len() > MOST_RESULTS {
         return Err(format!("it has more than {MOST_RESULTS} results"));
     }

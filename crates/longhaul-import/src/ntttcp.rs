@@ -261,7 +261,7 @@ fn finish(one: &mut Found) {
 }
 
 /// `MEG` is 10^6 bytes in one version and 2^20 in another; the printed rate tells which.
-fn megabytes(text: &str, total: Transfer) -> Option<u64> {
+pub(crate) fn megabytes(text: &str, total: Transfer) -> Option<u64> {
     let bits = total.printed_bps? as f64 * total.duration_us? as f64 / 1e6;
     let fits = |bytes: &u64| (*bytes as f64 * 8.0 / bits - 1.0).abs() < 0.01;
     [1e6, 1_048_576.0]

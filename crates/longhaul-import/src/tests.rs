@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::fmt::Write;
 
+mod foreign;
+
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/imports/");
     std::fs::read_to_string(format!("{folder}{name}")).expect("the fixture is there")
@@ -294,6 +296,19 @@ fn pieces() -> impl Strategy<Value = String> {
         "Time: ",
         "Start: ",
         "4300k",
+        "<ntttcps version=\"5.33-linux\">",
+        "<thread index=\"1\">",
+        "<realtime metric=\"s\">",
+        "</realtime>",
+        "<total_bytes metric=\"MB\">",
+        "</total_bytes>",
+        "<throughput metric=\"mbps\">",
+        "</throughput>",
+        "</thread>",
+        "</ntttcps>",
+        "&lt;",
+        "&#7;",
+        "<![CDATA[",
     ];
     let piece = prop_oneof![
         8 => prop::sample::select(words.to_vec()).prop_map(str::to_owned),
@@ -315,7 +330,9 @@ proptest! {
     fn no_cut_or_changed_byte_of_a_real_output_makes_a_parser_panic(
         name in prop::sample::select(vec![
             "ntttcp-2004.txt", "iperf3-3.12.json", "iperf3-3.12.txt", "iperf-2.1.txt",
-            "ping-linux.txt", "traceroute-linux.txt", "mtr.txt",
+            "ping-linux.txt", "traceroute-linux.txt", "mtr.txt", "ntttcp-5.39.xml",
+            "ntttcp-linux-1.4.xml", "pscheduler-throughput.json", "pscheduler-rtt.json",
+            "pscheduler-trace.json",
         ]),
         cut in 0.0..1.0_f64,
         byte in any::<u8>(),

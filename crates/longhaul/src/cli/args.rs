@@ -90,7 +90,7 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Captures of packets: what they say, their first packets, anonymised copies
     Capture(CaptureArgs),
-    /// File what other programs measured: iperf, NTttcp, ping, traceroute, mtr
+    /// File what other programs measured: iperf, NTttcp, perfSONAR, ping, mtr
     Import(Box<ImportArgs>),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),

@@ -237,8 +237,9 @@ fn printed(page: &mut Page, seen: &Observation) {
     }
     page.blank();
     let pairs = seen.printed.iter().take(MOST_ROWS);
-    let pairs: Vec<String> = pairs.map(|it| format!("{} {}", it.name, it.text)).collect();
-    page.labelled("also printed", &shown(&pairs.join("; ")));
+    let pairs = pairs.map(|it| format!("{} {}", shown(&it.name), shown(&it.text)));
+    let pairs: Vec<String> = pairs.collect();
+    page.labelled("also printed", &pairs.join("; "));
 }
 
 /// With three decimals, as programs print it.

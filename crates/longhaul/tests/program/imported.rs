@@ -112,6 +112,35 @@ fn iperf3_tells_its_time_and_comes_through_a_pipe_too() {
     );
 }
 
+/// Runs of a file, filed and shown as text: what was said of the filing, and of each run.
+fn filed_and_shown(folder: &str, file: &str, more: &[&str]) -> String {
+    let folder = Folder::new(folder);
+    let archive = folder.file("archive.sqlite3");
+    let path = fixture(file);
+    let mut arguments = vec!["import", path.to_str().expect("UTF-8")];
+    arguments.extend(more);
+    let mut text = said(&archive, &arguments);
+    text.push('\n');
+    text.push_str(&said(&archive, &["report", "show", "last"]));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    text
+}
+
+#[test]
+fn xml_of_ntttcp_is_filed_and_shown() {
+    let more = ["--at", "2026-11-22", "--to", "geneva"];
+    let text = filed_and_shown("import-xml", "ntttcp-5.39.xml", &more);
+    golden("import-ntttcp-xml.txt", &text);
+}
+
+#[test]
+fn results_of_perfsonar_are_filed_and_shown() {
+    let text = filed_and_shown("import-pscheduler", "pscheduler-throughput.json", &[]);
+    golden("import-pscheduler.txt", &text);
+}
+
 #[test]
 fn a_dry_run_files_nothing_and_every_fixture_is_read() {
     let folder = Folder::new("import-dry");
@@ -122,12 +151,15 @@ fn a_dry_run_files_nothing_and_every_fixture_is_read() {
         "ping-linux.txt",
         "traceroute-linux.txt",
         "mtr.txt",
+        "ntttcp-linux-1.4.xml",
+        "pscheduler-rtt.json",
+        "pscheduler-trace.json",
     ];
     let files = names.map(|name| fixture(name).to_str().expect("UTF-8").to_owned());
     let mut arguments = vec!["import", "--dry-run", "--at", "2026-11-22"];
     arguments.extend(files.iter().map(String::as_str));
     let text = said(&archive, &arguments);
-    assert_eq!(text.matches("not filed").count(), 5, "{text}");
+    assert_eq!(text.matches("not filed").count(), 8, "{text}");
     assert!(!archive.exists());
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Where the text came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// `iperf3_json`, `iperf_text`, `ntttcp_text`, `ping`, `traceroute`, `mtr`.
+    /// `iperf3_json`, `iperf_text`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
     pub format: String,
     /// Name of the file without its folder; absent: standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct Plan {
 /// What the text says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
-    /// `iperf3`, `iperf`, `ntttcp`, `ping`, `traceroute`, `mtr`.
+    /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`.
     pub tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_version: Option<String>,

@@ -12,10 +12,11 @@ Examples:
   longhaul import ntttcp.log --at 2004-02-22 --from losangeles --to geneva
   ping -D far -c 20 | longhaul import -
 
-Formats: iperf3-json, iperf-text (iperf 2 and 3), ntttcp-text, ping, traceroute
-(tracert and reports of mtr as well); found by themselves. A file may hold
-several results. What a text does not tell is absent. The same file twice is
-filed once. Nothing is filed unless every file can be read.";
+Formats: iperf3-json, iperf-text (iperf 2 and 3), ntttcp-text, ntttcp-xml, ping,
+pscheduler (perfSONAR: throughput, rtt, trace), traceroute (tracert and reports
+of mtr as well); found by themselves. A file may hold several results. What a
+text does not tell is absent. The same file twice is filed once. Nothing is
+filed unless every file can be read.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -1,0 +1,99 @@
+//! Claims as people write them down: TOML, or JSON, of one claim or of a list.
+
+use longhaul_model::report::v1::claim::{Claim, Claims};
+use serde_json::Value;
+
+/// Bytes of one text: the history of all records is a hundredth of it.
+pub const MOST_BYTES: u64 = 1 << 20;
+/// In one text.
+const MOST_CLAIMS: usize = 1000;
+
+/// The claims of a text, or why it has none.
+pub fn parse(text: &str, is_json: bool) -> Result<Vec<Claim>, String> {
+    let claims = if is_json {
+        of_json(text)?
+    } else {
+        of_toml(text)?
+    };
+    if claims.len() > MOST_CLAIMS {
+        return Err(format!("more than {MOST_CLAIMS} claims"));
+    }
+    match claims.iter().find(|claim| is_hostile(claim)) {
+        Some(_) => Err("a text in it has control characters".to_owned()),
+        None => Ok(claims),
+    }
+}
+
+fn of_json(text: &str) -> Result<Vec<Claim>, String> {
+    let read = || {
+        let value: Value = serde_json::from_str(text)?;
+        if value.get("claims").is_some() {
+            let listed: Claims = serde_json::from_str(text)?;
+            return Ok(listed.claims);
+        }
+        Ok(vec![serde_json::from_str(text)?])
+    };
+    read().map_err(|error: serde_json::Error| error.to_string())
+}
+
+fn of_toml(text: &str) -> Result<Vec<Claim>, String> {
+    let read = || {
+        let table: toml::Table = toml::from_str(text)?;
+        if table.contains_key("claims") {
+            let listed: Claims = toml::from_str(text)?;
+            return Ok(listed.claims);
+        }
+        Ok(vec![toml::from_str(text)?])
+    };
+    read().map_err(|error: toml::de::Error| error.to_string())
+}
+
+/// Texts are shown on terminals and pages.
+fn is_hostile(claim: &Claim) -> bool {
+    fn bad(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains(char::is_control),
+            Value::Array(all) => all.iter().any(bad),
+            Value::Object(all) => all.values().any(bad),
+            _ => false,
+        }
+    }
+    serde_json::to_value(claim).is_ok_and(|value| bad(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_claim_and_a_list_in_either_form() {
+        let one = "name = \"x\"";
+        let list = "[[claims]]\nname = \"x\"\n[[claims]]\nname = \"y\"";
+        assert_eq!(parse(one, false).map(|it| it.len()), Ok(1));
+        assert_eq!(parse(list, false).map(|it| it.len()), Ok(2));
+        assert_eq!(parse("{\"name\": \"x\"}", true), parse(one, false));
+        let list = "{\"claims\": [{\"name\": \"x\"}]}";
+        assert_eq!(parse(list, true), parse(one, false));
+    }
+
+    #[test]
+    fn texts_that_steer_and_too_many_claims_are_refused() {
+        let why = parse("name = \"\\u001b[2J\"", false).expect_err("steers");
+        assert!(why.contains("control characters"), "{why}");
+        let many = "[[claims]]\nname = \"x\"\n".repeat(MOST_CLAIMS + 1);
+        let why = parse(&many, false).expect_err("many");
+        assert!(why.contains("more than 1000"), "{why}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_claims_or_is_refused(
+            text in "(name = |\\[\\[claims\\]\\]\n)?[\\PC\n\"\\[\\]=,{}]{0,200}", is_json: bool,
+        ) {
+            if let Ok(claims) = parse(&text, is_json) {
+                prop_assert!(claims.len() <= MOST_CLAIMS);
+            }
+        }
+    }
+}

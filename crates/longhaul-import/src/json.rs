@@ -1,0 +1,69 @@
+//! JSON of other programs: one object, or several behind each other.
+
+use crate::{Format, Found, MOST_RESULTS, iperf3_json, pscheduler, tame};
+use longhaul_model::report::v1::imported::Printed;
+use serde_json::Value;
+
+/// Results of the formats that are wanted, in the order of the text.
+pub(crate) fn read(text: &str, wanted: &[Format]) -> Result<Vec<Found>, String> {
+    let wants = |format| wanted.contains(&format);
+    let mut found = Vec::new();
+    let mut events = iperf3_json::Events::default();
+    let mut unread = None;
+    // The depth of JSON is limited by the reader, and no value is larger than the file.
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        let value = value.map_err(|error| format!("it is no sound JSON: {error}"))?;
+        if found.len() > MOST_RESULTS {
+            break;
+        }
+        if wants(Format::Iperf3Json) && iperf3_json::is_ours(&value) {
+            found.extend(events.take(value));
+        } else if wants(Format::Pscheduler) {
+            match pscheduler::result(&value) {
+                Ok(result) => found.extend(result),
+                Err(why) => unread = Some(why),
+            }
+        }
+    }
+    found.extend(events.finish());
+    if found.is_empty() {
+        return Err(unread.unwrap_or_else(|| unknown(wanted)));
+    }
+    Ok(found)
+}
+
+fn unknown(wanted: &[Format]) -> String {
+    let marks = wanted.iter().filter_map(|format| match format {
+        Format::Iperf3Json => Some("not iperf3's: it has no `start` with `version` iperf"),
+        Format::Pscheduler => Some("no result of pScheduler: it has no `succeeded`"),
+        _ => None,
+    });
+    let marks: Vec<&str> = marks.collect();
+    format!("it is JSON, and {}", marks.join(", and "))
+}
+
+/// A figure as printed.
+pub(crate) fn print(one: &mut Found, name: &str, value: &Value) {
+    let text = match value {
+        Value::String(text) => tame(text),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(yes) => yes.to_string(),
+        _ => return,
+    };
+    one.seen.printed.push(Printed {
+        name: name.to_owned(),
+        text,
+    });
+}
+
+/// A number of JSON in units of which `scale` make one; negative ones mean "not known".
+pub(crate) fn number(value: &Value, scale: f64) -> Option<u64> {
+    let scaled = (value.as_f64()? * scale).round();
+    (0.0..9e15).contains(&scaled).then_some(scaled as u64)
+}
+
+/// A count, to the last digit.
+pub(crate) fn count(value: &Value) -> Option<u64> {
+    let whole = value.as_u64().filter(|it| *it < 1 << 62);
+    whole.or_else(|| number(value, 1.0))
+}

@@ -1,0 +1,93 @@
+//! The legs file: where the data goes, city by city. Which point a city is, the caller knows.
+
+use longhaul_model::report::v1::record::{AskedStop, LegsFile};
+
+/// Bytes of one text: a way around the world has a hundred stops, of some dozen letters.
+pub const MOST_BYTES: u64 = 256 << 10;
+const STOPS: std::ops::RangeInclusive<usize> = 2..=500;
+const MOST_TEXT_BYTES: usize = 2000;
+
+/// The stops of a text, none empty, or why it has none.
+pub fn parse(text: &str) -> Result<LegsFile, String> {
+    let file: LegsFile = toml::from_str(text).map_err(|e| e.to_string())?;
+    if !STOPS.contains(&file.stops.len()) {
+        let (least, most) = (STOPS.start(), STOPS.end());
+        let count = file.stops.len();
+        return Err(format!(
+            "it has {count} stops; allowed are {least} to {most}"
+        ));
+    }
+    let about = [
+        &file.about.name,
+        &file.about.team,
+        &file.about.contact,
+        &file.about.note,
+    ];
+    about.into_iter().flatten().try_for_each(|it| fit(it))?;
+    for (stop, number) in file.stops.iter().zip(1..) {
+        let mut texts = texts(stop).into_iter();
+        texts
+            .try_for_each(fit)
+            .map_err(|why| format!("stop {number}: {why}"))?;
+    }
+    Ok(file)
+}
+
+fn texts(stop: &AskedStop) -> Vec<&str> {
+    match stop {
+        AskedStop::City(city) => vec![city],
+        AskedStop::Place(placed) => {
+            let more = placed.airport.iter().chain(&placed.point);
+            more.chain([&placed.city]).map(String::as_str).collect()
+        }
+    }
+}
+
+/// Texts are shown on terminals and pages.
+fn fit(text: &str) -> Result<(), String> {
+    if text.contains(char::is_control) {
+        return Err("a text in it has control characters".to_owned());
+    }
+    if text.trim().is_empty() || text.len() > MOST_TEXT_BYTES {
+        return Err(format!(
+            "a text in it is empty or longer than {MOST_TEXT_BYTES} bytes"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (text, why) in [
+            ("stops = [\"Geneva\"]", "1 stops"),
+            (
+                "stops = [\"Geneva\", \"\\u001b[2J\"]",
+                "stop 2: a text in it has control characters",
+            ),
+            ("stops = [\"Geneva\", 3]", "line 1"),
+            ("stops = [\"Geneva\", \" \"]", "empty"),
+            ("legs = 3", "line 1"),
+            (
+                "stops = [\"Geneva\", \"Lulea\"]\n[about]\nspeed = 3",
+                "speed",
+            ),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_legs_or_is_refused(text in "(stops = \\[)?[\\PC\n\"\\[\\]=,{}]{0,200}") {
+            if let Ok(legs) = parse(&text) {
+                prop_assert!(STOPS.contains(&legs.stops.len()));
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The manifest: every file of a bundle, with its length and SHA-256; what may stand in one.
+//!
+//! Names are lower-case letters, digits, `-`, `_` and `.`, so that none can lead out of the folder,
+//! hide, or mean something to a shell.
+
+use longhaul_model::report::v1::record::{MANIFEST_SCHEMA, Manifest};
+use std::collections::BTreeSet;
+
+/// Its own name in a bundle.
+pub const MANIFEST: &str = "manifest.json";
+/// The name of its signature.
+pub const SIGNATURE: &str = "manifest.json.sig";
+/// Of the manifest itself.
+pub const MANIFEST_MOST: u64 = 4 << 20;
+/// Files in one bundle.
+pub const FILES_MOST: usize = 1000;
+/// Of one file: captures are the largest.
+pub const FILE_MOST: u64 = 64 << 30;
+const NAME_MOST: usize = 100;
+
+/// A manifest that may be acted on, or why it may not.
+pub fn parse(bytes: &[u8]) -> Result<Manifest, String> {
+    let manifest: Manifest =
+        serde_json::from_slice(bytes).map_err(|e| format!("it is no manifest: {e}"))?;
+    if manifest.schema != MANIFEST_SCHEMA {
+        let found: String = manifest.schema.chars().take(40).collect();
+        return Err(format!(
+            "its schema is {found:?}; this longhaul knows {MANIFEST_SCHEMA}"
+        ));
+    }
+    if manifest.files.len() > FILES_MOST {
+        return Err(format!("it lists more than {FILES_MOST} files"));
+    }
+    let mut names = BTreeSet::new();
+    for file in &manifest.files {
+        if !is_name(&file.name) || [MANIFEST, SIGNATURE].contains(&file.name.as_str()) {
+            return Err(format!("it lists {:?}, which no bundle has", file.name));
+        }
+        if !names.insert(&file.name) {
+            return Err(format!("it lists {} twice", file.name));
+        }
+        if !is_hex(&file.sha256, 64) {
+            return Err(format!("the digest of {} is none", file.name));
+        }
+        if file.bytes > FILE_MOST {
+            return Err(format!("{} is said to be larger than 64 GiB", file.name));
+        }
+    }
+    if manifest
+        .public_key
+        .as_ref()
+        .is_some_and(|it| !is_hex(it, 64))
+    {
+        return Err("its public key is none".to_owned());
+    }
+    Ok(manifest)
+}
+
+/// A name that a bundle may have.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    (1..=NAME_MOST).contains(&name.len()) && !name.starts_with('.') && name.chars().all(plain)
+}
+
+/// Digits of a digest or key: lower case, and so many of them.
+pub fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::record::Listed;
+    use proptest::prelude::*;
+    use std::path::{Component, Path};
+
+    fn manifest(name: &str) -> Manifest {
+        Manifest {
+            schema: MANIFEST_SCHEMA.to_owned(),
+            files: vec![Listed {
+                name: name.to_owned(),
+                bytes: 3,
+                sha256: "ab".repeat(32),
+                about: "a file".to_owned(),
+            }],
+            public_key: None,
+        }
+    }
+
+    fn parsed(manifest: &Manifest) -> Result<Manifest, String> {
+        parse(&serde_json::to_vec(manifest).expect("JSON"))
+    }
+
+    #[test]
+    fn only_plain_names_are_taken() {
+        assert_eq!(
+            parsed(&manifest("record.json")),
+            Ok(manifest("record.json"))
+        );
+        for name in [
+            "../etc/passwd",
+            "/etc/passwd",
+            "a/b",
+            "..",
+            ".",
+            "",
+            ".hidden",
+            "A.txt",
+            "a b",
+            "a\0",
+            "manifest.json",
+            "manifest.json.sig",
+            "-\u{202e}",
+            "a\\b",
+        ] {
+            let error = parsed(&manifest(name)).expect_err(name);
+            assert!(error.contains("which no bundle has"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn doubles_wrong_digests_sizes_and_keys_are_refused() {
+        let mut twice = manifest("a.txt");
+        twice.files.push(twice.files[0].clone());
+        let mut digest = manifest("a.txt");
+        digest.files[0].sha256 = "AB".repeat(32);
+        let mut large = manifest("a.txt");
+        large.files[0].bytes = FILE_MOST + 1;
+        let mut key = manifest("a.txt");
+        key.public_key = Some("00".to_owned());
+        let mut later = manifest("a.txt");
+        later.schema = "longhaul.manifest/2".to_owned();
+        let mut many = manifest("a.txt");
+        many.files = (0..=FILES_MOST)
+            .map(|n| Listed {
+                name: format!("{n}.txt"),
+                ..twice.files[0].clone()
+            })
+            .collect();
+        for wrong in [twice, digest, large, key, later, many] {
+            assert!(parsed(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_manifest_or_are_refused(bytes in any::<Vec<u8>>()) {
+            prop_assert!(parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_name_that_is_taken_stays_in_its_folder(name in any::<String>()) {
+            if parsed(&manifest(&name)).is_ok() {
+                let parts: Vec<_> = Path::new(&name).components().collect();
+                prop_assert!(matches!(parts.as_slice(), [Component::Normal(_)]));
+            }
+        }
+
+        #[test]
+        fn any_json_is_a_manifest_or_is_refused(
+            name in "[a-z./]{0,9}", sha in "[0-9a-f]{60,66}", bytes: u64, extra in "[a-z]{0,5}",
+        ) {
+            let text = format!(
+                "{{\"schema\":\"{MANIFEST_SCHEMA}\",\"files\":[{{\"name\":\"{name}\",\"bytes\":{bytes},\
+                 \"sha256\":\"{sha}\",\"about{extra}\":\"\"}}]}}"
+            );
+            if let Ok(found) = parse(text.as_bytes()) {
+                prop_assert!(is_name(&found.files[0].name) && found.files[0].sha256.len() == 64);
+            }
+        }
+    }
+}
