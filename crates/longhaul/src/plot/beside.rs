@@ -101,3 +101,6 @@ fn asymmetry_median(path: &PathAsymmetry) -> f64 {
 fn painted(sheet: &Sheet, caption: String) -> Option<Figure> {
     Some((sheet.svg().ok()?, caption))
 }
+
+#[cfg(test)]
+mod tests;

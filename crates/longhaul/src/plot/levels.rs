@@ -167,3 +167,6 @@ fn clock(at_us: i64, span_us: i64) -> String {
     Timestamp::from_microsecond(at_us)
         .map_or_else(|_| String::new(), |at| at.strftime(form).to_string())
 }
+
+#[cfg(test)]
+mod tests;
