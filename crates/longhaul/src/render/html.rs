@@ -11,6 +11,8 @@ use std::fmt::Write;
 
 /// What of a text is kept on a page: the rest is cut, and the cut is shown.
 const MOST_TEXT_BYTES: usize = 1 << 20;
+/// A table of so many rows stays on one sheet of paper.
+const SHORT_ROWS: usize = 30;
 
 const STYLE: &str = "\
 :root{color-scheme:light}\
@@ -43,8 +45,10 @@ footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
 @page{margin:16mm 14mm}\
 @media print{body{padding:0;max-width:none;font-size:10.5pt}\
 h2,h3{break-after:avoid}figure,tr,dl,.note{break-inside:avoid}\
-.wide{overflow:visible}thead{display:table-header-group}\
-pre{white-space:pre-wrap;border:1px solid #ececf0}}";
+.wide{overflow:visible}.short{break-inside:avoid}thead{display:table-header-group}\
+th,td{padding-top:.1rem;padding-bottom:.1rem}\
+pre{white-space:pre-wrap;border:1px solid #ececf0;font-size:8pt;orphans:5;widows:5;\
+box-decoration-break:clone;-webkit-box-decoration-break:clone}}";
 
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +110,14 @@ impl Body {
             Some((_, Align::Right)) => " class=\"n\"",
             _ => "",
         };
-        self.html
-            .push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        let short = if rows.len() <= SHORT_ROWS {
+            " short"
+        } else {
+            ""
+        };
+        self.push(format_args!(
+            "<div class=\"wide{short}\"><table>\n<thead><tr>"
+        ));
         for (at, (title, _)) in columns.iter().enumerate() {
             self.push(format_args!("<th{}>{}</th>", class(at), escape(title)));
         }

@@ -4,6 +4,7 @@
 use crate::loopback::FarEnd;
 use crate::support::{Folder, golden, longhaul};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -72,6 +73,61 @@ fn handshakes_of(reading: &Value) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// Packets with payload towards the far end that tshark finds out of their place, by the port that
+/// they came from. What it calls a retransmission and what out of order are one here: it tells them
+/// apart by 3 ms (docs/methods/captures.md).
+fn out_of_place_by_tshark(file: &Path) -> HashMap<String, u64> {
+    let wanted = "(tcp.analysis.retransmission || tcp.analysis.out_of_order) && tcp.len > 0 \
+                  && tcp.dstport == 5201";
+    let fields = ["-Y", wanted, "-T", "fields", "-e", "tcp.srcport"];
+    let mut found = HashMap::new();
+    for port in tshark(file, &fields) {
+        *found.entry(port).or_default() += 1;
+    }
+    found
+}
+
+#[test]
+fn on_a_path_that_loses_packets_tshark_finds_as_many_sent_again() {
+    let folder = Folder::new("capture-lossy");
+    let (near, far) = (folder.file("run.pcapng"), folder.file("run-far.pcapng"));
+    let mut words = vec!["lab", "run", "slac-sdsc"];
+    words.extend(["--set", "hops.3.forward.loss=0.01", "--"]);
+    words.extend(["longhaul", "test", "far", "-t", "1", "-P", "2", "--no-save"]);
+    words.extend(["--json", "--capture", near.to_str().expect("UTF-8")]);
+    let report: Value = serde_json::from_str(&said(&words)).expect("JSON");
+    let streams = report["observation"]["streams"].as_array().expect("both");
+    let by_kernel = streams.iter().map(|stream| {
+        let samples = stream["sender"]["samples"].as_array().expect("samples");
+        let last = &samples.last().expect("a sample")["tcp"];
+        last["retransmitted_segments"].as_u64().expect("a count")
+    });
+    let by_kernel: u64 = by_kernel.sum();
+    for file in [&near, &far] {
+        let reading = shown(file);
+        let theirs = out_of_place_by_tshark(file);
+        let mut all = 0;
+        for flow in reading["flows"].as_array().expect("flows") {
+            let opener = flow["opener"].as_str().expect("an address");
+            let port = opener.rsplit(':').next().expect("a port");
+            let way = &flow["forward"]["tcp"];
+            let count = |name: &str| way[name].as_u64().expect("a count");
+            let again = count("retransmitted_packets");
+            all += again;
+            let ours = again + count("reordered_packets");
+            let theirs = theirs.get(port).copied().unwrap_or(0);
+            let off = ours.abs_diff(theirs);
+            assert!(
+                off <= 1 + ours / 50,
+                "{ours} here, {theirs} by tshark: {way}"
+            );
+        }
+        assert!(all > 0, "one packet in a hundred was lost");
+        // One packet of the capture may be several segments, and what is lost is not at the far end.
+        assert!(all <= by_kernel, "{all} packets, {by_kernel} segments");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Capture {
         let (extract, _) = capture::first_packets(&file, SHOWN_PACKETS)?;
         Ok(Capture {
             role,
-            text: format!("{says}\nthe first packets: {extract}"),
+            text: format!("{says}\nfirst packets\n{extract}"),
             file,
             reading,
         })

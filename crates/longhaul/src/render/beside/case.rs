@@ -80,6 +80,7 @@ fn summary(document: &mut Document, case: &Case) {
     } else {
         document.parts.push(Part::Table(table));
     }
+    document.faint(METHOD);
 }
 
 fn one(document: &mut Document, case: &Case, path: &PathCase, figures: bool) {
@@ -93,7 +94,6 @@ fn one(document: &mut Document, case: &Case, path: &PathCase, figures: bool) {
             document.parts.push(Part::Table(table));
         }
     }
-    document.faint(METHOD);
     if !path.missing.is_empty() {
         document.note(format!("Not in the archive: {}.", path.missing.join("; ")));
     }

@@ -2,7 +2,7 @@
 
 use super::{Align, Document, Part, Table};
 use crate::render::html::still;
-use crate::render::page::{Page, WIDTH};
+use crate::render::page::{Page, WIDTH, wrap};
 use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
 
 const INDENT: &str = "  ";
@@ -66,9 +66,36 @@ fn rows(page: &mut Page, table: &Table) {
     let widths = narrowed(table, wanted, room(table, gap));
     let head: Vec<String> = table.columns.iter().map(|(t, _)| (*t).to_owned()).collect();
     page.line(&paint(FAINT, line(table, &head, (&widths, gap))));
-    for row in &rows {
-        page.line(&line(table, row, (&widths, gap)));
+    for row in rows {
+        for row in folded(table, row, &widths) {
+            page.line(&line(table, &row, (&widths, gap)));
+        }
     }
+}
+
+/// A row as lines: words of the last column that have no room go below.
+fn folded(table: &Table, mut row: Vec<String>, widths: &[usize]) -> Vec<Vec<String>> {
+    let of_words = matches!(table.columns.last(), Some((_, Align::Left)));
+    let (Some(last), Some(width)) = (row.pop(), widths.last()) else {
+        return vec![row];
+    };
+    if !of_words || row.len() + 1 != widths.len() || last.chars().count() <= *width {
+        row.push(last);
+        return vec![row];
+    }
+    let empty = vec![String::new(); row.len()];
+    let parts = wrap(&last, *width).into_iter().zip(0..);
+    parts
+        .map(|(part, number)| {
+            let mut line = if number == 0 {
+                row.clone()
+            } else {
+                empty.clone()
+            };
+            line.push(part);
+            line
+        })
+        .collect()
 }
 
 fn room(table: &Table, gap: usize) -> usize {

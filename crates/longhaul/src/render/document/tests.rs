@@ -80,6 +80,29 @@ fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
 }
 
 #[test]
+fn words_of_a_last_column_without_room_go_below_it() {
+    let mut document = Document::default();
+    let why = "the capacity of the path; the window that the receiver grants";
+    document.parts.push(Part::Table(Table {
+        columns: vec![("before", Align::Right), ("limited by", Align::Left)],
+        rows: vec![vec![
+            "258.3 Mbit/s, and more of it".to_owned(),
+            why.to_owned(),
+        ]],
+        marked: Vec::new(),
+    }));
+    let text = anstream::adapter::strip_str(&document.text()).to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.iter().all(|it| it.chars().count() <= 80), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(!text.contains('…') && words.contains(&"grants"), "{text}");
+    let below = lines.iter().find(|it| it.contains("grants"));
+    let column = lines.iter().find_map(|it| it.find("limited by"));
+    let begin = below.map(|it| it.len() - it.trim_start().len());
+    assert_eq!(begin, column, "{text}");
+}
+
+#[test]
 fn numbers_stay_readable_in_markdown() {
     assert_eq!(
         markdown::inline("fell by 40 %, p 0.002"),
