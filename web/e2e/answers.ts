@@ -39,6 +39,8 @@ export const reports = new Map<string, AnyReport>();
 for (const text of [
   ...["la-geneva-9-streams", "path-sanjose-lulea", "path-slac-cesnet-change", "scan-grid", "scan-guided", "host-judged", "host-daresbury-proof", "slac-daresbury-window", "udp-reverse"].map((it) => report(`${it}.json`)),
   here("run-available.json"),
+  here("run-imported.json"),
+  here("run-imported-route.json"),
   loadRun(),
 ]) {
   const one = JSON.parse(text) as AnyReport;

@@ -28,6 +28,8 @@ const PAGES: Record<string, string> = {
   "run-path": "#/runs/20260911T141500Z-0b77d2",
   "run-available": "#/runs/20260911T150000Z-a0a0a0",
   "run-load": "#/runs/20260911T160000Z-b0b0b0",
+  "run-imported": "#/runs/20040222T000000Z-d7b05f",
+  "run-imported-route": "#/runs/20040222T000000Z-5fda35",
   "run-host": "#/runs/20261122T023434Z-e0dc17",
   map: "#/map",
   hosts: "#/hosts",

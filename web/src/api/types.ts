@@ -312,4 +312,60 @@ export interface PredictCell {
 export interface PredictAnalysis { version: number; cells: PredictCell[]; agreement?: { cells: number; median_error_ratio: number; rank_correlation?: number } }
 export type Predict = Envelope<"predict", unknown, unknown, PredictAnalysis>;
 
-export type AnyReport = Throughput | Scan | PathReport | Available | Load | HostReport | Predict;
+// What other programs printed; every reading may be absent.
+export interface Transfer {
+  bytes?: number;
+  rounding_bytes?: number;
+  duration_us?: number;
+  printed_bps?: number;
+  retransmitted_packets?: number;
+  datagrams?: number;
+  lost_datagrams?: number;
+  jitter_us?: number;
+  rtt_min_us?: number;
+  rtt_mean_us?: number;
+}
+export interface ImportedStream { name: string; sender?: Transfer; receiver?: Transfer; either?: Transfer }
+export interface ImportedHop {
+  ttl_index: number;
+  host?: string;
+  addresses?: string[];
+  rtts_us?: number[];
+  bounded_packets?: number;
+  unanswered_packets?: number;
+  loss_ratio?: number;
+  rtt_min_us?: number;
+}
+export interface ImportedPings {
+  sent_packets?: number;
+  received_packets?: number;
+  rtt_min_us?: number;
+  rtt_mean_us?: number;
+  rtt_max_us?: number;
+}
+export interface ImportedObservation {
+  tool: string;
+  tool_version?: string;
+  command?: string;
+  protocol?: string;
+  streams?: ImportedStream[];
+  sender?: Transfer;
+  receiver?: Transfer;
+  either?: Transfer;
+  pings?: ImportedPings;
+  hops?: ImportedHop[];
+  printed?: { name: string; text: string }[];
+  missing: string[];
+}
+export interface ImportedAnalysis {
+  version: number;
+  streams?: number;
+  goodput_bps?: number;
+  counted_by?: string;
+  sum_of_streams_bps?: number;
+  rtt_min_us?: number;
+}
+export interface ImportedPlan { format: string; file?: string; index: number; time_from: string }
+export type Imported = Envelope<"imported", ImportedPlan, ImportedObservation, ImportedAnalysis>;
+
+export type AnyReport = Throughput | Scan | PathReport | Available | Load | HostReport | Predict | Imported;
