@@ -76,8 +76,12 @@ pub fn adjust(paths: &mut [PathCase]) {
 fn changes(material: &Material, before: Period, after: Period) -> Vec<Change> {
     let mut found = Vec::new();
     for pair in material.directions() {
+        let other = settings::of_one_period(material, &pair, (before, after));
         for quantity in Quantity::ALL {
-            let sides = [before, after].map(|period| material.values(&pair, quantity, period));
+            let of_bulk = matches!(quantity, Quantity::Goodput | Quantity::Retransmits);
+            let without = if of_bulk { other.as_slice() } else { &[] };
+            let side = |period| material.values_without(&pair, quantity, period, without);
+            let sides = [before, after].map(side);
             found.extend(change::of(&pair, quantity, &sides[0], &sides[1]));
         }
     }
@@ -263,6 +267,39 @@ mod tests {
             case.missing
                 .iter()
                 .any(|m| m.starts_with("available bandwidth"))
+        );
+    }
+
+    #[test]
+    fn runs_with_a_setting_of_one_period_do_not_hide_what_became_of_the_path() {
+        let mut sketch = sketch::Archive::default();
+        for minute in 0..16 {
+            let bps = match minute {
+                0..6 => 250e6,
+                6..12 => 120e6,
+                _ => 310e6,
+            };
+            sketch.run(minute * 10, true, bps + minute as f64 * 1e5);
+            if minute >= 12 {
+                sketch.change_last(|run| run.plan.streams = 48);
+            }
+        }
+        let period = |from: i64, to: i64| Period {
+            begin_us: from * MINUTE_US,
+            end_us: to * MINUTE_US,
+        };
+        let case = of_path(&sketch.material(), (period(0, 60), period(60, 160)), &[]);
+        let goodput = &case.changes[0];
+        assert_eq!(goodput.verdict, Verdict::Fell, "{goodput:?}");
+        assert_eq!(goodput.after.map(|level| level.samples), Some(6));
+        assert_eq!(case.settings.len(), 2, "the table has both");
+        let later = (period(60, 120), period(120, 160));
+        let case = of_path(&sketch.material(), later, &[]);
+        let goodput = &case.changes[0];
+        assert_eq!(
+            goodput.verdict,
+            Verdict::Rose,
+            "no setting is in both: all count"
         );
     }
 

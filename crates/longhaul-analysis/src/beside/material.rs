@@ -87,9 +87,24 @@ impl<'a> Material<'a> {
 
     /// Those of a period, without their times.
     pub fn values(&self, pair: &Pair, quantity: Quantity, period: Period) -> Vec<f64> {
+        self.values_without(pair, quantity, period, &[])
+    }
+
+    /// The same without the runs that began at these times.
+    pub fn values_without(
+        &self,
+        pair: &Pair,
+        quantity: Quantity,
+        period: Period,
+        without: &[i64],
+    ) -> Vec<f64> {
         let all = self.points(pair, quantity);
+        // The series knows the start to the microsecond, the report to the second.
+        let second = |at_us: i64| at_us.div_euclid(1_000_000);
+        let left_out = |at_us| without.iter().any(|it| second(*it) == second(at_us));
         let within = all.iter().filter(|point| period.holds(point.at_us));
-        within.map(|point| point.value).collect()
+        let kept = within.filter(|point| !left_out(point.at_us));
+        kept.map(|point| point.value).collect()
     }
 
     /// Forward, then reverse.

@@ -43,6 +43,30 @@ pub fn of(material: &Material, before: Period, after: Period) -> Vec<SettingCase
     found
 }
 
+/// When bulk runs began whose setting only one of the periods has, where another one is in both: what
+/// they differ by is the setting's doing, not the path's. Empty where no setting is in both.
+pub fn of_one_period(
+    material: &Material,
+    pair: &Pair,
+    (before, after): (Period, Period),
+) -> Vec<i64> {
+    let mut settings: BTreeMap<Setting, [Vec<i64>; 2]> = BTreeMap::new();
+    for run in material.bulk(pair).into_iter().filter(Bulk::alone) {
+        for (side, period) in [before, after].into_iter().enumerate() {
+            if period.holds(run.at_us) {
+                let starts = settings.entry(of_plan(&run.report.plan)).or_default();
+                starts[side].push(run.at_us);
+            }
+        }
+    }
+    let in_both = |starts: &[Vec<i64>; 2]| starts.iter().all(|it| !it.is_empty());
+    if !settings.values().any(in_both) {
+        return Vec::new();
+    }
+    let alone = settings.into_values().filter(|starts| !in_both(starts));
+    alone.flatten().flatten().collect()
+}
+
 fn case(pair: &Pair, setting: Setting, sides: &[Vec<Bulk>; 2]) -> SettingCase {
     let [before, after] = sides;
     let count = |runs: &[Bulk]| u32::try_from(runs.len()).unwrap_or(u32::MAX);

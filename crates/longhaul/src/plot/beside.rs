@@ -38,12 +38,20 @@ pub fn case_figures(case: &Case, path: &PathCase) -> Vec<Figure> {
                 title,
                 lines: ours.map(|series| line(series, &path.pair)).collect(),
                 upward,
+                span_us: span_us(path),
                 periods: periods.clone(),
             };
             let caption = format!("{title}: every point is one run; the two periods are shaded.");
             painted(&levels::sheet(&course)?, caption)
         });
     figures.collect()
+}
+
+/// From the first value of the path to its last, whatever was measured.
+fn span_us(path: &PathCase) -> Option<(i64, i64)> {
+    let points = path.series.iter().flat_map(|series| &series.points);
+    let times = points.map(|point| point.at_us);
+    Some((times.clone().min()?, times.max()?))
 }
 
 fn line<'a>(series: &'a Series, forward: &Pair) -> Line<'a> {
@@ -79,6 +87,7 @@ pub fn asymmetry_figures(path: &PathAsymmetry) -> Vec<Figure> {
             },
         ],
         upward: Upward::Rate,
+        span_us: None,
         periods: Vec::new(),
     };
     let caption = String::from("Goodput of each matched pair of runs.");

@@ -35,6 +35,8 @@ pub struct Course<'a> {
     pub title: &'a str,
     pub lines: Vec<Line<'a>>,
     pub upward: Upward,
+    /// First and last time of the axis at least, so that figures of one path can be compared.
+    pub span_us: Option<(i64, i64)>,
     /// Shaded, with their names.
     pub periods: Vec<(&'static str, Period)>,
 }
@@ -64,6 +66,8 @@ pub fn sheet(course: &Course) -> Option<Sheet> {
     let points = || course.lines.iter().flat_map(|line| line.points);
     let times = || points().map(|point| point.at_us);
     let (first, last) = (times().min()?, times().max()?);
+    let (begin, end) = course.span_us.unwrap_or((first, last));
+    let (first, last) = (first.min(begin), last.max(end));
     // A little room at both sides, and for one point alone.
     let room = ((last - first) / 40).max(1_000_000);
     let most = points().map(|point| point.value).fold(0.0, f64::max);

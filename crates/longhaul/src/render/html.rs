@@ -11,8 +11,8 @@ use std::fmt::Write;
 
 /// What of a text is kept on a page: the rest is cut, and the cut is shown.
 const MOST_TEXT_BYTES: usize = 1 << 20;
-/// A table of so many rows stays on one sheet of paper.
-const SHORT_ROWS: usize = 30;
+/// A table of so many rows stays on one sheet of paper; of a longer one no few rows stand alone.
+const SHORT_ROWS: usize = 12;
 
 const STYLE: &str = "\
 :root{color-scheme:light}\
@@ -46,6 +46,7 @@ footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
 @media print{body{padding:0;max-width:none;font-size:10.5pt}\
 h2,h3{break-after:avoid}figure,tr,dl,.note{break-inside:avoid}\
 .wide{overflow:visible}.short{break-inside:avoid}thead{display:table-header-group}\
+tbody tr:nth-child(-n+2){break-after:avoid}tbody tr:nth-last-child(-n+3){break-before:avoid}\
 th,td{padding-top:.1rem;padding-bottom:.1rem}\
 pre{white-space:pre-wrap;border:1px solid #ececf0;font-size:8pt;orphans:5;widows:5;\
 box-decoration-break:clone;-webkit-box-decoration-break:clone}}";

@@ -73,7 +73,7 @@ fn a_case_has_a_figure_for_what_was_measured_and_none_for_what_was_not() {
     let (case, path) = case(vec![
         series(there.clone(), Quantity::Goodput, &rates),
         series(back, Quantity::Goodput, &rates),
-        series(there.clone(), Quantity::RttFloor, &[165e3; 4]),
+        series(there.clone(), Quantity::RttFloor, &[165e3; 2]),
         series(there, Quantity::Available, &[]),
     ]);
     let figures = case_figures(&case, &path);
@@ -82,6 +82,16 @@ fn a_case_has_a_figure_for_what_was_measured_and_none_for_what_was_not() {
         .map(|(svg, _)| texts(svg)[0].clone())
         .collect();
     assert_eq!(titles, ["Throughput", "Least round trip of each run"]);
+    let times = |svg: &str| {
+        let texts = texts(svg).into_iter();
+        let times = texts.filter(|it| it.contains(':')).collect::<Vec<_>>();
+        (times.first().cloned(), times.last().cloned())
+    };
+    assert_eq!(
+        times(&figures[0].0),
+        times(&figures[1].0),
+        "one axis of time"
+    );
     let (svg, caption) = &figures[0];
     assert!(caption.starts_with("Throughput: "), "{caption}");
     let texts = texts(svg);

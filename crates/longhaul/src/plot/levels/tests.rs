@@ -26,6 +26,7 @@ fn drawn(points: &[Point], upward: Upward, periods: Vec<(&'static str, Period)>)
         title: "Throughput",
         lines,
         upward,
+        span_us: None,
         periods,
     })
 }

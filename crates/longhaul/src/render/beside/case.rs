@@ -233,6 +233,19 @@ fn settings(document: &mut Document, path: &PathCase) {
         ]);
     }
     document.parts.push(Part::Table(table));
+    let in_both = |case: &SettingCase| case.run_counts.iter().all(|runs| *runs > 0);
+    let only_once = path.settings.iter().filter(|case| !in_both(case)).count();
+    if only_once > 0 && only_once < path.settings.len() {
+        document.faint(
+            "Of the throughput of both periods only runs are compared whose setting both periods have.",
+        );
+    } else if only_once > 0
+        && (0..2).all(|side| path.settings.iter().any(|it| it.run_counts[side] > 0))
+    {
+        document.note(
+            "No setting is in both periods: a change of throughput may be that of the settings.",
+        );
+    }
     if let Some(best) = &path.recommended {
         document.paragraph(format!(
             "A scan in the later period recommends {}, with {} (run {}).",
