@@ -69,6 +69,7 @@ export const KINDS: Record<Kind, string> = {
   available: "available bandwidth",
   load: "load",
   imported: "imported",
+  copy: "copy",
 };
 
 export const STATES: Record<State, string> = {

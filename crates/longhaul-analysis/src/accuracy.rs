@@ -7,6 +7,7 @@
 
 pub(crate) mod available;
 mod changes;
+pub(crate) mod copies;
 pub(crate) mod loaded;
 pub(crate) mod path;
 mod policed;
@@ -83,6 +84,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     rows.extend(path::rows(seed ^ 9));
     rows.extend(loaded::rows(seed ^ 0xc));
     rows.extend(changes::rows(seed ^ 0xd));
+    rows.push(copies::slow_stage(seed ^ 0xe));
     rows
 }
 

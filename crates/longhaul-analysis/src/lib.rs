@@ -15,6 +15,7 @@ pub mod beside;
 pub mod capture;
 pub mod caveats;
 pub mod claim;
+pub mod copy;
 pub mod detect;
 pub mod diagnose;
 pub mod event;

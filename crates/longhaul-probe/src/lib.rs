@@ -11,6 +11,7 @@
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`limits`]: which plans can be run, and which are granted to strangers
+//! - [`transfer`]: files from one end to the other
 //! - [`supervise`]: clock and signals for whoever runs measurements as children
 //!
 //! Threads and blocking calls with deadlines; no store, no web, no command line.
@@ -33,6 +34,7 @@ pub mod session;
 pub mod supervise;
 pub mod throughput;
 mod told;
+pub mod transfer;
 pub mod wire;
 
 use longhaul_model::report::v1::Party;

@@ -34,7 +34,7 @@ use crate::limits::{LONGEST_PROBING_US, MOST_PROBE_BYTES, check_trains};
 use crate::throughput::Target;
 use crate::wire::{Answer, Ask, Collect, Seen, TraceBack, TrainSent};
 use flow::Reader;
-use line::Line;
+pub(crate) use line::Line;
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::available::{Train, TrainPlan};
 use longhaul_model::report::v1::load;

@@ -8,6 +8,7 @@
 mod accept;
 mod datagram;
 mod event;
+mod files;
 mod hooks;
 mod journal;
 mod pending;
@@ -15,6 +16,7 @@ mod probes;
 mod registry;
 mod slots;
 
+pub use crate::transfer::FilesRoot;
 pub use crate::wire::AnonymousLimits;
 pub use event::ServeEvent;
 
@@ -52,6 +54,8 @@ pub struct ServeOptions {
     pub max_streams: u32,
     /// Peers that ask for it get a capture of their own streams.
     pub captures: bool,
+    /// Folders whose files peers may copy; none: no file is read or written for anybody.
+    pub files: Vec<FilesRoot>,
     /// How this program was called, without secrets; told to every peer of a run.
     pub command: Option<String>,
 }
@@ -68,6 +72,7 @@ impl Default for ServeOptions {
             max_sessions: 32,
             max_streams: MOST_STREAMS,
             captures: true,
+            files: Vec::new(),
             command: None,
         }
     }

@@ -260,6 +260,16 @@ impl Session {
         self.version >= Versions::CAPTURES
     }
 
+    /// Both ends can copy files.
+    pub fn knows_files(&self) -> bool {
+        self.version >= Versions::FILES
+    }
+
+    /// The versions that the peer speaks.
+    pub fn peer_versions(&self) -> Versions {
+        self.peer_versions
+    }
+
     /// Both ends run under one kernel with nothing between them.
     pub fn same_host(&self) -> bool {
         self.same_host

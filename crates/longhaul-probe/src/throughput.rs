@@ -11,7 +11,7 @@ mod rtt;
 mod streams;
 
 pub(crate) use connect::{DEAD_PEER, open as connect_control, resolve};
-pub(crate) use streams::open_flow;
+pub(crate) use streams::{open as open_streams, open_flow};
 
 use crate::capture::Captured;
 use crate::drive::Drive;

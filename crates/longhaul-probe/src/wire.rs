@@ -3,11 +3,18 @@
 //! docs/protocol.md describes this wire; the tables there are compared with this module by a
 //! test. Times are microseconds on the speaker's own clock unless a field says otherwise.
 
+mod block;
+mod files;
 mod frame;
 mod packed;
 mod preamble;
 mod probing;
 
+pub use block::{BLOCK_HEAD_BYTES, BlockHead, BlockKey, BlockKind};
+pub use files::{
+    Dry, Entered, Entry, FilesAnswer, FilesAsk, Listed, MOST_ENTRIES, MOST_SUMS, OpenAsk, Opened,
+    SourceAsk, Status, TargetAsk,
+};
 pub use frame::{Bodies, Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, WireError, encode};
 pub(crate) use frame::{frame_json, read_json};
 pub use packed::{MOST_PACKED_BYTES, Packed};
@@ -34,11 +41,13 @@ pub struct Versions {
 
 impl Versions {
     /// What this program speaks.
-    pub const OURS: Versions = Versions { least: 1, most: 3 };
+    pub const OURS: Versions = Versions { least: 1, most: 4 };
     /// The first version that has sessions of probes.
     pub const PROBES: u16 = 2;
     /// The first version in which the far end captures.
     pub const CAPTURES: u16 = 3;
+    /// The first version that copies files.
+    pub const FILES: u16 = 4;
 
     /// The newest version that both speak.
     pub fn common(self, other: Versions) -> Option<u16> {

@@ -3,7 +3,8 @@
 use crate::error::StoreError;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::{
-    AnyReport, Available, Host, Imported, Kind, Load, Path, Predict, SCHEMA, Scan, Throughput, scan,
+    AnyReport, Available, Copied, Host, Imported, Kind, Load, Path, Predict, SCHEMA, Scan,
+    Throughput, scan,
 };
 
 /// What a list shows of a run without opening its report.
@@ -114,6 +115,20 @@ impl Filed for Imported {
     as_json!();
 }
 
+impl Filed for Copied {
+    /// What limits a copy is told in words of its own, not in those of a bulk run.
+    fn derived(&self) -> Derived {
+        Derived {
+            streams: Some(self.plan.streams),
+            goodput_bps: self.analysis.goodput_bps,
+            limited_by: Some(self.analysis.limited_by.word()),
+            analysis_version: self.analysis.version,
+        }
+    }
+
+    as_json!();
+}
+
 impl Filed for AnyReport {
     fn derived(&self) -> Derived {
         match self {
@@ -125,6 +140,7 @@ impl Filed for AnyReport {
             AnyReport::Available(available) => available.derived(),
             AnyReport::Load(load) => load.derived(),
             AnyReport::Imported(imported) => imported.derived(),
+            AnyReport::Copy(copy) => copy.derived(),
         }
     }
 
@@ -161,6 +177,7 @@ pub fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
         Kind::Available => serde_json::from_value(value).map(AnyReport::Available),
         Kind::Load => serde_json::from_value(value).map(AnyReport::Load),
         Kind::Imported => serde_json::from_value(value).map(AnyReport::Imported),
+        Kind::Copy => serde_json::from_value(value).map(AnyReport::Copy),
     }
     .map_err(fail)
 }

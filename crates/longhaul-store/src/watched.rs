@@ -218,6 +218,7 @@ pub fn run_of(report: &AnyReport) -> &Run {
         AnyReport::Available(report) => &report.run,
         AnyReport::Load(report) => &report.run,
         AnyReport::Imported(report) => &report.run,
+        AnyReport::Copy(report) => &report.run,
     }
 }
 
@@ -231,6 +232,7 @@ fn kind_of(report: &AnyReport) -> Kind {
         AnyReport::Available(_) => Kind::Available,
         AnyReport::Load(_) => Kind::Load,
         AnyReport::Imported(_) => Kind::Imported,
+        AnyReport::Copy(_) => Kind::Copy,
     }
 }
 

@@ -9,6 +9,7 @@
     reason = "this crate is where the unsafe code of longhaul lives"
 )]
 
+pub mod beneath;
 pub mod clock;
 pub mod cycles;
 pub mod host;

@@ -6,6 +6,7 @@
 //! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
 //! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
 //! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
+//! - [`mod@copy`]: files, and what limited the copy
 //! - [`mod@watch`]: the watch file, checked, and the agent
 //! - [`capture`]: files of packets, read back
 //! - [`record`]: records with their evidence; claims of others, checked
@@ -19,6 +20,7 @@ pub mod args;
 pub mod available;
 pub mod called;
 pub mod capture;
+pub mod copy;
 pub mod data;
 pub mod expect;
 pub mod filing;

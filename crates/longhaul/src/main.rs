@@ -49,6 +49,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Path(args) => cli::path::run(&args),
         Command::Available(args) => cli::available::run(&args),
         Command::Load(args) => cli::load::run(&args),
+        Command::Copy(args) => cli::copy::run(&args),
         Command::Host(args) => cli::host::run(&args),
         Command::Predict(args) => cli::predict::run(&args),
         Command::Lab(args) => cli::lab::run(args.command),

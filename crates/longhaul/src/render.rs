@@ -9,7 +9,7 @@
 //! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
-//! - [`capture`]: files of packets; [`imported`]: what other programs measured
+//! - [`capture`]: files of packets; [`imported`]: what other programs measured; [`mod@copy`]: files
 //! - [`mod@watch`]: what a watch file will cost
 //! - [`events`]: lasting changes, with their causes; [`beside`]: archived runs beside each other
 //! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
@@ -19,6 +19,7 @@ pub mod available;
 pub mod beside;
 pub mod capture;
 pub mod claim;
+pub mod copy;
 pub mod document;
 pub mod ends;
 pub mod events;
@@ -55,5 +56,6 @@ pub fn any(report: &AnyReport) -> String {
         AnyReport::Available(available) => available::report(available),
         AnyReport::Load(load) => load::report(load),
         AnyReport::Imported(imported) => imported::report(imported),
+        AnyReport::Copy(copy) => copy::report(copy),
     }
 }

@@ -514,7 +514,7 @@ export interface components {
          * @description The kinds of report v1.
          * @enum {string}
          */
-        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported";
+        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy";
         /** @description Values between two changes, in the unit of the quantity. */
         Level: {
             /**

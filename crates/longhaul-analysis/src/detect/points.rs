@@ -35,7 +35,9 @@ pub fn points_of(report: &AnyReport, near: Option<&str>, far: Option<&str>) -> V
         AnyReport::Path(it) => begun(&it.run).map(|ends| path(it, &ends)),
         AnyReport::Load(it) => begun(&it.run).map(|ends| load(it, &ends)),
         AnyReport::Imported(it) => begun(&it.run).map(|ends| imported(it, &ends)),
-        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) => None,
+        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {
+            None
+        }
     }
     .unwrap_or_default()
 }

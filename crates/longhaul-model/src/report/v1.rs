@@ -14,6 +14,7 @@ pub mod capture;
 pub mod case;
 pub mod claim;
 pub mod comparison;
+pub mod copy;
 pub mod event;
 pub mod host;
 pub mod imported;
@@ -70,6 +71,9 @@ pub type Load = Report<load::Plan, load::Observation, load::Analysis>;
 /// A report of what another program measured.
 pub type Imported = Report<imported::Plan, imported::Observation, imported::Analysis>;
 
+/// A report of files copied to another host.
+pub type Copied = Report<copy::Plan, copy::Observation, copy::Analysis>;
+
 /// A report of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -82,6 +86,7 @@ pub enum AnyReport {
     Available(Box<Available>),
     Load(Box<Load>),
     Imported(Box<Imported>),
+    Copy(Box<Copied>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +100,7 @@ pub enum Kind {
     Available,
     Load,
     Imported,
+    Copy,
 }
 
 impl Kind {
@@ -109,6 +115,7 @@ impl Kind {
             Kind::Available => "available",
             Kind::Load => "load",
             Kind::Imported => "imported",
+            Kind::Copy => "copy",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! bulk run of the anonymous limits would move.
 
 use super::{LimitError, MOST_RATE_BPS, refuse, within};
-use crate::wire::{AnonymousLimits, Ask, Bounds};
+use crate::wire::{AnonymousLimits, Ask, Bounds, FilesAsk};
 use longhaul_model::report::v1::available::{Purpose, Schedule, TrainPlan};
 use longhaul_model::report::v1::path::{RoundTrips, Trace};
 use longhaul_model::units::{Bytes, Rate};
@@ -160,7 +160,7 @@ pub fn check_survey(ask: &Ask) -> Result<(), LimitError> {
         Ask::Collect(collect) => within("wait_us", Some(collect.wait_us), 0, 10_000_000),
         Ask::Trace(back) => check_trace(&back.trace),
         Ask::Echoes(asked) => check_round_trips(asked),
-        Ask::Arm(_) | Ask::Send(_) | Ask::Options => Ok(()),
+        Ask::Arm(_) | Ask::Send(_) | Ask::Options | Ask::Files(_) => Ok(()),
     }
 }
 
@@ -190,9 +190,17 @@ pub fn longest_answer(ask: &Ask) -> Duration {
             let sending = u64::from(asked.probes).saturating_mul(asked.interval_us);
             Duration::from_micros(sending.saturating_add(asked.timeout_us))
         }
+        Ask::Files(ask) => match **ask {
+            FilesAsk::Source(_) | FilesAsk::Enter { .. } | FilesAsk::Begin { .. } => FILES_TIME,
+            _ => Duration::ZERO,
+        },
         Ask::Arm(_) | Ask::Options => Duration::ZERO,
     }
 }
+
+/// The longest look at files: a large folder to be listed, or what an earlier copy has left to be
+/// read and summed up.
+const FILES_TIME: Duration = Duration::from_secs(3600);
 
 /// The longest trace back.
 pub const TRACE_TIME: Duration = Duration::from_secs(60);

@@ -9,14 +9,14 @@ use crate::session::{Action, Closed, Initiative, Input, Part, Session, Setup, St
 use crate::throughput::{
     self, Target, connect_control, error_of, initiator_party, open_flow, responder_party, token_of,
 };
-use crate::wire::{Accept, Answer, Ask, Bounds, Preamble};
+use crate::wire::{Accept, Answer, Ask, Bounds, Preamble, Versions};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Plan, Transport};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// The session, and where it leads.
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Absent only after it was closed.
     drive: Drive,
     hooks: LineHooks,
@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 /// What opening a session gives.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub line: Line,
     /// With the session's number in its datagrams.
     pub flow: Option<(UdpSocket, u64)>,
@@ -97,21 +97,42 @@ impl Line {
         self.drive.session().same_host()
     }
 
+    /// An error where the far end is too old to copy files.
+    pub fn speaks_of_files(&self) -> Result<(), ProbeError> {
+        let session = self.drive.session();
+        if session.knows_files() {
+            return Ok(());
+        }
+        Err(ProbeError::Version {
+            address: self.address,
+            ours: Versions {
+                least: Versions::FILES,
+                most: Versions::OURS.most,
+            },
+            theirs: session.peer_versions(),
+        })
+    }
+
     pub fn bounds(&self) -> Option<&Bounds> {
         self.drive.session().bounds()
     }
 
     /// Asks, and waits for the answer; the session's deadlines bound the wait.
     pub fn ask(&mut self, ask: Ask) -> Result<Answer, ProbeError> {
+        match self.answer(ask)? {
+            Answer::Failed(why) => Err(self.failed(&why)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// The same, where a failure is an answer like others.
+    pub fn answer(&mut self, ask: Ask) -> Result<Answer, ProbeError> {
         // What has come meanwhile first: heartbeats, or the end.
         self.look_after()?;
         self.drive.feed(&mut self.hooks, Input::Ask(Box::new(ask)));
         loop {
             if let Some(answer) = self.hooks.answer.take() {
-                return match answer {
-                    Answer::Failed(why) => Err(self.failed(&why)),
-                    answer => Ok(answer),
-                };
+                return Ok(answer);
             }
             self.turn()?;
         }

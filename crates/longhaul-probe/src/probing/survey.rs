@@ -34,8 +34,8 @@ impl Surveyor {
             Ask::Trace(back) => self.trace(back, stop),
             Ask::Echoes(round_trips) => self.echoes(round_trips, stop),
             Ask::Options => Answer::Options(self.options()),
-            Ask::Arm(_) | Ask::Collect(_) | Ask::Send(_) => {
-                Answer::Failed("trains go another way".to_owned())
+            Ask::Arm(_) | Ask::Collect(_) | Ask::Send(_) | Ask::Files(_) => {
+                Answer::Failed("this goes another way".to_owned())
             }
         }
     }

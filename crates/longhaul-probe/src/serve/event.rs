@@ -41,6 +41,12 @@ pub enum ServeEvent {
         /// Bytes of the capture file that goes with them.
         capture_bytes: Option<u64>,
     },
+    /// The peer copies files.
+    Copying {
+        peer: SocketAddr,
+        /// They come here.
+        receiving: bool,
+    },
     SessionClosed {
         peer: SocketAddr,
         reason: String,
@@ -97,6 +103,10 @@ impl fmt::Display for ServeEvent {
                     Some(file) => write!(f, "; a capture of {} goes with that", Bytes(*file)),
                     None => Ok(()),
                 }
+            }
+            ServeEvent::Copying { peer, receiving } => {
+                let way = if *receiving { "to" } else { "from" };
+                write!(f, "{}: copies files {way} here", Peer(peer))
             }
             ServeEvent::SessionClosed {
                 peer,

@@ -3,6 +3,7 @@
 
 use super::datagram::{acknowledge, acknowledge_again, open_flow};
 use super::event::ServeEvent;
+use super::files::Files;
 use super::journal::Journal;
 use super::pending::PendingPlace;
 use super::probes::Probes;
@@ -20,7 +21,7 @@ use crate::probing::Surveyor;
 use crate::secure::random;
 use crate::session::{Action, Aim, Input, Role, Session, State, Wanted, sends};
 use crate::told::one_line;
-use crate::wire::{Accept, AnonymousLimits, Bounds, Interval, Message, Nonce, Preamble};
+use crate::wire::{Accept, AnonymousLimits, Ask, Bounds, Interval, Message, Nonce, Preamble};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
 use longhaul_sys::sockopt;
@@ -43,6 +44,8 @@ pub(super) struct ResponderHooks<'a> {
     run: Option<Run<'a>>,
     /// In the place of a run.
     probes: Option<Probes<'a>>,
+    /// What a session of probes is asked about files.
+    files: Option<Files<'a>>,
     control: Option<TcpStream>,
     moved: Interval,
     /// What was told the log of this session.
@@ -98,6 +101,7 @@ impl<'a> ResponderHooks<'a> {
             pending: Some(place),
             run: None,
             probes: None,
+            files: None,
             control: Some(control),
             moved: Interval::default(),
             journal: Journal::new(epoch),
@@ -107,7 +111,8 @@ impl<'a> ResponderHooks<'a> {
     /// Payload that this end's engines have counted, both directions together.
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
-        run + self.probes.as_ref().map_or(0, Probes::moved_bytes)
+        let files = self.files.as_ref().map_or(0, Files::moved_bytes);
+        run + files + self.probes.as_ref().map_or(0, Probes::moved_bytes)
     }
 
     /// Into the log of this service, and into what the peer is told of it.
@@ -246,8 +251,17 @@ impl<'a> ResponderHooks<'a> {
             surveyor,
             self.epoch,
         ));
+        self.files = Files::new(self.service, self.peer, anonymous);
         self.pending = None;
         Input::Admitted(Accept { nonce })
+    }
+
+    fn ask(&mut self, ask: Ask) -> Option<Input> {
+        match (ask, &mut self.files, &self.probes) {
+            (Ask::Files(ask), Some(files), _) => files.ask(*ask),
+            (ask, _, Some(probes)) => probes.ask(ask),
+            (ask, ..) => Some(Input::Failed(format!("{ask:?} cannot be done"))),
+        }
     }
 
     /// Takes the streams that the listener has handed over.
@@ -351,9 +365,7 @@ impl Hooks for ResponderHooks<'_> {
         let engines = self.run.as_ref().and_then(|run| run.engines.as_ref());
         match action {
             Action::Admit(wanted) => return Ok(Some(self.admit(*wanted))),
-            Action::Ask(ask) => {
-                return Ok(self.probes.as_ref().and_then(|probes| probes.ask(*ask)));
-            }
+            Action::Ask(ask) => return Ok(self.ask(*ask)),
             Action::StartEngine(start) => return self.start(start).map(Some),
             Action::Go => engines.into_iter().for_each(Engines::go),
             Action::StopEngine => engines.into_iter().for_each(Engines::stop),
@@ -369,6 +381,13 @@ impl Hooks for ResponderHooks<'_> {
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<Input> {
         if self.service.stopping() {
             return Some(Input::Failed("the far end is being stopped".to_owned()));
+        }
+        let files = self
+            .files
+            .as_mut()
+            .filter(|_| session.state() == State::Working);
+        if let Some(input) = files.and_then(Files::poll) {
+            return Some(input);
         }
         if let Some(probes) = &mut self.probes {
             let local = SocketAddr::new(self.local.ip(), self.port.address.port());

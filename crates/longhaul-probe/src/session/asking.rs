@@ -86,6 +86,9 @@ impl Session {
 
     /// Responder: one thing to do.
     pub(super) fn on_ask(&mut self, now: Duration, ask: Ask) {
+        if matches!(ask, Ask::Files(_)) && !self.knows_files() {
+            return self.violation("`files` before version 4".to_owned());
+        }
         let checked = match &ask {
             Ask::Arm(trains) | Ask::Send(trains) => check_trains(trains).map(drop),
             other => check_survey(other),

@@ -19,7 +19,7 @@ const HELLO_AGAIN: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Opens every stream of the plan.
-pub(super) fn open(
+pub(crate) fn open(
     target: &Target,
     plan: &Plan,
     to: SocketAddr,

@@ -1,5 +1,6 @@
 //! What is said in a session of probes, from version 2 on.
 
+use super::{FilesAnswer, FilesAsk};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_model::report::v1::observation::TcpOptions;
@@ -47,6 +48,8 @@ pub enum Ask {
     Echoes(RoundTrips),
     /// Say what TCP options hold on the control connection.
     Options,
+    /// About files, from version 4 on.
+    Files(Box<FilesAsk>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +77,7 @@ pub enum Answer {
     Route(Box<Route>),
     Echoes(Echoes),
     Options(Options),
+    Files(FilesAnswer),
     /// It could not; why. The session goes on.
     Failed(String),
 }
@@ -88,6 +92,7 @@ impl Answer {
             Answer::Route(_) => "route",
             Answer::Echoes(_) => "echoes",
             Answer::Options(_) => "options",
+            Answer::Files(_) => "files",
             Answer::Failed(_) => "failed",
         }
     }

@@ -153,6 +153,7 @@ fn any(kind: Kind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
         Kind::Available => serde_json::from_str(text).map(AnyReport::Available),
         Kind::Load => serde_json::from_str(text).map(AnyReport::Load),
         Kind::Imported => serde_json::from_str(text).map(AnyReport::Imported),
+        Kind::Copy => serde_json::from_str(text).map(AnyReport::Copy),
     }
     .map_err(|source| StoreError::Report {
         id: id.to_owned(),
@@ -171,6 +172,7 @@ fn forget_not_archived(report: &mut AnyReport) -> bool {
         AnyReport::Available(it) => &mut it.caveats,
         AnyReport::Load(it) => &mut it.caveats,
         AnyReport::Imported(it) => &mut it.caveats,
+        AnyReport::Copy(it) => &mut it.caveats,
     };
     let before = caveats.len();
     caveats.retain(|caveat| caveat.code != NOT_ARCHIVED);
@@ -195,6 +197,7 @@ pub fn sent_bytes(report: &AnyReport) -> Option<u64> {
             let flows = phases.flat_map(|phase| [&phase.load, &phase.competitor]);
             Some(flows.flatten().map(|flow| flow.bytes).sum())
         }
+        AnyReport::Copy(it) => Some(it.observation.sent_bytes),
         AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Imported(_) => Some(0),
         AnyReport::Path(_) => None,
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const USUAL: u32 = 100;
 const MOST: u32 = 5000;
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Throughput,
     Kind::Scan,
     Kind::Host,
@@ -26,6 +26,7 @@ const KINDS: [Kind; 8] = [
     Kind::Available,
     Kind::Load,
     Kind::Imported,
+    Kind::Copy,
 ];
 
 /// Runs, the newest first.

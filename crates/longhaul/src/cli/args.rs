@@ -3,6 +3,7 @@
 mod available;
 mod beside;
 mod capture;
+mod copy;
 mod data;
 mod host;
 mod import;
@@ -20,6 +21,7 @@ mod watch;
 pub use available::AvailableArgs;
 pub use beside::{AsymmetryArgs, CaseArgs, CompareArgs, SiteArgs, WrittenArgs};
 pub use capture::{CaptureArgs, CaptureCommand, TestCaptureArgs};
+pub use copy::CopyArgs;
 pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
 pub use import::ImportArgs;
@@ -76,6 +78,8 @@ pub enum Command {
     Available(Box<AvailableArgs>),
     /// What bulk load does to round trips, loss and other flows
     Load(Box<LoadArgs>),
+    /// Copy files to or from a far end; say which of disk, CPU and network limited it
+    Copy(Box<CopyArgs>),
     /// Audit this host for long fast paths; apply, prove and revert its settings
     Host(Box<HostArgs>),
     /// Predict throughput over windows and streams, beside a measured scan

@@ -14,11 +14,13 @@ mod dscp;
 pub mod grid;
 mod import_format;
 mod period;
+mod served_folder;
 mod since;
 mod start_at;
 
 pub use dscp::dscp;
 pub use import_format::{host_name, import_format};
+pub use served_folder::served_folder;
 pub use since::since;
 pub use start_at::{StartAt, start_at};
 

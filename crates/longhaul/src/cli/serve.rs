@@ -2,13 +2,13 @@
 
 use super::args::ServeArgs;
 use super::{called, resolve};
-use crate::fail::{Fail, HOST};
+use crate::fail::{Fail, HOST, USAGE};
 use crate::render::figures::{count_of, rate};
 use crate::render::style::{COMMAND, FAINT, STRONG, paint};
 use jiff::Timestamp;
 use longhaul_model::units::Bytes;
 use longhaul_probe::secure::Token;
-use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
+use longhaul_probe::serve::{AnonymousLimits, FilesRoot, Responder, ServeEvent, ServeOptions};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
@@ -35,9 +35,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
         captures: !args.no_capture,
+        files: folders(&args.files)?,
         command: Some(called::command()),
     })?;
     let notice = Notice {
+        files: &args.files,
         addresses: responder.addresses(),
         token: token.as_ref().map(|(token, made)| (token, *made)),
         anonymous: anonymous.as_ref(),
@@ -57,6 +59,23 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         &stop,
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Folders that are there, each under a name of its own.
+fn folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, Fail> {
+    for (place, root) in roots.iter().enumerate() {
+        let shown = root.path.display();
+        if !root.path.is_dir() {
+            let text = format!("cannot serve the files of {shown}: it is no folder");
+            return Err(Fail::new(USAGE, text).hint(Some("name a folder that exists")));
+        }
+        if roots[..place].iter().any(|other| other.name == root.name) {
+            let text = format!("two folders that are served end in {}", root.name);
+            let hint = "peers tell them apart by their last part: serve a folder above both";
+            return Err(Fail::new(USAGE, text).hint(Some(hint)));
+        }
+    }
+    Ok(roots.to_vec())
 }
 
 /// The token, and whether it was made here.
@@ -92,6 +111,7 @@ fn limits(args: &ServeArgs) -> AnonymousLimits {
 
 /// What is said once, at the start.
 struct Notice<'a> {
+    files: &'a [FilesRoot],
     addresses: Vec<SocketAddr>,
     /// The token, and whether it was made here.
     token: Option<(&'a Token, bool)>,
@@ -111,12 +131,21 @@ impl Notice<'_> {
             Some((_, false)) => "as given".to_owned(),
             None => "none".to_owned(),
         };
-        format!(
+        let mut text = format!(
             "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
             paint(STRONG, format!("longhaul {version} serving")),
             addresses.join(", "),
             limits_in_words(self.anonymous)
-        )
+        );
+        for root in self.files {
+            let may = if root.writable {
+                "to be read, and written with the token"
+            } else {
+                "to be read"
+            };
+            text += &format!("\nfiles            {}, {may}", root.path.display());
+        }
+        text
     }
 
     fn json(&self) -> Value {
@@ -125,6 +154,10 @@ impl Notice<'_> {
             "longhaul": env!("CARGO_PKG_VERSION"),
             "addresses": self.addresses,
             "token": self.token.filter(|(_, made)| *made).map(|(token, _)| token.as_str()),
+            "files": self.files.iter().map(|root| json!({
+                "path": root.path.to_string_lossy(),
+                "writable": root.writable,
+            })).collect::<Vec<_>>(),
             "anonymous": self.anonymous.map(|limits| json!({
                 "seconds": limits.seconds,
                 "streams": limits.streams,
@@ -212,6 +245,9 @@ fn event_json(event: &ServeEvent) -> Value {
             "streams": streams,
             "capture_bytes": capture_bytes,
         }),
+        ServeEvent::Copying { peer, receiving } => {
+            json!({"event": "copying", "peer": peer, "receiving": receiving})
+        }
         ServeEvent::SessionClosed {
             peer,
             reason,

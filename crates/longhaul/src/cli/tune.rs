@@ -12,7 +12,7 @@ mod course;
 pub mod files;
 mod grid;
 mod guided;
-mod history;
+pub mod history;
 mod progress;
 
 use super::args::TuneArgs;

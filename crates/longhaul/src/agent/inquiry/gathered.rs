@@ -121,7 +121,8 @@ impl Gathered {
             AnyReport::Host(_)
             | AnyReport::Predict(_)
             | AnyReport::Load(_)
-            | AnyReport::Imported(_) => {}
+            | AnyReport::Imported(_)
+            | AnyReport::Copy(_) => {}
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ pub enum Kind {
     Available,
     Load,
     Imported,
+    Copy,
 }
 
 impl From<v1::Kind> for Kind {
@@ -35,6 +36,7 @@ impl From<v1::Kind> for Kind {
             v1::Kind::Available => Kind::Available,
             v1::Kind::Load => Kind::Load,
             v1::Kind::Imported => Kind::Imported,
+            v1::Kind::Copy => Kind::Copy,
         }
     }
 }
@@ -108,6 +110,7 @@ fn kind_of(report: &v1::AnyReport) -> v1::Kind {
         v1::AnyReport::Available(report) => report.kind,
         v1::AnyReport::Load(report) => report.kind,
         v1::AnyReport::Imported(report) => report.kind,
+        v1::AnyReport::Copy(report) => report.kind,
     }
 }
 

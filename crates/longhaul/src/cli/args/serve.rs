@@ -3,6 +3,7 @@
 use super::TokenArgs;
 use crate::cli::parse;
 use clap::Args;
+use longhaul_probe::serve::FilesRoot;
 use std::net::IpAddr;
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,10 @@ pub struct ServeArgs {
     /// Make no captures for those who ask for one
     #[arg(long)]
     pub no_capture: bool,
+    /// Let peers copy files from below DIR; with :rw those with the token may also write there.
+    /// May be repeated: then a peer's names begin with the last part of DIR
+    #[arg(long, value_name = "DIR", value_parser = parse::served_folder)]
+    pub files: Vec<FilesRoot>,
     /// The log as one JSON object for each line
     #[arg(short = 'J', long)]
     pub json: bool,

@@ -6,7 +6,9 @@ use crate::fail::Fail;
 use jiff::{SignedDuration, Timestamp};
 use longhaul_model::report::v1::scan::{Plan, Setting};
 use longhaul_model::report::v1::{Caveat, Scan, Throughput};
+use longhaul_probe::throughput::{self, Target};
 use longhaul_store::{Archive, Begun};
+use std::path::Path;
 use std::time::Duration;
 
 /// A scan that was cut off longer ago is begun anew: the path may be another by now.
@@ -128,6 +130,31 @@ pub fn remembered(
     };
     let found = scans.iter().filter(fits).find_map(recommended)?;
     may_be_tried(plan, &found.setting).then_some(found)
+}
+
+/// What the latest scan of the path to this peer recommends, for whoever only uses it. The round
+/// trip is looked at only where there is a scan at all.
+pub fn recommended(archive: &Path, peer: &Target, forward: bool) -> Option<Setting> {
+    let scans = Archive::open_existing(archive)
+        .ok()??
+        .scans(&peer.host, SCANS_MOST)
+        .ok()?;
+    let since = filing::rfc3339(Timestamp::now() - REMEMBERED_FOR);
+    let mut recent = scans
+        .iter()
+        .filter(|scan| scan.run.started_at >= since)
+        .peekable();
+    recent.peek()?;
+    let idle_rtt = throughput::round_trip(peer).ok()?;
+    let mut of_path = recent.filter(|scan| scan_of_this_path(scan, idle_rtt));
+    of_path.find_map(|scan| {
+        let mut directions = scan.analysis.directions.iter();
+        let direction = directions.find(|it| it.forward == forward)?;
+        direction
+            .recommended
+            .as_ref()
+            .map(|choice| choice.setting.clone())
+    })
 }
 
 fn scan_of_this_path(scan: &Scan, idle_rtt: Duration) -> bool {

@@ -36,6 +36,7 @@ pub fn result(report: &AnyReport) -> String {
         AnyReport::Host(it) => count_of(it.findings.len() as u64, "finding"),
         AnyReport::Predict(_) => "predicted".to_owned(),
         AnyReport::Imported(it) => crate::render::imported::summary(it),
+        AnyReport::Copy(it) => crate::render::copy::summary(it),
     }
 }
 

@@ -1,0 +1,165 @@
+//! Copies whose slowest stage is known: a pipeline of five stages with short queues, played block
+//! by block.
+//!
+//! Wrong when: real stages share cores and disks; here each has its own.
+
+use super::rng::Rng;
+use super::{Row, row};
+use crate::copy::split;
+use longhaul_model::report::v1::copy::{End, Observation, Split, Stage};
+
+/// Room between two stages, in blocks.
+const ROOM: usize = 4;
+const CASES: usize = 200;
+
+/// Time of one block in each stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pipeline {
+    pub read_us: f64,
+    pub source_hash_us: f64,
+    pub network_us: f64,
+    pub target_hash_us: f64,
+    pub write_us: f64,
+}
+
+/// When each step of a block began and ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    read_until: f64,
+    handed_on: f64,
+    sent_from: f64,
+    sent_until: f64,
+    taken: f64,
+    write_from: f64,
+    written: f64,
+}
+
+impl Pipeline {
+    #[cfg(test)]
+    pub const EVEN: Pipeline = Pipeline {
+        read_us: 1000.0,
+        source_hash_us: 300.0,
+        network_us: 1000.0,
+        target_hash_us: 300.0,
+        write_us: 1000.0,
+    };
+
+    /// One thread for each stage: read and sum up, send, receive and sum up, write.
+    pub fn run(&self, blocks: usize) -> Observation {
+        let mut all: Vec<Times> = Vec::with_capacity(blocks);
+        for index in 0..blocks {
+            let before = all.last().copied().unwrap_or_default();
+            let room = |of: fn(&Times) -> f64| {
+                let place = index.checked_sub(ROOM);
+                place.map_or(0.0, |place| of(&all[place]))
+            };
+            let read_until = before.handed_on + self.read_us + self.source_hash_us;
+            let handed_on = read_until.max(room(|times| times.sent_from));
+            // The kernel's buffers hold little: a block is under way until it is taken.
+            let sent_from = handed_on.max(before.sent_until);
+            let sent_until = (sent_from + self.network_us).max(before.taken);
+            let summed = sent_until.max(before.taken) + self.target_hash_us;
+            let taken = summed.max(room(|times| times.write_from));
+            let write_from = taken.max(before.written);
+            all.push(Times {
+                read_until,
+                handed_on,
+                sent_from,
+                sent_until,
+                taken,
+                write_from,
+                written: write_from + self.write_us,
+            });
+        }
+        self.observation(&all)
+    }
+
+    fn observation(&self, all: &[Times]) -> Observation {
+        let count = all.len() as f64;
+        let end = all.last().map_or(0.0, |times| times.written);
+        let sum = |of: &dyn Fn(&Times) -> f64| all.iter().map(of).sum::<f64>();
+        let active = all.last().map_or(0.0, |times| times.taken);
+        let sending = sum(&|times| times.sent_until - times.sent_from);
+        let hash = count * self.target_hash_us;
+        let full = sum(&|times| {
+            let begun = times.sent_until + self.target_hash_us;
+            (times.taken - begun).max(0.0)
+        });
+        let stage = |busy: f64, cpu: f64, idle: f64, blocked: f64| Stage {
+            threads: 1,
+            busy_us: busy as u64,
+            cpu_us: cpu as u64,
+            idle_us: idle as u64,
+            blocked_us: blocked as u64,
+            core_wait_us: None,
+        };
+        let last_sent = all.last().map_or(0.0, |times| times.sent_until);
+        let waited = sum(&|times| times.handed_on - times.read_until);
+        Observation {
+            data_us: end as u64,
+            source: End {
+                elapsed_us: end as u64,
+                disk: stage(count * self.read_us, 0.0, 0.0, waited),
+                network: stage(sending, 0.0, last_sent - sending, 0.0),
+                hash_us: (count * self.source_hash_us) as u64,
+                ..End::default()
+            },
+            target: End {
+                elapsed_us: end as u64,
+                network: stage((active - hash - full).max(0.0), 0.0, 0.0, full),
+                disk: stage(count * self.write_us, 0.0, 0.0, 0.0),
+                hash_us: hash as u64,
+                ..End::default()
+            },
+            ..Observation::default()
+        }
+    }
+
+    /// The truth, where one stage is much slower than all others: nearly all waits are for it.
+    fn draw(rng: &mut Rng) -> (Pipeline, fn(&Split) -> f64) {
+        let mut drawn = Pipeline {
+            read_us: rng.between(50.0, 300.0),
+            source_hash_us: rng.between(20.0, 100.0),
+            network_us: rng.between(50.0, 300.0),
+            target_hash_us: rng.between(20.0, 100.0),
+            write_us: rng.between(50.0, 300.0),
+        };
+        let slow = rng.between(4000.0, 9000.0);
+        let share: fn(&Split) -> f64 = match rng.below(5) {
+            0 => {
+                drawn.read_us = slow;
+                |split| split.source_disk_ratio
+            }
+            1 => {
+                drawn.source_hash_us = slow;
+                |split| split.source_cpu_ratio
+            }
+            2 => {
+                drawn.network_us = slow;
+                |split| split.network_ratio
+            }
+            3 => {
+                drawn.target_hash_us = slow;
+                |split| split.target_cpu_ratio
+            }
+            _ => {
+                drawn.write_us = slow;
+                |split| split.target_disk_ratio
+            }
+        };
+        (drawn, share)
+    }
+}
+
+/// How far the share of the one slow stage is from the whole.
+pub(super) fn slow_stage(seed: u64) -> Row {
+    let mut errors = Vec::new();
+    for case in 0..CASES {
+        let (pipeline, share) = Pipeline::draw(&mut Rng::new(seed ^ (case as u64) << 8));
+        errors.extend(split(&pipeline.run(300)).map(|split| (1.0 - share(&split)).abs()));
+    }
+    Row {
+        cases: CASES,
+        ..row("copy, share of its slow stage", errors)
+    }
+}

@@ -1,0 +1,155 @@
+//! Copies of known truth.
+
+use super::*;
+use crate::accuracy::copies::Pipeline;
+use proptest::prelude::*;
+
+#[test]
+fn the_slow_stage_of_a_pipeline_is_named() {
+    let fast = Pipeline::EVEN;
+    let cases = [
+        (
+            Pipeline {
+                read_us: 5000.0,
+                ..fast
+            },
+            Limiter::SourceDisk,
+        ),
+        (
+            Pipeline {
+                source_hash_us: 5000.0,
+                ..fast
+            },
+            Limiter::SourceCpu,
+        ),
+        (
+            Pipeline {
+                network_us: 5000.0,
+                ..fast
+            },
+            Limiter::Network,
+        ),
+        (
+            Pipeline {
+                target_hash_us: 9000.0,
+                ..fast
+            },
+            Limiter::TargetCpu,
+        ),
+        (
+            Pipeline {
+                write_us: 5000.0,
+                ..fast
+            },
+            Limiter::TargetDisk,
+        ),
+    ];
+    for (pipeline, limiter) in cases {
+        let (analysis, findings) = conclude(&Plan::default(), &pipeline.run(400));
+        assert_eq!(analysis.limited_by, limiter, "{:?}", analysis.split);
+        assert_eq!(findings[0].cause, limiter.word());
+    }
+}
+
+#[test]
+fn a_copy_of_a_moment_says_that_it_cannot_tell() {
+    let seen = Observation {
+        data_us: 5000,
+        ..Pipeline::EVEN.run(3)
+    };
+    let (analysis, findings) = conclude(&Plan::default(), &seen);
+    assert_eq!(analysis.limited_by, Limiter::CannotTell);
+    assert!(analysis.split.is_none() && findings.is_empty());
+    assert_eq!(
+        conclude(&Plan::default(), &Observation::default())
+            .0
+            .goodput_bps,
+        None
+    );
+}
+
+#[test]
+fn what_the_disk_does_after_the_last_byte_is_the_disks() {
+    let mut seen = Pipeline::EVEN.run(400);
+    seen.target.elapsed_us *= 4;
+    seen.data_us *= 4;
+    let (analysis, _) = conclude(&Plan::default(), &seen);
+    assert_eq!(analysis.limited_by, Limiter::TargetDisk);
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let us = || 0_u64..10_000_000;
+    (0_u32..9, us(), us(), us(), us(), prop::option::of(us())).prop_map(
+        |(threads, busy_us, cpu_us, idle_us, blocked_us, core_wait_us)| Stage {
+            threads,
+            busy_us,
+            cpu_us,
+            idle_us,
+            blocked_us,
+            core_wait_us,
+        },
+    )
+}
+
+fn end() -> impl Strategy<Value = End> {
+    (stage(), stage(), 0_u64..10_000_000, 0_u64..10_000_000).prop_map(
+        |(disk, network, hash_us, elapsed_us)| End {
+            disk,
+            network,
+            hash_us,
+            elapsed_us,
+            ..End::default()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn shares_of_any_copy_make_one(source in end(), target in end(), data_us in 0_u64..9_000_000) {
+        let seen = Observation { source, target, data_us, ..Observation::default() };
+        let Some(split) = split(&seen) else { return Ok(()); };
+        let shares = [
+            split.source_disk_ratio,
+            split.source_cpu_ratio,
+            split.network_ratio,
+            split.target_disk_ratio,
+            split.target_cpu_ratio,
+        ];
+        prop_assert!(shares.iter().all(|share| (-1e-9..=1.0 + 1e-9).contains(share)), "{shares:?}");
+        prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
+    }
+
+    /// time = start-up + size / rate.
+    #[test]
+    fn start_up_and_rate_are_told_apart(
+        start_us in 0_u64..3_000_000,
+        bytes_per_us in 1_u64..2000,
+        seconds in 2_u64..20,
+    ) {
+        let data_us = start_us + seconds * 1_000_000;
+        let sent = |at: u64| at.saturating_sub(start_us) * bytes_per_us;
+        let course = (0..=data_us / 50_000).map(|i| Point {
+            elapsed_us: i * 50_000,
+            bytes: sent(i * 50_000),
+        });
+        let seen = Observation {
+            sent_bytes: sent(data_us),
+            data_us,
+            setup_us: 700_000,
+            course: course.collect(),
+            ..Observation::default()
+        };
+        let (analysis, _) = conclude(&Plan::default(), &seen);
+        let rate = analysis.asymptotic_bps.expect("long enough") as f64 / 8e6;
+        prop_assert!((rate / bytes_per_us as f64 - 1.0).abs() < 0.03, "{rate}");
+        let startup = analysis.startup_us.expect("long enough") as f64;
+        prop_assert!((startup - (start_us + 700_000) as f64).abs() < 0.03 * data_us as f64);
+    }
+
+    #[test]
+    fn no_course_of_a_liar_panics(points in prop::collection::vec((0_u64.., 0_u64..), 0..40)) {
+        let course = points.into_iter().map(|(elapsed_us, bytes)| Point { elapsed_us, bytes });
+        let seen = Observation { course: course.collect(), ..Observation::default() };
+        let _ = conclude(&Plan::default(), &seen);
+    }
+}

@@ -1,0 +1,110 @@
+//! Names of files as peers tell them: never believed.
+
+use std::path::{Component, Path, PathBuf};
+
+/// The kernel's limits (`PATH_MAX`, `NAME_MAX`).
+const MOST_PATH_BYTES: usize = 4095;
+const MOST_NAME_BYTES: usize = 255;
+/// In front of, and behind, what an unfinished copy leaves.
+const HIDDEN: &str = ".longhaul-";
+const PART: &str = ".part";
+const JOURNAL: &str = ".journal";
+
+/// A name below a folder; empty, `.` and `./` are the folder itself. The error says what is wrong.
+pub(crate) fn below(text: &str) -> Result<PathBuf, String> {
+    let wrong = |why: &str| {
+        let shown: String = text.chars().take(80).collect();
+        Err(format!("{:?}: {why}", shown))
+    };
+    if text.len() > MOST_PATH_BYTES {
+        return wrong("the name is too long");
+    }
+    if text.contains('\0') {
+        return wrong("a name holds no NUL");
+    }
+    let mut path = PathBuf::new();
+    for component in Path::new(text).components() {
+        match component {
+            Component::Normal(part) if part.len() > MOST_NAME_BYTES => {
+                return wrong("a part of the name is too long");
+            }
+            Component::Normal(part) => path.push(part),
+            Component::CurDir => {}
+            Component::ParentDir => return wrong("`..` is not allowed"),
+            Component::RootDir | Component::Prefix(_) => {
+                return wrong("names start at a folder that is served, not at `/`");
+            }
+        }
+    }
+    Ok(path)
+}
+
+/// `path` below `base`, where either may be empty.
+pub(super) fn joined(base: &Path, path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() {
+        return base.to_owned();
+    }
+    base.join(path)
+}
+
+/// Where a copy grows that is not whole yet: beside its name, hidden, always the same.
+pub(super) fn partial(path: &Path) -> PathBuf {
+    hidden(path, PART)
+}
+
+/// What is known of it.
+pub(super) fn journal(path: &Path) -> PathBuf {
+    hidden(path, JOURNAL)
+}
+
+/// What an unfinished copy has left is no part of a folder.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name.starts_with(HIDDEN) && (name.ends_with(PART) || name.ends_with(JOURNAL))
+}
+
+fn hidden(path: &Path, ending: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    // Names may be as long as the kernel allows: the hidden one is short whatever they are.
+    let sum = blake3::hash(name.as_encoded_bytes());
+    path.with_file_name(format!("{HIDDEN}{}{ending}", &sum.to_hex()[..16]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_plain_names_below_are_taken() {
+        for (text, path) in [("", ""), (".", ""), ("a/b", "a/b"), ("./a//b/", "a/b")] {
+            assert_eq!(below(text), Ok(PathBuf::from(path)));
+        }
+        let long = "x".repeat(256);
+        for text in ["/", "/etc/passwd", "..", "a/../..", "a\0b", long.as_str()] {
+            assert!(below(text).is_err(), "{text:?}");
+        }
+        assert!(below(&"x/".repeat(3000)).is_err());
+    }
+
+    #[test]
+    fn what_is_unfinished_stands_beside_its_name() {
+        let path = Path::new("a/b");
+        assert_eq!(partial(path).parent(), Some(Path::new("a")));
+        assert_ne!(partial(path), partial(Path::new("a/c")));
+        for hidden in [partial(path), journal(path)] {
+            assert!(is_hidden(
+                hidden.file_name().and_then(|n| n.to_str()).expect("plain")
+            ));
+        }
+        assert!(!is_hidden(".longhaul-x"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_gives_a_name_that_leaves(text in "[a./\\\\\0]{0,12}|.{0,40}") {
+            if let Ok(path) = below(&text) {
+                prop_assert!(path.components().all(|c| matches!(c, Component::Normal(_))));
+            }
+        }
+    }
+}

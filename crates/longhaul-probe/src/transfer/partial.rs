@@ -1,0 +1,350 @@
+//! A file that is not whole yet: hidden beside its name, with a journal of the blocks it has.
+//!
+//! The journal is a claim, not a proof: whoever takes a copy up again reads every claimed block
+//! and sums it up. So nothing needs to reach the disk in any order, and a power failure costs the
+//! blocks that it really lost.
+
+use super::BLOCK_BYTES;
+use super::buffer::{Buffer, aligned};
+use super::digest::{BlockSum, Digest, of_block};
+use super::names;
+use crate::wire::Entry;
+use longhaul_sys::beneath::{Folder, punch_hole};
+use std::fs::{File, FileTimes, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// In front of a journal; its last digit is the version.
+const MAGIC: &[u8; 8] = b"LHCOPY 1";
+const HEAD_BYTES: usize = 8 + 8 + 8 + 8;
+/// Number, sum, and the first bytes of the sum of both.
+const RECORD_BYTES: usize = 8 + 32 + 8;
+
+#[derive(Debug)]
+pub(super) struct Partial {
+    path: PathBuf,
+    direct: bool,
+    file: File,
+    /// Absent: a file of one block is sent again as a whole.
+    journal: Option<Mutex<File>>,
+    /// Something may stand where a hole shall be.
+    dirty: bool,
+}
+
+/// What an earlier copy has left, as far as it proved true.
+pub(super) type Left = Vec<(u64, BlockSum)>;
+
+impl Partial {
+    /// Whether an earlier copy has left something to be taken up.
+    pub fn is_begun(folder: &Folder, path: &Path) -> bool {
+        matches!(folder.look(&names::journal(path)), Ok(Some(_)))
+    }
+
+    /// Opens what an earlier copy of the same source has left, or makes a new one.
+    pub fn open(
+        folder: &Folder,
+        path: &Path,
+        entry: &Entry,
+        direct: bool,
+    ) -> io::Result<(Partial, Left)> {
+        let opened = folder.write(&names::partial(path), direct);
+        let file = opened.map_err(|error| no_direct(error, direct))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other("another copy writes it at this moment"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let long = entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES);
+        let mut partial = Partial {
+            path: path.to_owned(),
+            direct,
+            file,
+            journal: None,
+            dirty: false,
+        };
+        let mut left = Left::new();
+        if long {
+            let mut journal = folder.write(&names::journal(path), false)?;
+            left = partial.proved(&claims(&mut journal, entry)?, entry)?;
+            rewrite(&mut journal, entry, &left)?;
+            partial.journal = Some(Mutex::new(journal));
+        }
+        partial.dirty = !left.is_empty();
+        if left.is_empty() {
+            partial.file.set_len(0)?;
+        }
+        Ok((partial, left))
+    }
+
+    /// A file of `bytes` that has lost its name already: it is gone with whoever writes it.
+    pub fn scratch(folder: &Folder, path: &Path, bytes: u64, direct: bool) -> io::Result<Partial> {
+        let path = path.join(format!("longhaul-{}", std::process::id()));
+        let name = names::partial(&path);
+        let opened = folder.write(&name, direct);
+        let file = opened.map_err(|error| no_direct(error, direct))?;
+        folder.remove(&name)?;
+        file.set_len(bytes)?;
+        Ok(Partial {
+            path,
+            direct,
+            file,
+            journal: None,
+            dirty: false,
+        })
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// The claimed blocks that really are there.
+    fn proved(&self, claims: &[(u64, Digest)], entry: &Entry) -> io::Result<Left> {
+        let mut left = Left::new();
+        let mut buffer = Buffer::new()?;
+        for (index, claimed) in claims {
+            let length = block_length(entry.size_bytes.unwrap_or(0), *index) as usize;
+            let wanted = if self.direct { aligned(length) } else { length };
+            let block = &mut buffer.block_mut()[..wanted];
+            let filled = read_at(&self.file, block, index * BLOCK_BYTES)?;
+            if length == 0 || filled < length {
+                continue;
+            }
+            let sum = of_block(*index, &block[..length]);
+            if sum.inner == *claimed {
+                left.push((*index, sum));
+            }
+        }
+        Ok(left)
+    }
+
+    pub fn write(&self, index: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        let whole = if self.direct { aligned(length) } else { length };
+        let block = &mut buffer.block_mut()[..whole];
+        block[length..].fill(0);
+        self.file.write_all_at(block, index * BLOCK_BYTES)
+    }
+
+    /// Lets a block be a hole. In a new file it is one already.
+    pub fn hole(&self, index: u64, length: usize) -> io::Result<()> {
+        if !self.dirty {
+            return Ok(());
+        }
+        let offset = index * BLOCK_BYTES;
+        if punch_hole(&self.file, offset, length as u64).is_ok() {
+            return Ok(());
+        }
+        // A file system without holes gets zeros.
+        let mut zeros = Buffer::new()?;
+        zeros.block_mut().fill(0);
+        self.write(index, &mut zeros, length)
+    }
+
+    /// Claims a block that was written.
+    pub fn note(&self, index: u64, sum: &Digest) -> io::Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.write_all(&record(index, sum))
+    }
+
+    /// Makes it whole: on the disk, with the time and mode of its source, under its name.
+    pub fn finish(
+        &self,
+        folder: &Folder,
+        entry: &Entry,
+        size_bytes: u64,
+        replace: bool,
+    ) -> io::Result<()> {
+        self.file.set_len(size_bytes)?;
+        self.file
+            .set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
+        if entry.size_bytes.is_some() {
+            self.file.set_times(times(entry))?;
+        }
+        self.file.sync_all()?;
+        folder.rename(&names::partial(&self.path), &self.path, replace)?;
+        if self.journal.is_some() {
+            folder.remove(&names::journal(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing of it.
+    pub fn discard(&self, folder: &Folder) {
+        // What cannot be removed is proved before anybody takes it up again.
+        let _ = folder.remove(&names::journal(&self.path));
+        let _ = folder.remove(&names::partial(&self.path));
+    }
+}
+
+/// What a file system without direct I/O answers, in words.
+pub(super) fn no_direct(error: io::Error, direct: bool) -> io::Error {
+    if direct && error.kind() == io::ErrorKind::InvalidInput {
+        return io::Error::other("its file system takes no direct I/O; leave `--direct` out");
+    }
+    error
+}
+
+/// Times of the source, for a file or a folder.
+pub(super) fn times(entry: &Entry) -> FileTimes {
+    let span = Duration::from_nanos(entry.modified_ns.unsigned_abs());
+    let modified = if entry.modified_ns < 0 {
+        SystemTime::UNIX_EPOCH - span
+    } else {
+        SystemTime::UNIX_EPOCH + span
+    };
+    FileTimes::new().set_modified(modified)
+}
+
+/// Bytes of a block of a file of `size_bytes`; 0: it has no such block.
+pub(super) fn block_length(size_bytes: u64, index: u64) -> u64 {
+    let begin = index.saturating_mul(BLOCK_BYTES);
+    size_bytes.saturating_sub(begin).min(BLOCK_BYTES)
+}
+
+/// Fills as much of `into` as the file has.
+pub(super) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read_at(&mut into[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Length and time of the source: another source begins anew.
+fn head(entry: &Entry) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..16].copy_from_slice(&entry.size_bytes.unwrap_or(0).to_be_bytes());
+    head[16..24].copy_from_slice(&entry.modified_ns.to_be_bytes());
+    head[24..].copy_from_slice(&BLOCK_BYTES.to_be_bytes());
+    head
+}
+
+fn record(index: u64, sum: &Digest) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(&index.to_be_bytes());
+    bytes[8..40].copy_from_slice(sum);
+    let check = blake3::hash(&bytes[..40]);
+    bytes[40..].copy_from_slice(&check.as_bytes()[..8]);
+    bytes
+}
+
+/// What the journal says; nothing where it is of another source, or none.
+fn claims(journal: &mut File, entry: &Entry) -> io::Result<Vec<(u64, Digest)>> {
+    let blocks = entry.size_bytes.unwrap_or(0).div_ceil(BLOCK_BYTES);
+    // Each block is noted once or, when a copy was taken up, twice.
+    let most = HEAD_BYTES as u64 + 2 * blocks * RECORD_BYTES as u64;
+    let mut bytes = Vec::new();
+    Read::by_ref(journal).take(most).read_to_end(&mut bytes)?;
+    Ok(read_claims(&bytes, entry, blocks))
+}
+
+fn read_claims(bytes: &[u8], entry: &Entry, blocks: u64) -> Vec<(u64, Digest)> {
+    let Some(records) = bytes.strip_prefix(&head(entry)) else {
+        return Vec::new();
+    };
+    let read = |bytes: &[u8]| {
+        let (index, rest) = bytes.split_first_chunk::<8>()?;
+        let (sum, _) = rest.split_first_chunk::<32>()?;
+        let index = u64::from_be_bytes(*index);
+        let whole = record(index, sum) == *bytes;
+        (whole && index < blocks).then_some((index, *sum))
+    };
+    let mut claims: Vec<_> = records.chunks_exact(RECORD_BYTES).map_while(read).collect();
+    claims.sort_unstable();
+    claims.dedup_by_key(|(index, _)| *index);
+    claims
+}
+
+/// Only what proved true stays claimed.
+fn rewrite(journal: &mut File, entry: &Entry, left: &Left) -> io::Result<()> {
+    let mut bytes = head(entry).to_vec();
+    for (index, sum) in left {
+        bytes.extend(record(*index, &sum.inner));
+    }
+    journal.set_len(0)?;
+    io::Seek::rewind(journal)?;
+    journal.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(blocks: u64) -> Entry {
+        Entry {
+            path: String::new(),
+            folder: false,
+            size_bytes: Some(blocks * BLOCK_BYTES),
+            mode: 0o644,
+            modified_ns: 5,
+        }
+    }
+
+    fn journal(records: &[(u64, Digest)], entry: &Entry) -> Vec<u8> {
+        let mut bytes = head(entry).to_vec();
+        for (index, sum) in records {
+            bytes.extend(record(*index, sum));
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_journal_of_another_source_claims_nothing() {
+        let bytes = journal(&[(1, [1; 32])], &entry(4));
+        assert_eq!(read_claims(&bytes, &entry(4), 4), [(1, [1; 32])]);
+        let later = Entry {
+            modified_ns: 6,
+            ..entry(4)
+        };
+        assert!(read_claims(&bytes, &later, 4).is_empty());
+        assert!(read_claims(&bytes, &entry(5), 5).is_empty());
+    }
+
+    #[test]
+    fn lengths_of_blocks_add_up_to_the_file() {
+        for size in [
+            0,
+            1,
+            BLOCK_BYTES - 1,
+            BLOCK_BYTES,
+            BLOCK_BYTES + 1,
+            5 * BLOCK_BYTES + 7,
+        ] {
+            let sum: u64 = (0..10).map(|index| block_length(size, index)).sum();
+            assert_eq!(sum, size);
+        }
+        assert_eq!(block_length(u64::MAX, u64::MAX), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_torn_or_mangled_journal_claims_only_what_is_whole(
+            records in prop::collection::vec((0_u64..9, any::<[u8; 32]>()), 0..9),
+            cut in 0_usize..600,
+            flip in prop::option::of(0_usize..600),
+        ) {
+            let mut bytes = journal(&records, &entry(8));
+            bytes.truncate(cut);
+            if let Some(place) = flip.filter(|place| *place < bytes.len()) {
+                bytes[place] ^= 1;
+            }
+            for claim in read_claims(&bytes, &entry(8), 8) {
+                prop_assert!(claim.0 < 8 && records.contains(&claim));
+            }
+        }
+    }
+}

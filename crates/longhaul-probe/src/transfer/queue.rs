@@ -1,0 +1,170 @@
+//! What passes from one stage of a copy to the next: a bounded queue, and the word that ends all.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a halt may go unnoticed by whoever waits.
+pub(super) const WAKE: Duration = Duration::from_millis(50);
+
+/// Ends every thread of one end of a copy, and keeps why.
+#[derive(Debug, Default)]
+pub(super) struct Halt {
+    halted: AtomicBool,
+    first: Mutex<Option<Trouble>>,
+}
+
+/// Why an end of a copy could not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub what: String,
+    /// The peer, or the network to it, is at fault: not this end's files.
+    pub lost: bool,
+}
+
+impl Halt {
+    pub fn is_set(&self) -> bool {
+        self.halted.load(Ordering::Relaxed)
+    }
+
+    /// Ends all; the first reason stands.
+    pub fn fail(&self, what: impl Into<String>) {
+        self.set(what.into(), false);
+    }
+
+    /// The same, where the peer or the network failed.
+    pub fn lose(&self, what: impl Into<String>) {
+        self.set(what.into(), true);
+    }
+
+    /// Ends all without a reason of this end's own.
+    pub fn stop(&self) {
+        self.halted.store(true, Ordering::Relaxed);
+    }
+
+    fn set(&self, what: String, lost: bool) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() && !self.is_set() {
+            *first = Some(Trouble { what, lost });
+        }
+        self.stop();
+    }
+
+    pub fn trouble(&self) -> Option<Trouble> {
+        let first = self.first.lock();
+        first.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    held: Mutex<Held<T>>,
+    changed: Condvar,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    items: VecDeque<T>,
+    /// Nobody will put anything in any more.
+    closed: bool,
+}
+
+impl<T> Queue<T> {
+    pub fn new(most: usize) -> Queue<T> {
+        Queue {
+            held: Mutex::new(Held {
+                items: VecDeque::with_capacity(most),
+                closed: false,
+            }),
+            changed: Condvar::new(),
+            most,
+        }
+    }
+
+    /// Waits for room. False: all is over.
+    pub fn push(&self, item: T, halt: &Halt) -> bool {
+        let mut held = self.lock();
+        while held.items.len() >= self.most && !halt.is_set() {
+            held = self.wait(held);
+        }
+        if halt.is_set() {
+            return false;
+        }
+        held.items.push_back(item);
+        drop(held);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Waits for an item. `None`: no more will come, or all is over.
+    pub fn pop(&self, halt: &Halt) -> Option<T> {
+        let mut held = self.lock();
+        loop {
+            if halt.is_set() {
+                return None;
+            }
+            if let Some(item) = held.items.pop_front() {
+                drop(held);
+                self.changed.notify_all();
+                return Some(item);
+            }
+            if held.closed {
+                return None;
+            }
+            held = self.wait(held);
+        }
+    }
+
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn wait<'a>(&self, held: MutexGuard<'a, Held<T>>) -> MutexGuard<'a, Held<T>> {
+        let waited = self.changed.wait_timeout(held, WAKE);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held<T>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_comes_out_before_the_end() {
+        let (queue, halt) = (Queue::new(2), Halt::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..100 {
+                    assert!(queue.push(number, &halt));
+                }
+                queue.close();
+            });
+            let mut seen = Vec::new();
+            while let Some(number) = queue.pop(&halt) {
+                seen.push(number);
+            }
+            assert_eq!(seen, (0..100).collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn a_halt_frees_whoever_waits_and_the_first_reason_stands() {
+        let (queue, halt) = (Queue::<u8>::new(1), Halt::default());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| queue.pop(&halt));
+            halt.lose("gone");
+            halt.fail("later");
+            assert_eq!(waits.join().expect("no panic"), None);
+        });
+        let trouble = halt.trouble().expect("a reason");
+        assert_eq!((trouble.what.as_str(), trouble.lost), ("gone", true));
+        assert!(!queue.push(1, &halt));
+    }
+}

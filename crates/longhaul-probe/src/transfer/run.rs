@@ -1,0 +1,213 @@
+//! What the two ends of a copy have in common: threads that end together, and what is read of them.
+
+use super::buffer::Buffer;
+use super::counters::{StageCounters, Time};
+use super::queue::{Halt, Queue};
+use crate::wire::{BlockKey, Status};
+use longhaul_model::report::v1::copy::{End, Tcp};
+use longhaul_sys::thread::process_times;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Blocks that wait between two stages, for each thread of them.
+const BLOCKS_PER_THREAD: usize = 2;
+
+/// Threads at the disk: enough to keep a queue at the device, few enough to stay in order.
+pub(super) fn disk_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.clamp(2, 4)
+}
+
+/// What the data connections carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Files.
+    Files,
+    /// Each end its own disk, for so many bytes; no connection.
+    Disk(u64),
+    /// So many bytes of no file.
+    Network(u64),
+}
+
+/// Counters and the end of one end of a copy.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub halt: Halt,
+    pub key: BlockKey,
+    pub free: Queue<Buffer>,
+    pub disk: StageCounters,
+    pub network: StageCounters,
+    pub hash: Time,
+    pub sync: Time,
+    pub disk_bytes: AtomicU64,
+    pub moved_bytes: AtomicU64,
+    pub held_bytes: AtomicU64,
+    pub hole_bytes: AtomicU64,
+    pub tcp: Mutex<Option<Tcp>>,
+    /// Of the one file, once it is whole.
+    pub sum: Mutex<Option<String>>,
+    begun: Instant,
+    cpu_before: Duration,
+    /// Threads that still run, and what stood when the last one ended.
+    running: AtomicUsize,
+    ended: Mutex<Option<(Duration, Duration)>>,
+    over: AtomicBool,
+}
+
+impl Common {
+    /// With buffers for `threads` threads on the way of a block.
+    pub fn new(key: BlockKey, threads: usize) -> io::Result<Common> {
+        let blocks = threads * BLOCKS_PER_THREAD;
+        let free = Queue::new(blocks);
+        let halt = Halt::default();
+        for _ in 0..blocks {
+            free.push(Buffer::new()?, &halt);
+        }
+        Ok(Common {
+            halt,
+            key,
+            free,
+            disk: StageCounters::default(),
+            network: StageCounters::default(),
+            hash: Time::default(),
+            sync: Time::default(),
+            disk_bytes: AtomicU64::new(0),
+            moved_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
+            hole_bytes: AtomicU64::new(0),
+            tcp: Mutex::new(None),
+            sum: Mutex::new(None),
+            begun: Instant::now(),
+            cpu_before: cpu(),
+            running: AtomicUsize::new(0),
+            ended: Mutex::new(None),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Adds what the kernel says of one sending socket.
+    pub fn note_socket(&self, socket: &std::net::TcpStream) {
+        let Ok(info) = longhaul_sys::tcp_info::read(socket) else {
+            return;
+        };
+        let us = |time: Option<Duration>| time.unwrap_or_default().as_micros() as u64;
+        let mut held = self.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = held.get_or_insert_with(Tcp::default);
+        sum.busy_us += us(info.busy);
+        sum.receive_window_limited_us += us(info.receive_window_limited);
+        sum.send_buffer_limited_us += us(info.send_buffer_limited);
+        sum.retransmitted_segments += u64::from(info.retransmitted_segments);
+    }
+
+    /// How far this end is.
+    pub fn status(&self) -> Status {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let over = self.over.load(Ordering::Acquire);
+        let trouble = self.halt.trouble();
+        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = || (self.begun.elapsed(), cpu().saturating_sub(self.cpu_before));
+        let (elapsed, cpu) = ended.unwrap_or_else(now);
+        Status {
+            over: over || trouble.is_some(),
+            lost: trouble.as_ref().is_some_and(|trouble| trouble.lost),
+            failed: trouble.map(|trouble| trouble.what),
+            moved_bytes: count(&self.moved_bytes),
+            held_bytes: count(&self.held_bytes),
+            hole_bytes: count(&self.hole_bytes),
+            blake3: self
+                .sum
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+            end: End {
+                elapsed_us: elapsed.as_micros() as u64,
+                disk_bytes: count(&self.disk_bytes),
+                disk: self.disk.read(),
+                network: self.network.read(),
+                hash_us: self.hash.us(),
+                sync_us: self.sync.us(),
+                cpu_us: Some(cpu.as_micros() as u64),
+                tcp: *self.tcp.lock().unwrap_or_else(PoisonError::into_inner),
+            },
+        }
+    }
+}
+
+fn cpu() -> Duration {
+    process_times().map_or(Duration::ZERO, |times| times.user + times.system)
+}
+
+/// What runs in the threads of an end.
+pub(super) trait Work: Send + Sync + 'static {
+    fn common(&self) -> &Common;
+    /// All threads have ended, and nothing went wrong: what is left to be done.
+    fn finish(&self);
+}
+
+/// Threads under way; ended when dropped.
+pub(super) struct Threads {
+    halt: Arc<dyn Work>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts one thread for each piece of work.
+    pub fn start<W: Work>(
+        work: &Arc<W>,
+        pieces: Vec<Box<dyn FnOnce(&W) + Send>>,
+    ) -> io::Result<Threads> {
+        work.common().running.store(pieces.len(), Ordering::Release);
+        let mut threads = Threads {
+            halt: Arc::clone(work) as Arc<dyn Work>,
+            handles: Vec::new(),
+        };
+        for piece in pieces {
+            let mine = Arc::clone(work);
+            let run = move || {
+                let _last = Leaving(&*mine);
+                piece(&mine);
+            };
+            let started = std::thread::Builder::new()
+                .name("copy".to_owned())
+                .spawn(run);
+            threads.handles.push(started?);
+        }
+        Ok(threads)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.halt.common().halt.stop();
+        for handle in self.handles.drain(..) {
+            let _ = handle.join();
+        }
+    }
+}
+
+/// The last thread to leave closes up.
+struct Leaving<'a>(&'a dyn Work);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let common = self.0.common();
+        if std::thread::panicking() {
+            common.halt.fail("a thread of this end failed");
+        }
+        if common.running.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        if !common.halt.is_set() {
+            self.0.finish();
+        }
+        let spent = (
+            common.begun.elapsed(),
+            cpu().saturating_sub(common.cpu_before),
+        );
+        *common.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
+        common.over.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,137 @@
+//! What stands in front of every block on a data connection of a copy.
+//!
+//! ```text
+//!  0     1      4       8            16           24                        56
+//! +-----+------+-------+------------+------------+--------------------------+
+//! | kind| zero | file  | block      | length     | tag (32)                 | payload
+//! +-----+------+-------+------------+------------+--------------------------+
+//! ```
+//!
+//! Numbers are big-endian. The tag is keyed BLAKE3 over the 24 bytes before it and the BLAKE3 sum
+//! of what follows, under the session's own key: whoever does not know the key can neither change
+//! a block nor add one.
+
+/// Length of what stands in front of a block.
+pub const BLOCK_HEAD_BYTES: usize = 56;
+const TAGGED_BYTES: usize = 24;
+
+/// Keys the tags of one session.
+pub type BlockKey = [u8; 32];
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockKind {
+    /// `length` bytes of the file.
+    Data,
+    /// Nothing: the block is `length` bytes of hole.
+    Hole,
+    /// The 32 bytes of the file's sum; `length` is that of the whole file.
+    End,
+    /// `length` bytes of no file, that a dry run sends.
+    Filler,
+    /// Nothing: this connection has carried all.
+    Last,
+}
+
+/// What stands in front of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockHead {
+    pub kind: BlockKind,
+    pub file: u32,
+    pub block: u64,
+    pub length: u64,
+}
+
+impl BlockKind {
+    const ALL: [BlockKind; 5] = [
+        BlockKind::Data,
+        BlockKind::Hole,
+        BlockKind::End,
+        BlockKind::Filler,
+        BlockKind::Last,
+    ];
+
+    fn number(self) -> u8 {
+        match self {
+            BlockKind::Data => 1,
+            BlockKind::Hole => 2,
+            BlockKind::End => 3,
+            BlockKind::Filler => 4,
+            BlockKind::Last => 5,
+        }
+    }
+}
+
+impl BlockHead {
+    /// The bytes in front of a block whose sum is `sum`.
+    pub fn encode(&self, key: &BlockKey, sum: &[u8; 32]) -> [u8; BLOCK_HEAD_BYTES] {
+        let mut bytes = [0; BLOCK_HEAD_BYTES];
+        bytes[..TAGGED_BYTES].copy_from_slice(&self.tagged());
+        bytes[TAGGED_BYTES..].copy_from_slice(self.tag(key, sum).as_bytes());
+        bytes
+    }
+
+    /// `None`: a kind that no version knows. The tag is looked at once the payload is there.
+    pub fn decode(bytes: &[u8; BLOCK_HEAD_BYTES]) -> Option<(BlockHead, [u8; 32])> {
+        let (front, tag) = bytes.split_first_chunk::<TAGGED_BYTES>()?;
+        let &[kind, 0, 0, 0, ref rest @ ..] = front else {
+            return None;
+        };
+        let kind = BlockKind::ALL.into_iter().find(|it| it.number() == kind)?;
+        let (file, rest) = rest.split_first_chunk::<4>()?;
+        let (block, rest) = rest.split_first_chunk::<8>()?;
+        let head = BlockHead {
+            kind,
+            file: u32::from_be_bytes(*file),
+            block: u64::from_be_bytes(*block),
+            length: u64::from_be_bytes(rest.try_into().ok()?),
+        };
+        Some((head, tag.try_into().ok()?))
+    }
+
+    /// Whether the tag is that of this head before a payload of this sum, in constant time.
+    pub fn holds(&self, key: &BlockKey, sum: &[u8; 32], tag: &[u8; 32]) -> bool {
+        self.tag(key, sum) == *tag
+    }
+
+    fn tagged(&self) -> [u8; TAGGED_BYTES] {
+        let mut bytes = [0; TAGGED_BYTES];
+        bytes[0] = self.kind.number();
+        bytes[4..8].copy_from_slice(&self.file.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.block.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.length.to_be_bytes());
+        bytes
+    }
+
+    fn tag(&self, key: &BlockKey, sum: &[u8; 32]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        hasher.update(&self.tagged()).update(sum);
+        hasher.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_head_comes_back_and_its_tag_holds_for_nothing_else(
+            kind in 0_usize..5, file: u32, block: u64, length: u64, key: [u8; 32], flip in 0_usize..448,
+        ) {
+            let head = BlockHead { kind: BlockKind::ALL[kind], file, block, length };
+            let sum = [7; 32];
+            let mut bytes = head.encode(&key, &sum);
+            let (read, tag) = BlockHead::decode(&bytes).expect("it was written so");
+            prop_assert_eq!(read, head);
+            prop_assert!(read.holds(&key, &sum, &tag));
+            prop_assert!(!read.holds(&key, &[8; 32], &tag));
+            prop_assert!(!read.holds(&[key[0] ^ 1; 32], &sum, &tag) || key == [key[0] ^ 1; 32]);
+            bytes[flip / 8] ^= 1 << (flip % 8);
+            if let Some((other, tag)) = BlockHead::decode(&bytes) {
+                prop_assert!(!other.holds(&key, &sum, &tag));
+            }
+        }
+    }
+}

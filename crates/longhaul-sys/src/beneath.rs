@@ -1,0 +1,317 @@
+//! Files below a folder: nothing outside it is ever reached, whatever the name says.
+//!
+//! A name is walked one part at a time, each opened relative to the one before it and never
+//! through a symbolic link; `..`, absolute names and empty ones are refused before the kernel sees
+//! them. Every kernel can do that, and a name that changes meanwhile leads nowhere else.
+
+use crate::syscall::{descriptor, status};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder(OwnedFd);
+
+/// What stands under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    pub kind: Kind,
+    pub size_bytes: u64,
+    /// Permission bits alone.
+    pub mode: u32,
+    /// Since 1970.
+    pub modified_ns: i64,
+    /// When the file or anything about it changed last; nobody can set it.
+    pub changed_ns: i64,
+    pub inode: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Folder,
+    Link,
+    /// A device, a pipe, a socket.
+    Special,
+}
+
+impl Seen {
+    pub fn of(file: &File) -> io::Result<Seen> {
+        let about = file.metadata()?;
+        let kind = match about.file_type() {
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_dir() => Kind::Folder,
+            kind if kind.is_symlink() => Kind::Link,
+            _ => Kind::Special,
+        };
+        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000) + nanos;
+        Ok(Seen {
+            kind,
+            size_bytes: about.size(),
+            mode: about.mode() & 0o777,
+            modified_ns: nanos(about.mtime(), about.mtime_nsec()),
+            changed_ns: nanos(about.ctime(), about.ctime_nsec()),
+            inode: about.ino(),
+        })
+    }
+}
+
+/// The flags of a folder on the way: only a place, and never a link.
+const STEP: i32 = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+const CREATED_MODE: libc::c_uint = 0o600;
+
+impl Folder {
+    /// Opens a folder that the user of this host chose; links on the way are followed.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let name = terminated(path.as_os_str())?;
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the name is a terminated string that outlives the call.
+        let answer = unsafe { libc::open(name.as_ptr(), flags) };
+        Ok(Folder(descriptor(answer)?))
+    }
+
+    /// Opens a file for reading. What is no file is an error, and is not waited for.
+    pub fn read(&self, path: &Path, direct: bool) -> io::Result<File> {
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
+        regular(self.open_below(path, flags)?)
+    }
+
+    /// Opens a file for reading and writing, and makes it where there is none.
+    pub fn write(&self, path: &Path, direct: bool) -> io::Result<File> {
+        let create = libc::O_RDWR | libc::O_CREAT;
+        let flags = create | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
+        regular(self.open_below(path, flags)?)
+    }
+
+    /// What stands there; `None`: nothing.
+    pub fn look(&self, path: &Path) -> io::Result<Option<Seen>> {
+        if path.as_os_str().is_empty() {
+            return Seen::of(&File::from(self.0.try_clone()?)).map(Some);
+        }
+        match self.open_below(path, libc::O_PATH) {
+            Ok(file) => Seen::of(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A folder below this one; the empty name is this one.
+    pub fn folder(&self, path: &Path) -> io::Result<Folder> {
+        if path.as_os_str().is_empty() {
+            return Ok(Folder(self.0.try_clone()?));
+        }
+        Ok(Folder(self.open_below(path, STEP)?.into()))
+    }
+
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        let name = terminated(&name)?;
+        // SAFETY: the name is a terminated string that outlives the call.
+        status(unsafe { libc::mkdirat(parent.0.as_raw_fd(), name.as_ptr(), 0o755) })
+    }
+
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        let name = terminated(&name)?;
+        // SAFETY: the name is a terminated string that outlives the call.
+        status(unsafe { libc::unlinkat(parent.0.as_raw_fd(), name.as_ptr(), 0) })
+    }
+
+    /// Gives a file another name in one step; without `replace` an error where the name is taken.
+    /// The folder then keeps it, also when the power fails.
+    pub fn rename(&self, from: &Path, to: &Path, replace: bool) -> io::Result<()> {
+        let (from_parent, from) = self.parent(from)?;
+        let (to_parent, to) = self.parent(to)?;
+        let (from, to) = (terminated(&from)?, terminated(&to)?);
+        let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
+        let parents = (from_parent.0.as_raw_fd(), to_parent.0.as_raw_fd());
+        // SAFETY: both names are terminated strings that outlive the call.
+        status(unsafe {
+            libc::renameat2(parents.0, from.as_ptr(), parents.1, to.as_ptr(), flags)
+        })?;
+        to_parent.listing()?.sync_all()
+    }
+
+    /// Names in this folder, without `.` and `..`, in order.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        let entries = std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = entries.collect::<io::Result<Vec<OsString>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// This folder as a file that can be told to keep its names, times and mode.
+    pub fn listing(&self) -> io::Result<File> {
+        open_at(self, OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY).map(File::from)
+    }
+
+    fn open_below(&self, path: &Path, flags: i32) -> io::Result<File> {
+        let (parent, name) = self.parent(path)?;
+        open_at(&parent, &name, flags | libc::O_NOFOLLOW).map(File::from)
+    }
+
+    /// The folder that holds the last part of a name, and that part.
+    fn parent(&self, path: &Path) -> io::Result<(Folder, OsString)> {
+        let parts: Vec<&OsStr> = parts(path)?;
+        let (name, way) = parts.split_last().ok_or_else(no_name)?;
+        let mut folder = Folder(self.0.try_clone()?);
+        for part in way {
+            folder = Folder(open_at(&folder, part, STEP)?);
+        }
+        Ok((folder, (*name).to_owned()))
+    }
+}
+
+fn direct_flag(direct: bool) -> i32 {
+    if direct { libc::O_DIRECT } else { 0 }
+}
+
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"))
+}
+
+fn no_name() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "a name without parts")
+}
+
+/// Plain parts only.
+fn parts(path: &Path) -> io::Result<Vec<&OsStr>> {
+    let part = |component| match component {
+        Component::Normal(part) => Ok(part),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the name leaves its folder",
+        )),
+    };
+    path.components().map(part).collect()
+}
+
+fn open_at(folder: &Folder, name: &OsStr, flags: i32) -> io::Result<OwnedFd> {
+    let name = terminated(name)?;
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the name is a terminated string that outlives the call; the mode counts only where
+    // the flags create.
+    let answer = unsafe { libc::openat(folder.0.as_raw_fd(), name.as_ptr(), flags, CREATED_MODE) };
+    descriptor(answer).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a symbolic link stands there, and links are not followed",
+        ),
+        _ => error,
+    })
+}
+
+fn terminated(name: &OsStr) -> io::Result<CString> {
+    CString::new(name.as_bytes()).map_err(io::Error::from)
+}
+
+/// The first byte of data at or behind `offset`; `None`: only hole is left.
+pub fn data_from(file: &File, offset: u64) -> io::Result<Option<u64>> {
+    match seek(file, offset, libc::SEEK_DATA) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn seek(file: &File, offset: u64, whence: i32) -> io::Result<u64> {
+    // SAFETY: lseek touches no memory of ours.
+    let answer = unsafe { libc::lseek(file.as_raw_fd(), offset as libc::off_t, whence) };
+    u64::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// Takes the blocks of a range back from the file system: it reads as zeros from then on.
+pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
+    // SAFETY: fallocate touches no memory of ours.
+    status(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn scratch(name: &str) -> (std::path::PathBuf, Folder) {
+        let path = std::env::temp_dir().join(format!("beneath-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(path.join("inside/deep")).expect("a scratch folder");
+        std::fs::write(path.join("secret"), "outside").expect("a file");
+        let folder = Folder::open(&path.join("inside")).expect("it is there");
+        (path, folder)
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        let (path, folder) = scratch("out");
+        std::fs::write(path.join("inside/deep/file"), "inside").expect("a file");
+        symlink("..", path.join("inside/up")).expect("a link");
+        symlink(path.join("secret"), path.join("inside/link")).expect("a link");
+        let outside = path.join("secret");
+        let absolute = outside.to_str().expect("plain");
+        for name in [
+            "../secret",
+            "deep/../../secret",
+            "up/secret",
+            "link",
+            absolute,
+            "",
+            ".",
+            "..",
+            "a\0b",
+        ] {
+            assert!(folder.read(Path::new(name), false).is_err(), "{name:?}");
+            assert!(folder.write(Path::new(name), false).is_err(), "{name:?}");
+            assert!(folder.make_folder(Path::new(name)).is_err(), "{name:?}");
+        }
+        assert!(folder.read(Path::new("deep/file"), false).is_ok());
+        assert!(folder.read(Path::new("deep"), false).is_err(), "a folder");
+        assert_eq!(
+            folder
+                .look(Path::new("link"))
+                .expect("it is there")
+                .map(|seen| seen.kind),
+            Some(Kind::Link)
+        );
+        assert_eq!(folder.look(Path::new("nothing")).expect("fine"), None);
+        assert_eq!(std::fs::read(outside).expect("untouched"), b"outside");
+        std::fs::remove_dir_all(path).expect("gone");
+    }
+
+    #[test]
+    fn a_taken_name_is_replaced_only_on_demand() {
+        let (path, folder) = scratch("rename");
+        let name = Path::new;
+        drop(folder.write(name("new"), false).expect("made"));
+        drop(folder.write(name("deep/old"), false).expect("made"));
+        assert!(folder.rename(name("new"), name("deep/old"), false).is_err());
+        folder
+            .rename(name("new"), name("deep/old"), true)
+            .expect("replaced");
+        assert_eq!(folder.names().expect("read"), ["deep"]);
+        std::fs::remove_dir_all(path).expect("gone");
+    }
+
+    #[test]
+    fn holes_are_found_and_made() {
+        let (path, folder) = scratch("holes");
+        let file = folder.write(Path::new("sparse"), false).expect("made");
+        file.set_len(4 << 20).expect("long");
+        assert_eq!(data_from(&file, 0).expect("asked"), None);
+        std::os::unix::fs::FileExt::write_at(&file, b"x", 3 << 20).expect("written");
+        assert_eq!(data_from(&file, 0).expect("asked"), Some(3 << 20));
+        if punch_hole(&file, 3 << 20, 1 << 20).is_ok() {
+            assert_eq!(data_from(&file, 0).expect("asked"), None);
+        }
+        std::fs::remove_dir_all(path).expect("gone");
+    }
+}

@@ -1,0 +1,102 @@
+//! One line on a terminal's stderr while a copy goes on: how much, how fast, how long still.
+
+use crate::cli::args::CopyArgs;
+use crate::render::figures::rate;
+use crate::render::style::{FAINT, paint};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_probe::transfer::CopyProgress;
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+const EVERY: Duration = Duration::from_millis(500);
+/// The rate is that of so many lines: half a minute of them would hide a change.
+const LOOKED_BACK: usize = 10;
+
+pub struct Told {
+    wanted: bool,
+    /// Times and bytes of the last lines.
+    seen: VecDeque<(Duration, u64)>,
+}
+
+impl Told {
+    pub fn new(args: &CopyArgs) -> Told {
+        let quiet = args.output.quiet || args.output.json;
+        Told {
+            wanted: !quiet && std::io::stderr().is_terminal(),
+            seen: VecDeque::new(),
+        }
+    }
+
+    pub fn show(&mut self, now: &CopyProgress) {
+        let due = self
+            .seen
+            .back()
+            .is_none_or(|(last, _)| now.elapsed >= *last + EVERY);
+        if !self.wanted || !due {
+            return;
+        }
+        self.seen.push_back((now.elapsed, now.bytes));
+        if self.seen.len() > LOOKED_BACK {
+            self.seen.pop_front();
+        }
+        let speed = self
+            .seen
+            .front()
+            .and_then(|(at, bytes)| Rate::over(now.bytes - bytes, now.elapsed.saturating_sub(*at)));
+        let line = line(now, speed);
+        // A closed stderr costs the line, not the copy.
+        let _ = write!(
+            anstream::stderr(),
+            "\r{}",
+            paint(FAINT, format!("{line:<78}"))
+        );
+    }
+
+    /// Takes the line away: what follows stands at its place.
+    pub fn leave(&self) {
+        if !self.seen.is_empty() {
+            let _ = write!(anstream::stderr(), "\r{:<78}\r", "");
+        }
+    }
+}
+
+fn line(now: &CopyProgress, speed: Option<Rate>) -> String {
+    let done = now.bytes + now.spared_bytes;
+    let mut line = Bytes(done).to_string();
+    if let Some(total) = now.total_bytes.filter(|total| *total > 0) {
+        let percent = done.min(total) * 100 / total;
+        line += &format!(" of {} ({percent} %)", Bytes(total));
+    }
+    let Some(speed) = speed.filter(|speed| speed.as_bps() > 0) else {
+        return line;
+    };
+    line += &format!(", {}", rate(speed.as_bps()));
+    let left = now.total_bytes.and_then(|total| total.checked_sub(done));
+    if let Some(time) = left.and_then(|left| speed.time_for(left)) {
+        let seconds = Duration::from_secs(time.as_secs().max(1));
+        line += &format!(", {} left", format_duration(seconds));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_the_terminal_and_tells_what_is_known() {
+        let mut now = CopyProgress {
+            elapsed: Duration::from_secs(4),
+            bytes: 4_000_000_000,
+            spared_bytes: 0,
+            total_bytes: Some(10_000_000_000),
+        };
+        let text = line(&now, Some(Rate::bits_per_second(8_000_000_000)));
+        assert!(text.contains("40 %") && text.contains("6 s left"), "{text}");
+        assert!(text.len() < 78, "{text}");
+        now.total_bytes = None;
+        let text = line(&now, None);
+        assert!(!text.contains('%') && !text.contains("left"), "{text}");
+    }
+}
