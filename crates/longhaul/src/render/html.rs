@@ -44,7 +44,7 @@ figure svg{max-width:100%;height:auto;border:1px solid #ececf0}\
 footer{margin-top:2.5rem;border-top:1px solid #dddde2;padding-top:.5rem}\
 @page{margin:16mm 14mm}\
 @media print{body{padding:0;max-width:none;font-size:10.5pt}\
-h2,h3{break-after:avoid}figure,tr,dl,.note{break-inside:avoid}\
+h2,h3{break-after:avoid}figure svg{max-width:85%}figure,tr,dl,.note{break-inside:avoid}\
 .wide{overflow:visible}.short{break-inside:avoid}thead{display:table-header-group}\
 tbody tr:nth-child(-n+2){break-after:avoid}tbody tr:nth-last-child(-n+3){break-before:avoid}\
 th,td{padding-top:.1rem;padding-bottom:.1rem}\
