@@ -3,6 +3,12 @@
 //! Units: bytes, microseconds, bit/s. Rates are derived from bytes and time; a printed rate stands
 //! in only where one of both is absent. Figures agree where rounding in print explains the rest.
 //! Wrong when the text tells the bytes of another span of time than it prints.
+//!
+//! - [`look()`]: a route that another program traced, to be compared with ours
+
+mod look;
+
+pub use look::look;
 
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::imported::{Analysis, Observation, Stream, Transfer};
@@ -33,6 +39,32 @@ pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
         rtt_min_us: rtt_min(seen),
     };
     (analysis, caveats)
+}
+
+/// Payload and the time that it took, as one end printed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// `receiver`, `sender` or `either`.
+    pub by: &'static str,
+    pub bytes: u64,
+    pub duration_us: u64,
+}
+
+/// The first end, the receiver before the sender, that printed both bytes and time.
+pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
+    let ends = [
+        ("receiver", seen.receiver.as_ref()),
+        ("sender", seen.sender.as_ref()),
+        ("either", seen.either.as_ref()),
+    ];
+    ends.into_iter().find_map(|(by, transfer)| {
+        let transfer = transfer?;
+        Some(Counted {
+            by,
+            bytes: transfer.bytes.filter(|bytes| *bytes > 0)?,
+            duration_us: transfer.duration_us.filter(|us| *us > 0)?,
+        })
+    })
 }
 
 /// The receiver's count before the sender's.
@@ -269,6 +301,21 @@ mod tests {
         assert_eq!(analysis.sum_of_streams_bps, Some(10_000_000));
         assert_eq!(analysis.goodput_bps, Some(9_000_000));
         assert_eq!(codes(&caveats), ["rate_as_printed"]);
+    }
+
+    #[test]
+    fn bytes_and_time_are_of_one_end() {
+        let seen = Observation {
+            sender: Some(transfer(1_000, 2.0, 0.004)),
+            receiver: Some(Transfer {
+                bytes: Some(900),
+                ..Transfer::default()
+            }),
+            ..Observation::default()
+        };
+        let counted = counted_bytes(&seen).expect("the sender has both");
+        assert_eq!((counted.by, counted.bytes), ("sender", 1_000));
+        assert_eq!(counted_bytes(&Observation::default()), None);
     }
 
     #[test]

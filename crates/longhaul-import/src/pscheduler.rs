@@ -45,7 +45,11 @@ pub(crate) fn result(value: &Value) -> Result<Option<Found>, String> {
     match test {
         Test::Throughput => throughput(&mut one, value, result),
         Test::Rtt => rtt(&mut one, value, result),
-        Test::Trace => trace(&mut one, result),
+        Test::Trace => {
+            let probes = value["test"]["spec"]["probe-type"].as_str();
+            one.seen.protocol = probes.map(tame);
+            trace(&mut one, result);
+        }
     }
     if result["succeeded"] == false {
         let why = result["error"].as_str().map_or_else(

@@ -49,6 +49,8 @@ fn begun(line: &str, mtr_started: Option<Timestamp>) -> Option<Found> {
         .find_map(|head| line.strip_prefix(head));
     let rest = unix.or(line.strip_prefix("Tracing route to "))?;
     let mut one = Found::new(Format::Traceroute, "traceroute");
+    // That of Windows knows no other packets.
+    one.seen.protocol = unix.is_none().then(|| "icmp".to_owned());
     one.seen.far = rest.split([' ', ',']).next().map(tame);
     let address = between(rest, "(", ")").or(between(rest, "[", "]"));
     one.seen.far_address = address.filter(|it| it.parse::<IpAddr>().is_ok()).map(tame);

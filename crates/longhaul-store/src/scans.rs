@@ -3,7 +3,9 @@
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::filed;
-use longhaul_model::report::v1::{AnyReport, Available, Kind, Path, Scan, Throughput, scan};
+use longhaul_model::report::v1::{
+    AnyReport, Available, Imported, Kind, Path, Scan, Throughput, scan,
+};
 use rusqlite::{OptionalExtension, params};
 
 /// A scan that was begun and has no report yet.
@@ -104,6 +106,15 @@ impl Archive {
         let found = self.of_kind(Kind::Path, Some(responder_host), limit)?;
         Ok(of_type(found, |report| match report {
             AnyReport::Path(path) => Some(*path),
+            _ => None,
+        }))
+    }
+
+    /// The latest runs of other programs to a far end by this name, newest first, at most `limit`.
+    pub fn imports(&self, responder_host: &str, limit: u32) -> Result<Vec<Imported>, StoreError> {
+        let found = self.of_kind(Kind::Imported, Some(responder_host), limit)?;
+        Ok(of_type(found, |report| match report {
+            AnyReport::Imported(run) => Some(*run),
             _ => None,
         }))
     }

@@ -138,6 +138,7 @@ fn round_trips_and_routes_of_pscheduler() {
     assert_eq!(hops[2].addresses, ["198.51.100.1"]);
     assert_eq!(hops[3].rtts_us, [172_100]);
     assert_eq!(one.seen.far_address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(one.seen.protocol, None, "its packets are not told");
 }
 
 #[test]

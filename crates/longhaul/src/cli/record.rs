@@ -3,7 +3,7 @@
 //! Read in this order: [`assemble`] (from runs to a record), [`contents`] (what stands in a bundle),
 //! [`verify`].
 //!
-//! - [`measure`], [`archived`]: where runs come from; [`packets`]: captures of them
+//! - [`measure`], [`archived`], [`imported`]: where runs come from; [`packets`]: captures of them
 //! - [`legs_file`], [`cities`], [`hop_names`], [`route_cities`], [`airports`], [`globe`]: where the
 //!   data went, and how far that is
 //! - [`books`]: rule sets and marks of the past
@@ -22,6 +22,7 @@ mod derive;
 mod folder;
 mod globe;
 mod hop_names;
+mod imported;
 mod keys;
 mod legs_file;
 mod manifest;

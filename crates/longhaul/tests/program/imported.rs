@@ -142,6 +142,94 @@ fn results_of_perfsonar_are_filed_and_shown() {
 }
 
 #[test]
+fn an_imported_transfer_makes_a_record_where_it_tells_enough() {
+    let folder = Folder::new("import-record");
+    let archive = folder.file("archive.sqlite3");
+    let log = fixture("ntttcp-2004.txt");
+    let log = log.to_str().expect("UTF-8");
+    let filed = said(
+        &archive,
+        &[
+            "import",
+            log,
+            "--at",
+            "2004-02-22",
+            "--to",
+            "geneva",
+            "--json",
+        ],
+    );
+    let filed: Value = serde_json::from_str(&filed).expect("JSON");
+    let id = |index: usize| filed[index]["report"]["run"]["id"].as_str().expect("an id");
+    let legs = folder.file("legs.toml");
+    std::fs::write(&legs, "stops = [\"Los Angeles (LAX)\", \"Geneva\"]\n").expect("written");
+    let bundle = folder.file("bundle");
+    let (legs, bundle) = (
+        legs.to_str().expect("UTF-8"),
+        bundle.to_str().expect("UTF-8"),
+    );
+    let arguments = [
+        "record",
+        "make",
+        "--legs",
+        legs,
+        "--out",
+        bundle,
+        "--json",
+        "--run",
+        id(0),
+    ];
+    let record: Value = serde_json::from_str(&said(&archive, &arguments)).expect("JSON");
+    assert_eq!(record["observation"]["received_bytes"], 498_587_545_600_u64);
+    assert_eq!(record["analysis"]["class"], "ipv4_multiple_streams");
+    let caveats = record["caveats"].as_array().expect("caveats");
+    let told = |code: &str| caveats.iter().filter(|it| it["code"] == code).count();
+    assert_eq!((told("imported"), told("not_counted_by_receiver")), (1, 1));
+    let verify = || {
+        longhaul(DEADLINE)
+            .args(["record", "verify", bundle])
+            .assert()
+    };
+    verify().success();
+    let run = folder.file("bundle").join("imported.json");
+    let text = std::fs::read_to_string(&run).expect("it is there");
+    std::fs::write(&run, text.replace("498587545600", "598587545600")).expect("written");
+    verify().code(1);
+    let refused = longhaul(DEADLINE)
+        .args(["record", "make", "--run", id(2), "--archive"])
+        .arg(&archive)
+        .assert()
+        .code(2);
+    let why = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(why.contains("does not tell bytes and seconds"), "{why}");
+}
+
+#[test]
+fn imported_traces_stand_in_the_table_of_routes() {
+    let folder = Folder::new("import-routes");
+    let archive = folder.file("archive.sqlite3");
+    let before = std::fs::read_to_string(fixture("traceroute-linux.txt")).expect("read");
+    let after = before.replace("198.51.100.", "198.18.7.");
+    for (name, text, at) in [
+        ("a.txt", before, "2026-11-20T10:00:00Z"),
+        ("b.txt", after, "2026-11-21T10:00:00Z"),
+    ] {
+        let file = folder.file(name);
+        std::fs::write(&file, text).expect("written");
+        let file = file.to_str().expect("UTF-8");
+        said(
+            &archive,
+            &["import", file, "--at", at, "--from", "near", "--to", "far"],
+        );
+    }
+    let arguments = ["report", "routes", "far", "--since", "2026-11-19", "--json"];
+    let tables: Value = serde_json::from_str(&said(&archive, &arguments)).expect("JSON");
+    let traces = tables[0]["traces"].as_array().expect("traces");
+    assert_eq!(traces.len(), 2, "{tables}");
+    assert_eq!(traces[1]["route_change"]["kind"], "one_hop", "{tables}");
+}
+
+#[test]
 fn a_dry_run_files_nothing_and_every_fixture_is_read() {
     let folder = Folder::new("import-dry");
     let archive = folder.file("archive.sqlite3");

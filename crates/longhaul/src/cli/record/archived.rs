@@ -1,11 +1,11 @@
 //! Runs that were archived before.
 
-use super::assemble::Runs;
+use super::assemble::{Runs, Transfer};
 use crate::cli::args::ArchiveArgs;
 use crate::cli::output;
 use crate::fail::{ARCHIVE, Fail, USAGE};
 use jiff::Timestamp;
-use longhaul_model::report::v1::{AnyReport, Kind, Path, Throughput};
+use longhaul_model::report::v1::{AnyReport, Kind, Path, Run};
 use longhaul_store::Archive;
 
 /// A path looked at longer before or after a transfer may have been another one.
@@ -22,18 +22,19 @@ pub fn runs(id: &str, path: Option<&str>, args: &ArchiveArgs) -> Result<Runs, Fa
             "`longhaul record HOST` measures and makes one; `--archive FILE` names another",
         ))
     })?;
-    let throughput = match archive.find(id)? {
-        AnyReport::Throughput(run) => *run,
+    let transfer = match archive.find(id)? {
+        AnyReport::Throughput(run) => Transfer::Ours(run),
+        AnyReport::Imported(run) => Transfer::Imported(run),
         _ => return Err(another_kind(id, Kind::Throughput)),
     };
     let path = match path {
-        None => nearest(&archive, &throughput)?,
+        None => nearest(&archive, transfer.run())?,
         Some(wanted) => match archive.find(wanted)? {
             AnyReport::Path(path) => Some(*path),
             _ => return Err(another_kind(wanted, Kind::Path)),
         },
     };
-    Ok(Runs { throughput, path })
+    Ok(Runs { transfer, path })
 }
 
 fn another_kind(id: &str, kind: Kind) -> Fail {
@@ -43,15 +44,15 @@ fn another_kind(id: &str, kind: Kind) -> Fail {
     ))
 }
 
-fn nearest(archive: &Archive, run: &Throughput) -> Result<Option<Path>, Fail> {
+fn nearest(archive: &Archive, run: &Run) -> Result<Option<Path>, Fail> {
     let begun = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_second);
-    let Some(at) = begun(&run.run.started_at) else {
+    let Some(at) = begun(&run.started_at) else {
         return Ok(None);
     };
-    let looks = archive.paths(&run.run.responder.host, LOOKS)?;
+    let looks = archive.paths(&run.responder.host, LOOKS)?;
     let between_the_same = looks
         .into_iter()
-        .filter(|path| path.run.initiator.host == run.run.initiator.host);
+        .filter(|path| path.run.initiator.host == run.initiator.host);
     let timed = between_the_same.filter_map(|path| {
         let apart = begun(&path.run.started_at)?.abs_diff(at);
         Some((apart, path))

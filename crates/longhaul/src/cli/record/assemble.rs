@@ -3,7 +3,7 @@
 use super::airports::Airports;
 use super::globe::Wgs84;
 use super::legs_file::Legs;
-use super::{books, route_cities};
+use super::{books, imported, route_cities};
 use crate::cli::filing;
 use crate::fail::{Fail, USAGE};
 use jiff::Timestamp;
@@ -14,28 +14,56 @@ use longhaul_model::report::v1::plan::{Direction, Mode, Transport};
 use longhaul_model::report::v1::record::{
     About, Observation, Payload, Record, Router, Rules, SCHEMA,
 };
-use longhaul_model::report::v1::{Caveat, Path, Throughput};
+use longhaul_model::report::v1::{Caveat, Imported, Path, Run, Throughput};
 use std::net::{IpAddr, SocketAddr};
 
 /// What was measured.
 #[derive(Debug)]
 pub struct Runs {
-    pub throughput: Throughput,
+    pub transfer: Transfer,
     pub path: Option<Path>,
+}
+
+/// Who measured the bytes.
+#[derive(Debug)]
+pub enum Transfer {
+    Ours(Box<Throughput>),
+    Imported(Box<Imported>),
+}
+
+impl Transfer {
+    pub fn run(&self) -> &Run {
+        match self {
+            Transfer::Ours(run) => &run.run,
+            Transfer::Imported(run) => &run.run,
+        }
+    }
+
+    fn forward(&self) -> bool {
+        match self {
+            Transfer::Ours(run) => run.observation.forward,
+            Transfer::Imported(run) => run.observation.forward != Some(false),
+        }
+    }
 }
 
 impl Runs {
     /// Both ends are one machine, whatever lies between them.
     fn on_one_machine(&self) -> bool {
-        let seen = &self.throughput.observation;
-        seen.same_host || seen.same_boot == Some(true)
+        match &self.transfer {
+            Transfer::Ours(run) => {
+                let seen = &run.observation;
+                seen.same_host || seen.same_boot == Some(true)
+            }
+            Transfer::Imported(_) => false,
+        }
     }
 
     /// The route that the data took, and whether it was traced that way.
     fn route(&self) -> Option<(&Route, bool)> {
         let seen = &self.path.as_ref()?.observation;
         let (own, other) = (seen.route.as_ref(), seen.route_reverse.as_ref());
-        let (wanted, instead) = if self.throughput.observation.forward {
+        let (wanted, instead) = if self.transfer.forward() {
             (own, other)
         } else {
             (other, own)
@@ -47,7 +75,7 @@ impl Runs {
 }
 
 /// A record is of one direction, and of bytes that arrived.
-pub fn fits(run: &Throughput) -> Result<(), Fail> {
+fn fits(run: &Throughput) -> Result<(), Fail> {
     let no = |why: &str| {
         let fail = Fail::new(USAGE, format!("run {} makes no record: {why}", run.run.id));
         Err(fail.hint(Some("a record is of one run in one direction")))
@@ -72,10 +100,9 @@ pub fn record(
     rules: &Rules,
     payload: Option<Payload>,
 ) -> Result<Record, Fail> {
-    fits(&runs.throughput)?;
+    let mut observation = observation(runs, payload)?;
     let (airports, globe) = (Airports::read(), Wgs84::new());
     let (about, stops) = legs.map_or((About::default(), Vec::new()), |it| (it.about, it.stops));
-    let mut observation = transfer(runs, payload);
     let mut caveats = caveats(runs);
     rtt(runs, &mut observation);
     observation.path_run = runs.path.as_ref().map(|path| path.run.id.clone());
@@ -131,10 +158,14 @@ fn known_by(routers: &[Router]) -> String {
 }
 
 /// What the run says; nothing of the path.
-fn transfer(runs: &Runs, payload: Option<Payload>) -> Observation {
-    let run = &runs.throughput;
+fn observation(runs: &Runs, payload: Option<Payload>) -> Result<Observation, Fail> {
+    let run = match &runs.transfer {
+        Transfer::Ours(run) => run,
+        Transfer::Imported(run) => return imported::observation(run),
+    };
+    fits(run)?;
     let seen = &run.observation;
-    Observation {
+    Ok(Observation {
         throughput_run: run.run.id.clone(),
         path_run: None,
         started_at: run.run.started_at.clone(),
@@ -159,7 +190,7 @@ fn transfer(runs: &Runs, payload: Option<Payload>) -> Observation {
         stops: Vec::new(),
         routers: Vec::new(),
         unplaced_hops: 0,
-    }
+    })
 }
 
 /// Of the connections as they were, or else of the responder's address.
@@ -189,18 +220,41 @@ fn rtt(runs: &Runs, to: &mut Observation) {
         let text = format!("least of {} round trips of the {who}'s probes", it.answered);
         Some((it.min_ns, text))
     });
-    let control = runs.throughput.observation.idle_rtt_us.map(|us| {
-        let text = "least round trip of the control connection, before load";
-        (us.saturating_mul(1000), text.to_owned())
-    });
-    if let Some((ns, by)) = measured.chain(control).min_by_key(|(ns, _)| *ns) {
+    let told = match &runs.transfer {
+        Transfer::Ours(run) => run.observation.idle_rtt_us.map(|us| {
+            let text = "least round trip of the control connection, before load";
+            (us.saturating_mul(1000), text.to_owned())
+        }),
+        Transfer::Imported(run) => imported::rtt(run),
+    };
+    if let Some((ns, by)) = measured.chain(told).min_by_key(|(ns, _)| *ns) {
         to.rtt_min_ns = Some(ns);
         to.rtt_by = Some(by);
     }
 }
 
 fn caveats(runs: &Runs) -> Vec<Caveat> {
-    let run = &runs.throughput;
+    let mut caveats = Vec::new();
+    if let Transfer::Ours(run) = &runs.transfer {
+        caveats.extend(of_counts(run));
+    }
+    if runs.on_one_machine() {
+        let text = "both ends are one machine: the path is emulated or leads back, and the distance \
+                    is that of the path it stands for";
+        caveats.push(Caveat::new("same_host", text));
+    }
+    if runs.path.is_none() {
+        let text = "the path was not looked at: no route and no round trips are in the bundle";
+        caveats.push(Caveat::new("no_path", text));
+    }
+    caveats.extend(match &runs.transfer {
+        Transfer::Ours(run) => run.caveats.clone(),
+        Transfer::Imported(run) => imported::caveats(run),
+    });
+    caveats
+}
+
+fn of_counts(run: &Throughput) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let totals = &run.observation.ends.receiver;
     let counted = received_bytes(run);
@@ -216,16 +270,6 @@ fn caveats(runs: &Runs) -> Vec<Caveat> {
         let text = "the receiver discarded the payload in its kernel: no program ever had it";
         caveats.push(Caveat::new("discarded", text));
     }
-    if runs.on_one_machine() {
-        let text = "both ends are one machine: the path is emulated or leads back, and the distance \
-                    is that of the path it stands for";
-        caveats.push(Caveat::new("same_host", text));
-    }
-    if runs.path.is_none() {
-        let text = "the path was not looked at: no route and no round trips are in the bundle";
-        caveats.push(Caveat::new("no_path", text));
-    }
-    caveats.extend(run.caveats.iter().cloned());
     caveats
 }
 

@@ -1,19 +1,21 @@
 //! What stands in a bundle, file by file.
 
-use super::assemble::Runs;
+use super::assemble::{Runs, Transfer};
 use super::folder::Folder;
 use super::packets::Capture;
 use crate::fail::{BUG, Fail};
 use crate::plot;
 use crate::render;
 use anstream::adapter::strip_str;
-use longhaul_model::report::v1::host;
 use longhaul_model::report::v1::record::Record;
+use longhaul_model::report::v1::{Imported, Throughput, host};
 use serde_json::{Error, to_string_pretty};
 use std::path::{Path, PathBuf};
 
 pub const RECORD: &str = "record.json";
 pub const THROUGHPUT: &str = "throughput.json";
+/// In its place, of a transfer that another program measured.
+pub const IMPORTED: &str = "imported.json";
 pub const PAGE: &str = "index.html";
 
 /// What goes into a bundle.
@@ -36,15 +38,21 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
     let mut texts = transfer(folder, of)?;
     texts.extend(path(folder, of)?);
     texts.extend(captures(folder, of)?);
-    let run = &of.runs.throughput;
-    let commands = render::record::evidence::commands(run);
-    folder.add("commands.txt", "command lines", commands.as_bytes())?;
-    let settings = settings(folder, of)?;
+    let (commands, settings) = match &of.runs.transfer {
+        Transfer::Ours(run) => (
+            Some(render::record::evidence::commands(run)),
+            settings(folder, of, run)?,
+        ),
+        Transfer::Imported(run) => (command(run), Vec::new()),
+    };
+    if let Some(commands) = &commands {
+        folder.add("commands.txt", "command lines", commands.as_bytes())?;
+    }
     attached(folder, of)?;
     let drawings = drawings(folder, of)?;
     let html = render::record::page::html(&render::record::page::Parts {
         record: of.record,
-        runs: (run, of.runs.path.as_ref()),
+        runs: (of.runs.transfer.run(), of.runs.path.as_ref()),
         commands,
         settings,
         texts,
@@ -58,7 +66,32 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
 type Chapter = (String, String);
 
 fn transfer(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
-    let run = &of.runs.throughput;
+    match &of.runs.transfer {
+        Transfer::Ours(run) => ours(folder, run),
+        Transfer::Imported(run) => imported(folder, run),
+    }
+}
+
+fn imported(folder: &mut Folder, run: &Imported) -> Result<Vec<Chapter>, Fail> {
+    json(
+        folder,
+        IMPORTED,
+        "the transfer as imported: what another program printed",
+        to_string_pretty(run),
+    )?;
+    let text = plain(&render::imported::report(run));
+    let about = "what another program printed of the transfer";
+    folder.add("imported.txt", about, text.as_bytes())?;
+    Ok(vec![(about.to_owned(), text)])
+}
+
+/// As printed, without what steers a terminal; absent: it is not in the text.
+fn command(run: &Imported) -> Option<String> {
+    let command = run.observation.command.as_deref()?;
+    Some(format!("{}\n", render::capture::shown(command)))
+}
+
+fn ours(folder: &mut Folder, run: &Throughput) -> Result<Vec<Chapter>, Fail> {
     json(
         folder,
         THROUGHPUT,
@@ -102,8 +135,8 @@ fn path(folder: &mut Folder, of: &Contents) -> Result<Option<Chapter>, Fail> {
     Ok(Some(("Routes".to_owned(), text)))
 }
 
-fn settings(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
-    let seen = &of.runs.throughput.observation;
+fn settings(folder: &mut Folder, of: &Contents, run: &Throughput) -> Result<Vec<Chapter>, Fail> {
+    let seen = &run.observation;
     let (near, far) = if seen.forward {
         (&seen.ends.sender, &seen.ends.receiver)
     } else {
@@ -181,10 +214,12 @@ fn drawings(folder: &mut Folder, of: &Contents) -> Result<Vec<(String, String)>,
         folder.add("map.svg", about, svg.as_bytes())?;
         drawn.push((svg, about.to_owned()));
     }
-    let svg = plot::course_svg(&of.runs.throughput)?;
-    let about = "goodput over time, all streams together, as the receiver counted it";
-    folder.add("course.svg", about, svg.as_bytes())?;
-    drawn.push((svg, about.to_owned()));
+    if let Transfer::Ours(run) = &of.runs.transfer {
+        let svg = plot::course_svg(run)?;
+        let about = "goodput over time, all streams together, as the receiver counted it";
+        folder.add("course.svg", about, svg.as_bytes())?;
+        drawn.push((svg, about.to_owned()));
+    }
     Ok(drawn)
 }
 

@@ -1,20 +1,22 @@
 //! The figures of a record, made again from its own bytes, seconds and points.
 
 use super::books;
-use super::contents::{RECORD, THROUGHPUT};
+use super::contents::{IMPORTED, RECORD};
 use super::globe::Wgs84;
 use super::verify::Verified;
 use crate::render;
+use longhaul_analysis::imported::counted_bytes;
 use longhaul_analysis::record::conclude;
 use longhaul_model::report::v1::record::{Analysis, Observation, Record, Rules, SCHEMA};
-use longhaul_model::report::v1::{SCHEMA as REPORT, Throughput};
+use longhaul_model::report::v1::{Imported, SCHEMA as REPORT, Throughput};
 
 /// A distance that differs in its last millimetre makes another mark.
 const SAME_RATIO: f64 = 1e-8;
 /// A geodesic library may round otherwise.
 const SAME_MM: u64 = 2;
 
-pub fn again(record: &[u8], run: &[u8], found: &mut Verified) {
+/// Of a record and the run beside it, which is in a file of this name.
+pub fn again(record: &[u8], (name, run): (&str, &[u8]), found: &mut Verified) {
     let record: Record = match serde_json::from_slice(record) {
         Ok(record) => record,
         Err(error) => return found.differ(RECORD, format!("it is no record: {error}")),
@@ -22,13 +24,10 @@ pub fn again(record: &[u8], run: &[u8], found: &mut Verified) {
     if record.schema != SCHEMA {
         return found.differ(RECORD, format!("its schema is not {SCHEMA}"));
     }
-    let run: Throughput = match serde_json::from_slice(run) {
+    let run = match counted(name, run) {
         Ok(run) => run,
-        Err(error) => return found.differ(THROUGHPUT, format!("it is no run: {error}")),
+        Err(why) => return found.differ(name, why),
     };
-    if run.schema != REPORT {
-        return found.differ(THROUGHPUT, format!("its schema is not {REPORT}"));
-    }
     let before = found.differs.len();
     counts(&record.observation, &run, found);
     // Rules are data that may have grown since; the figures do not depend on them.
@@ -54,22 +53,57 @@ pub fn again(record: &[u8], run: &[u8], found: &mut Verified) {
     }
 }
 
+/// What a run counted.
+struct Counts {
+    id: String,
+    received_bytes: u64,
+    elapsed_us: u64,
+    streams: u64,
+}
+
+fn counted(name: &str, run: &[u8]) -> Result<Counts, String> {
+    let no_run = |error: serde_json::Error| format!("it is no run: {error}");
+    let (schema, counts) = if name == IMPORTED {
+        let run: Imported = serde_json::from_slice(run).map_err(no_run)?;
+        let counted = counted_bytes(&run.observation);
+        let counted = counted.ok_or("it has no bytes and seconds of one end")?;
+        let counts = Counts {
+            id: run.run.id,
+            received_bytes: counted.bytes,
+            elapsed_us: counted.duration_us,
+            streams: run.observation.streams.len() as u64,
+        };
+        (run.schema, counts)
+    } else {
+        let run: Throughput = serde_json::from_slice(run).map_err(no_run)?;
+        let received = run.observation.streams.iter();
+        let counts = Counts {
+            received_bytes: received.fold(0, |sum, it| sum.saturating_add(it.receiver.bytes)),
+            elapsed_us: run.observation.elapsed_us,
+            streams: run.observation.streams.len() as u64,
+            id: run.run.id,
+        };
+        (run.schema, counts)
+    };
+    if schema != REPORT {
+        return Err(format!("its schema is not {REPORT}"));
+    }
+    Ok(counts)
+}
+
 /// The record speaks of the run that lies beside it.
-fn counts(record: &Observation, run: &Throughput, found: &mut Verified) {
-    let received = run.observation.streams.iter();
-    let received = received.fold(0u64, |sum, it| sum.saturating_add(it.receiver.bytes));
-    let streams = run.observation.streams.len() as u64;
+fn counts(record: &Observation, run: &Counts, found: &mut Verified) {
     for (what, said, counted) in [
-        ("received_bytes", record.received_bytes, received),
-        ("elapsed_us", record.elapsed_us, run.observation.elapsed_us),
-        ("streams", u64::from(record.streams), streams),
+        ("received_bytes", record.received_bytes, run.received_bytes),
+        ("elapsed_us", record.elapsed_us, run.elapsed_us),
+        ("streams", u64::from(record.streams), run.streams),
     ] {
         if said != counted {
             let why = format!("the record says {said}, and the run beside it {counted}");
             found.differ(what, why);
         }
     }
-    if record.throughput_run != run.run.id {
+    if record.throughput_run != run.id {
         found.differ("throughput_run", "the run beside the record is another one");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Both runs are archived as soon as they are finished; a failure after that costs the bundle only.
 
-use super::assemble::Runs;
+use super::assemble::{Runs, Transfer};
 use super::packets::Capture;
 use crate::cli::args::{OutputArgs, PathArgs, TestArgs};
 use crate::cli::{capture, path, test};
@@ -71,7 +71,10 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
     let host = observe(None, address.and_then(|it| it.parse().ok()));
     Ok(Measured {
         captures: captures(args)?,
-        runs: Runs { throughput, path },
+        runs: Runs {
+            transfer: Transfer::Ours(Box::new(throughput)),
+            path,
+        },
         host,
     })
 }

@@ -3,7 +3,7 @@
 //! Nothing in the folder is believed: names are checked before they are opened, links and folders are
 //! refused, no file is read further than its listed length.
 
-use super::contents::{RECORD, THROUGHPUT};
+use super::contents::{IMPORTED, RECORD, THROUGHPUT};
 use super::manifest::{self, MANIFEST, MANIFEST_MOST, SIGNATURE};
 use super::{derive, keys};
 use crate::fail::{Fail, USAGE};
@@ -163,7 +163,9 @@ fn files(folder: &Path, manifest: &Manifest, found: &mut Verified) -> BTreeSet<S
 /// The mark, made again from the bundle's own numbers.
 fn figures(folder: &Path, sound: &BTreeSet<String>, found: &mut Verified) {
     let mut texts = Vec::new();
-    for name in [RECORD, THROUGHPUT] {
+    let is_imported = sound.contains(IMPORTED) && !sound.contains(THROUGHPUT);
+    let transfer = if is_imported { IMPORTED } else { THROUGHPUT };
+    for name in [RECORD, transfer] {
         let read = if sound.contains(name) {
             regular(&folder.join(name), JSON_MOST)
         } else {
@@ -175,6 +177,6 @@ fn figures(folder: &Path, sound: &BTreeSet<String>, found: &mut Verified) {
         }
     }
     if let [record, run] = texts.as_slice() {
-        derive::again(record, run, found);
+        derive::again(record, (transfer, run), found);
     }
 }

@@ -6,6 +6,7 @@
 use crate::fail::Fail;
 use jiff::Timestamp;
 use longhaul_analysis::beside::{Material, Taken, reversed};
+use longhaul_analysis::imported::look;
 use longhaul_model::report::v1::comparison::Period;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::quantity::Quantity;
@@ -237,6 +238,12 @@ fn near<'p>(report: &AnyReport, pair: &'p Pair, agent: Option<&str>) -> &'p str 
 /// None where its time cannot be read.
 pub fn taken(mut report: AnyReport, near: String, far: String) -> Option<Taken> {
     slim(&mut report);
+    // A route is a route, whoever traced it.
+    if let AnyReport::Imported(it) = &report
+        && let Some(path) = look(it)
+    {
+        report = AnyReport::Path(Box::new(path));
+    }
     let run = run_of(&report);
     let began: Timestamp = run.started_at.parse().ok()?;
     Some(Taken {

@@ -5,6 +5,7 @@ use crate::cli::{filing, output};
 use crate::fail::{ARCHIVE, BUG, Fail};
 use crate::render;
 use jiff::{Timestamp, ToSpan};
+use longhaul_analysis::imported::look;
 use longhaul_analysis::path::table::{self, Table};
 use longhaul_model::report::v1::Path;
 use longhaul_store::Archive;
@@ -23,7 +24,9 @@ pub fn run(args: &RoutesArgs) -> Result<ExitCode, Fail> {
     let since = filing::rfc3339(since(args.since, args.days)?);
     let mut tables = Vec::with_capacity(args.hosts.len());
     for host in &args.hosts {
-        let reports = archive.paths(host, MOST_TRACES)?;
+        let mut reports = archive.paths(host, MOST_TRACES)?;
+        let imports = archive.imports(host, MOST_TRACES)?;
+        reports.extend(imports.iter().filter_map(look));
         let table = table::of(host, &reports, &since);
         if table.traces.is_empty() {
             return Err(nothing(host, &since, &reports));
@@ -58,9 +61,9 @@ pub fn since(moment: Option<Timestamp>, days: u16) -> Result<Timestamp, Fail> {
 
 /// Why there is no table, and where there would be one.
 fn nothing(host: &str, since: &str, reports: &[Path]) -> Fail {
-    // The archive gives the newest first.
     let traced = |report: &&Path| report.observation.route.is_some();
-    match reports.iter().find(traced) {
+    let traced = reports.iter().filter(traced);
+    match traced.max_by_key(|report| &report.run.started_at) {
         Some(latest) => {
             let at = &latest.run.started_at;
             let day = at.split('T').next().unwrap_or(at);

@@ -3,13 +3,15 @@
 use super::{class, figures, kilometres, mark, title, words};
 use crate::render::html::{Align, Body};
 use longhaul_model::report::v1::record::{Listed, Record, RuleVerdict};
-use longhaul_model::report::v1::{Path, Throughput};
+use longhaul_model::report::v1::{Path, Run};
 
 /// What stands on the page.
 pub struct Parts<'a> {
     pub record: &'a Record,
-    pub runs: (&'a Throughput, Option<&'a Path>),
-    pub commands: String,
+    /// Of the transfer, and the look at its path.
+    pub runs: (&'a Run, Option<&'a Path>),
+    /// Absent: nobody told how the programs were called.
+    pub commands: Option<String>,
     /// Heading and text of each.
     pub settings: Vec<(String, String)>,
     pub texts: Vec<(String, String)>,
@@ -37,16 +39,18 @@ pub fn html(parts: &Parts) -> String {
     }
     distance(record, &mut body);
     rules(record, &mut body);
-    body.heading(2, "Command lines");
-    body.verbatim(&parts.commands);
+    if let Some(commands) = &parts.commands {
+        body.heading(2, "Command lines");
+        body.verbatim(commands);
+    }
     for (heading, text) in parts.texts.iter().chain(&parts.settings) {
         body.heading(2, heading);
         body.verbatim(text);
     }
     files(parts.files, &mut body);
     let runs = match parts.runs {
-        (run, Some(path)) => format!("runs {} and {}", run.run.id, path.run.id),
-        (run, None) => format!("run {}", run.run.id),
+        (run, Some(path)) => format!("runs {} and {}", run.id, path.run.id),
+        (run, None) => format!("run {}", run.id),
     };
     let foot = format!(
         "Made {} by longhaul {} of {runs}. `longhaul record verify` on the folder of this page shows \

@@ -1,0 +1,230 @@
+//! A route that another program traced, as the look at a path that it stands for.
+//!
+//! Only the route is there. Which packets traced it is often not told: what the program sends unless
+//! it is asked for others stands in, and the route says that. Steps that have names and no addresses
+//! cannot be laid beside others, so such a route is none.
+
+use longhaul_model::report::v1::imported::{Hop as Step, Observation};
+use longhaul_model::report::v1::path::{
+    self, Analysis, Answer, Hop, Observation as Seen, Plan, Protocol, RoundTrips, Route,
+};
+use longhaul_model::report::v1::{Imported, Kind, Path};
+
+/// Nothing where no route was traced, or none that can be compared.
+pub fn look(report: &Imported) -> Option<Path> {
+    let route = route(report)?;
+    let protocol = route.protocol;
+    Some(Path {
+        schema: report.schema.clone(),
+        kind: Kind::Path,
+        run: report.run.clone(),
+        plan: Plan {
+            protocol,
+            port: None,
+            round_trips: RoundTrips {
+                protocol,
+                probes: 0,
+                interval_us: 0,
+                packet_bytes: 0,
+                timeout_us: 0,
+            },
+            trace: None,
+            reverse: false,
+            mtu: false,
+            options: false,
+            load: None,
+        },
+        observation: Seen {
+            address: report.observation.far_address.clone().unwrap_or_default(),
+            route: Some(route),
+            missing: missing(&report.observation.missing),
+            ..Seen::default()
+        },
+        analysis: Analysis {
+            version: report.analysis.version,
+            ..Analysis::default()
+        },
+        findings: Vec::new(),
+        caveats: report.caveats.clone(),
+    })
+}
+
+fn missing(texts: &[String]) -> Vec<path::Missing> {
+    let missing = texts.iter().map(|why| path::Missing {
+        what: "imported".to_owned(),
+        why: why.clone(),
+    });
+    missing.collect()
+}
+
+fn route(report: &Imported) -> Option<Route> {
+    let seen = &report.observation;
+    let hops: Option<Vec<Hop>> = seen.hops.iter().map(hop).collect();
+    let hops = hops.filter(|hops| hops.iter().any(|hop| !hop.answers.is_empty()))?;
+    let reached = reached(seen);
+    let told = seen.protocol.is_some();
+    let flow = format!(
+        "not told by {}{}",
+        seen.tool,
+        if told {
+            ""
+        } else {
+            ", nor the kind of its packets"
+        }
+    );
+    Some(Route {
+        from: report.run.initiator.host.clone(),
+        to: report.run.responder.host.clone(),
+        protocol: protocol(seen),
+        flow,
+        at_us: 0,
+        duration_us: report.run.duration_us,
+        reached,
+        ended_by: if reached { "reached" } else { "silent" }.to_owned(),
+        links: Vec::new(),
+        confidence_ratio: None,
+        probes_sent: hops.iter().map(|hop| hop.sent).sum(),
+        discarded: 0,
+        hops,
+    })
+}
+
+fn protocol(seen: &Observation) -> Protocol {
+    match seen.protocol.as_deref() {
+        Some("icmp") => Protocol::Icmp,
+        Some("tcp") => Protocol::Tcp,
+        None if seen.tool == "mtr" => Protocol::Icmp,
+        _ => Protocol::Udp,
+    }
+}
+
+/// The far end is the last step, as far as its address or name is told.
+fn reached(seen: &Observation) -> bool {
+    let Some(last) = seen.hops.last().filter(|it| !it.addresses.is_empty()) else {
+        return false;
+    };
+    match &seen.far_address {
+        Some(address) => last.addresses.contains(address),
+        None => seen.far.is_none() || seen.far == last.host || seen.tool == "mtr",
+    }
+}
+
+/// A step; nothing where somebody answered whose address is not told.
+fn hop(step: &Step) -> Option<Hop> {
+    let timed = step.rtts_us.len() as u64 + step.bounded_packets.unwrap_or(0);
+    let answered = timed > 0 || step.rtt_min_us.is_some();
+    if step.addresses.is_empty() && (answered || step.host.is_some()) {
+        return None;
+    }
+    let counted = timed + step.unanswered_packets.unwrap_or(0);
+    let sent = step.sent_packets.unwrap_or(counted);
+    // Of several addresses it is not told which one took how long.
+    let alone = step.addresses.len() == 1;
+    let least = step.rtt_min_us.filter(|_| step.rtts_us.is_empty());
+    let rtts = step.rtts_us.iter().copied().chain(least);
+    let rtts_ns: Vec<u64> = rtts
+        .filter(|_| alone)
+        .map(|us| us.saturating_mul(1000))
+        .collect();
+    let answers = step.addresses.iter().map(|address| Answer {
+        address: address.clone(),
+        name: step.host.clone().filter(|_| alone),
+        autonomous_system: None,
+        place: None,
+        rtts_ns: rtts_ns.clone(),
+        reply_ttl: None,
+        quoted_ttl: None,
+        kind: "not_told".to_owned(),
+        mpls: Vec::new(),
+        rewritten: Vec::new(),
+    });
+    Some(Hop {
+        ttl: u8::try_from(step.ttl_index).ok()?,
+        sent: u32::try_from(sent).unwrap_or(u32::MAX),
+        answers: answers.collect(),
+        rate_limited: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::compare;
+    use longhaul_model::report::v1::path::ChangeKind;
+    use longhaul_model::report::v1::{Party, Run, SCHEMA, imported};
+
+    fn traced(addresses: &[&str]) -> Imported {
+        let hops = addresses.iter().zip(1..).map(|(address, ttl_index)| Step {
+            ttl_index,
+            addresses: Some((*address).to_owned())
+                .filter(|it| !it.is_empty())
+                .into_iter()
+                .collect(),
+            rtts_us: vec![u64::from(ttl_index) * 1000; usize::from(!address.is_empty())],
+            unanswered_packets: address.is_empty().then_some(3),
+            ..Step::default()
+        });
+        Imported {
+            schema: SCHEMA.to_owned(),
+            kind: Kind::Imported,
+            run: Run {
+                id: "20040222T000000Z-5fda35".to_owned(),
+                started_at: "2004-02-22T00:00:00Z".to_owned(),
+                duration_us: 0,
+                longhaul: "0.1.0".to_owned(),
+                initiator: Party::default(),
+                responder: Party::default(),
+                part_of: None,
+            },
+            plan: imported::Plan {
+                format: "traceroute".to_owned(),
+                file: None,
+                content_sha256: String::new(),
+                index: 0,
+                time_from: "user".to_owned(),
+            },
+            observation: Observation {
+                tool: "traceroute".to_owned(),
+                far_address: Some("192.0.2.7".to_owned()),
+                hops: hops.collect(),
+                ..Observation::default()
+            },
+            analysis: imported::Analysis::default(),
+            findings: Vec::new(),
+            caveats: Vec::new(),
+        }
+    }
+
+    fn route_of(addresses: &[&str]) -> Route {
+        let look = look(&traced(addresses)).expect("a route");
+        look.observation.route.expect("it has one")
+    }
+
+    #[test]
+    fn imported_routes_are_compared_as_our_own() {
+        let before = route_of(&["203.0.113.1", "", "198.51.100.1", "192.0.2.7"]);
+        let after = route_of(&["203.0.113.1", "203.0.113.9", "100.64.0.1", "192.0.2.7"]);
+        assert!(before.reached && after.reached);
+        assert_eq!(before.hops[1].sent, 3);
+        assert_eq!(before.hops[3].answers[0].rtts_ns, [4_000_000]);
+        assert_eq!(compare(&after, &before).kind, ChangeKind::OneHop);
+        let silent = route_of(&["203.0.113.1", "203.0.113.9", "198.51.100.1", "192.0.2.7"]);
+        assert_eq!(compare(&silent, &before).kind, ChangeKind::SilentHop);
+    }
+
+    #[test]
+    fn what_did_not_arrive_did_not() {
+        let route = route_of(&["203.0.113.1", "198.51.100.1"]);
+        assert!(!route.reached);
+        assert_eq!(route.ended_by, "silent");
+    }
+
+    #[test]
+    fn names_alone_and_silence_alone_are_no_route() {
+        let mut named = traced(&["203.0.113.1", "192.0.2.7"]);
+        named.observation.hops[0].addresses.clear();
+        assert_eq!(look(&named), None);
+        assert_eq!(look(&traced(&["", ""])), None);
+        assert_eq!(look(&traced(&[])), None);
+    }
+}
