@@ -131,7 +131,14 @@ fn missing_counters(scene: &Scene, _: &Analysis) -> Option<Caveat> {
     let any = scene.observation.streams.iter().any(|s| missing(&s.sender));
     any.then(|| {
         let kernel = &scene.observation.ends.sender.host.kernel;
-        Caveat::new("missing_counters", format!("The sender's kernel ({kernel}) gave no or few TCP counters: fewer causes can be told apart"))
+        let whose = match kernel.as_str() {
+            "" => String::from("The sender"),
+            kernel => format!("The sender's kernel ({kernel})"),
+        };
+        Caveat::new(
+            "missing_counters",
+            format!("{whose} gave no or few TCP counters: fewer causes can be told apart"),
+        )
     })
 }
 

@@ -76,7 +76,7 @@ impl Interval<'_> {
 
 /// The intervals of one stream, none shorter than `least_us` but the last.
 pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
-    let far = Far::of(&stream.receiver);
+    let far = Far::of(stream);
     let start = Sample {
         at_us: stream.sender.started_us,
         ..Sample::default()
@@ -151,9 +151,10 @@ struct Far<'a> {
 }
 
 impl<'a> Far<'a> {
-    fn of(end: &'a StreamEnd) -> Far<'a> {
+    fn of(stream: &'a Stream) -> Far<'a> {
+        let end = &stream.receiver;
         Far {
-            bytes: Track::of(end),
+            bytes: Track::arrived(stream),
             blocked: Counter::of(end, |s| Some(s.blocked_us)),
             cpu: Counter::of(end, |s| s.cpu_us),
             core_wait: Counter::of(end, |s| s.core_wait_us),

@@ -3,11 +3,12 @@
 //! Turns the cumulative counts of one end into lines without jumps backwards, and lays the lines of
 //! all streams over each other in the time in which all of them were alive.
 //!
-//! Source: the receiver's own counts. Units: microseconds of the run's common time line, bytes.
+//! Source: the receiver's own counts; where it gave no samples, as a program that is not longhaul, what
+//! its kernel acknowledged (`tcpi_bytes_acked` of the sender) up to its last count. Units: microseconds of the run's common time line, bytes.
 //! Error: between two samples the count is taken to grow evenly.
 //! Wrong when: samples are sparser than the changes looked for.
 
-use longhaul_model::report::v1::observation::{Observation, StreamEnd};
+use longhaul_model::report::v1::observation::{Observation, Stream, StreamEnd};
 
 /// Bins shorter than this share of the usual one are joined to their neighbour: a count over a
 /// sliver of time is a rate of noise.
@@ -22,8 +23,23 @@ pub struct Track {
 impl Track {
     /// The end's own start, its samples and its last count; samples that run backwards are dropped.
     pub fn of(end: &StreamEnd) -> Track {
+        Track::through(end.samples.iter().map(|s| (s.at_us, s.bytes)), end)
+    }
+
+    /// What arrived of a stream.
+    pub fn arrived(stream: &Stream) -> Track {
+        let (sender, receiver) = (&stream.sender, &stream.receiver);
+        if !receiver.samples.is_empty() {
+            return Track::of(receiver);
+        }
+        let acknowledged = sender.samples.iter();
+        let acknowledged =
+            acknowledged.filter_map(|s| Some((s.at_us, s.tcp.as_ref()?.bytes_acked?)));
+        Track::through(acknowledged, receiver)
+    }
+
+    fn through(samples: impl Iterator<Item = (u64, u64)>, end: &StreamEnd) -> Track {
         let stopped = end.started_us.saturating_add(end.duration_us);
-        let samples = end.samples.iter().map(|s| (s.at_us, s.bytes));
         let mut raw: Vec<(u64, u64)> = samples.chain([(stopped, end.bytes)]).collect();
         raw.sort_unstable();
         let mut points = vec![(end.started_us, 0)];
@@ -91,7 +107,7 @@ pub struct Arrivals {
 impl Arrivals {
     pub fn of(observation: &Observation) -> Arrivals {
         let carrying = observation.streams.iter().filter(|s| s.receiver.bytes > 0);
-        let tracks: Vec<Track> = carrying.map(|s| Track::of(&s.receiver)).collect();
+        let tracks: Vec<Track> = carrying.map(Track::arrived).collect();
         let from = tracks.iter().map(Track::first_us).max().unwrap_or(0);
         let to = tracks.iter().map(Track::last_us).min().unwrap_or(0);
         let bins = if to > from {
@@ -181,4 +197,50 @@ fn binned(tracks: &[Track], from: u64, to: u64) -> Vec<Bin> {
         bytes: count(w[1]) - count(w[0]),
     });
     bins.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::observation::{Sample, Tcp};
+
+    /// Samples of a sender whose peer acknowledged these bytes by these times.
+    fn acknowledged(points: &[(u64, u64)]) -> Stream {
+        let sample = |&(at_us, acked): &(u64, u64)| Sample {
+            at_us,
+            bytes: acked + 500,
+            tcp: Some(Tcp {
+                bytes_acked: Some(acked),
+                ..Tcp::default()
+            }),
+            ..Sample::default()
+        };
+        Stream {
+            index: 0,
+            sender: StreamEnd {
+                samples: points.iter().map(sample).collect(),
+                ..StreamEnd::default()
+            },
+            receiver: StreamEnd {
+                bytes: 4000,
+                duration_us: 400,
+                ..StreamEnd::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_receiver_without_samples_got_what_its_kernel_acknowledged() {
+        let mut stream = acknowledged(&[(100, 100), (200, 3000), (500, 4040)]);
+        let track = Track::arrived(&stream);
+        assert_eq!(track.at(100), 100.0);
+        assert_eq!(track.at(200), 3000.0);
+        assert_eq!(track.at(900), 4000.0, "no more than the receiver counted");
+        stream.receiver.samples = vec![Sample {
+            at_us: 200,
+            bytes: 1000,
+            ..Sample::default()
+        }];
+        assert_eq!(Track::arrived(&stream).at(200), 1000.0);
+    }
 }
