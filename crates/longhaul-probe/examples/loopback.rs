@@ -7,7 +7,7 @@
 
 use longhaul_model::report::v1::plan::{Affinity, Mode, Plan, Stop};
 use longhaul_probe::engine::{
-    DataSocket, EndRun, EndSpec, LocalBind, Role, connecting_socket, prepare_accepted,
+    DataSocket, EndRun, EndSpec, Heads, LocalBind, Role, connecting_socket, prepare_accepted,
 };
 use std::error::Error;
 use std::net::TcpListener;
@@ -102,6 +102,7 @@ fn measure(plan: &Plan, seconds: f64) -> Result<String, Box<dyn Error>> {
         same_host: true,
         idle_rtt: None,
         origin: Instant::now(),
+        heads: Heads::Longhaul,
     };
     let receiver = EndRun::start(spec(Role::Receiver), far)?;
     let sender = EndRun::start(spec(Role::Sender), near)?;

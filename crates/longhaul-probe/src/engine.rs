@@ -37,7 +37,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use datagram::reconcile;
+pub use datagram::{Heads, reconcile};
 pub(crate) use end::host_facts;
 pub use error::EngineError;
 pub use payload::payload_byte;
@@ -48,7 +48,7 @@ pub use sockets::{
 };
 
 use longhaul_model::report::v1::Caveat;
-use longhaul_model::report::v1::observation::{End, StreamEnd};
+use longhaul_model::report::v1::observation::{End, StreamEnd, Udp};
 use longhaul_model::report::v1::plan::Plan;
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,8 @@ pub struct EndSpec {
     pub idle_rtt: Option<Duration>,
     /// Zero of the common time line, on this host's clock.
     pub origin: Instant,
+    /// Whose datagrams a UDP run sends and takes.
+    pub heads: Heads,
 }
 
 /// How far a run has come; cheap to ask.
@@ -81,6 +83,8 @@ pub struct Progress {
     pub elapsed: Duration,
     pub bytes: u64,
     pub stream_bytes: Vec<u64>,
+    /// Of a UDP run; at its sender only `datagrams` counts.
+    pub stream_datagrams: Vec<Udp>,
     /// All streams together, at the last sample.
     pub retransmits: Option<u64>,
     /// Mean over the streams, at the last sample.

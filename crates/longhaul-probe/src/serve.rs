@@ -10,6 +10,7 @@ mod datagram;
 mod event;
 mod files;
 mod hooks;
+mod iperf3;
 mod journal;
 mod pending;
 mod probes;
@@ -19,6 +20,7 @@ mod slots;
 pub use crate::transfer::FilesRoot;
 pub use crate::wire::AnonymousLimits;
 pub use event::ServeEvent;
+pub use iperf3::Iperf3Options;
 
 use crate::error::ServeError;
 use crate::limits::MOST_STREAMS;
@@ -56,6 +58,8 @@ pub struct ServeOptions {
     pub captures: bool,
     /// Folders whose files peers may copy; none: no file is read or written for anybody.
     pub files: Vec<FilesRoot>,
+    /// Absent: iperf3's clients are turned away.
+    pub iperf3: Option<Iperf3Options>,
     /// How this program was called, without secrets; told to every peer of a run.
     pub command: Option<String>,
 }
@@ -73,6 +77,7 @@ impl Default for ServeOptions {
             max_streams: MOST_STREAMS,
             captures: true,
             files: Vec::new(),
+            iperf3: Some(Iperf3Options::default()),
             command: None,
         }
     }
@@ -118,6 +123,8 @@ struct Service<'a> {
     stop: &'a AtomicBool,
     pending: Pending,
     registry: Registry,
+    /// The same for iperf3's.
+    book: iperf3::Book,
     slots: Slots,
     /// Sessions of probes go beside bulk runs: they are light, and watch them.
     probe_slots: Slots,
@@ -165,6 +172,7 @@ impl Responder {
             stop,
             pending: Pending::default(),
             registry: Registry::default(),
+            book: iperf3::Book::default(),
             slots: Slots::new(self.options.max_sessions),
             probe_slots: Slots::new(self.options.max_sessions),
         };

@@ -117,6 +117,10 @@ fn what_is_out_of_range_has_the_number_that_clients_print() {
 fn wrong_types_and_sizes_are_errors() {
     for text in [
         r#"{"parallel":"4"}"#,
+        "[]",
+        " [1]",
+        "null",
+        "",
         r#"{"tcp":"yes"}"#,
         r#"{"time":[1]}"#,
         r#"{"title":{}}"#,

@@ -1,6 +1,6 @@
 //! The one or two engines of an end: a sender, a receiver, or both.
 
-use crate::engine::{DataSocket, EndResult, EndRun, EndSpec, EngineError, Role as Flow};
+use crate::engine::{DataSocket, EndResult, EndRun, EndSpec, EngineError, Heads, Role as Flow};
 use crate::session::{EngineStart, Progress, Role};
 use crate::wire::Interval;
 use longhaul_model::report::v1::plan::Plan;
@@ -76,6 +76,16 @@ impl Engines {
         start: EngineStart,
         sockets: Sockets,
     ) -> Result<Engines, EngineError> {
+        Engines::start_with(Heads::Longhaul, setup, start, sockets)
+    }
+
+    /// The same with datagrams of whatever kind.
+    pub fn start_with(
+        heads: Heads,
+        setup: &EngineSetup,
+        start: EngineStart,
+        sockets: Sockets,
+    ) -> Result<Engines, EngineError> {
         let (sends, receives) = match setup.role {
             Role::Initiator => (sockets.forward, sockets.reverse),
             Role::Responder => (sockets.reverse, sockets.forward),
@@ -87,6 +97,7 @@ impl Engines {
             same_host: start.same_host,
             idle_rtt: Some(start.idle_rtt),
             origin: setup.epoch + start.origin,
+            heads,
         };
         let run = |role, sockets: Vec<DataSocket>| {
             let wanted = !sockets.is_empty();

@@ -1,5 +1,6 @@
 //! Counters of a stream: written by its own thread, read by everybody, never locked.
 
+use longhaul_model::report::v1::observation::Udp;
 use longhaul_sys::thread::ThreadId;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
@@ -12,6 +13,11 @@ pub(super) struct Counters {
     bytes: AtomicU64,
     calls: AtomicU64,
     blocked_ns: AtomicU64,
+    /// Of a UDP receiver, so far.
+    lost: AtomicU64,
+    out_of_order: AtomicU64,
+    /// Plus one; 0: none yet.
+    jitter_ns: AtomicU64,
     /// Time of the first and the last bytes, plus one; 0: none yet.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
@@ -44,6 +50,17 @@ impl Counters {
 
     pub fn blocked_us(&self) -> u64 {
         self.blocked_ns.load(Relaxed) / 1000
+    }
+
+    /// What a UDP receiver has concluded so far; duplicates are told at the end only.
+    pub fn udp(&self) -> Udp {
+        Udp {
+            datagrams: self.calls(),
+            lost: self.lost.load(Relaxed),
+            out_of_order: self.out_of_order.load(Relaxed),
+            duplicates: 0,
+            jitter_ns: self.jitter_ns.load(Relaxed).checked_sub(1),
+        }
     }
 
     /// When the first and the last bytes moved.
@@ -158,6 +175,14 @@ impl<'a> Meter<'a> {
     fn begin_at_mark(&mut self) {
         self.begun = true;
         self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
+    }
+
+    /// What the ledger of a UDP receiver says now.
+    pub fn accounted(&self, udp: &Udp) {
+        self.counters.lost.store(udp.lost, Relaxed);
+        self.counters.out_of_order.store(udp.out_of_order, Relaxed);
+        let jitter = udp.jitter_ns.map_or(0, |jitter| jitter.saturating_add(1));
+        self.counters.jitter_ns.store(jitter, Relaxed);
     }
 
     /// One write or read, or `count` datagrams, are complete.

@@ -9,12 +9,67 @@
 //! be had; the two clocks need not agree, only tick alike.
 //! Error: a datagram more than 65 536 behind the highest counts as a duplicate.
 
+use crate::iperf3::wire::{Counters, Packet};
 use longhaul_model::report::v1::observation::{StreamEnd, Udp};
 use std::time::Duration;
 
 pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: [u8; 4] = *b"LHD1";
 const LAST: u16 = 1;
+
+/// Whose heads the datagrams of a run have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heads {
+    /// Ours, described above.
+    Longhaul,
+    /// iperf3's: no stream and no end mark, and the first number is 1.
+    Iperf3(Counters),
+}
+
+impl Heads {
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Heads::Longhaul => HEADER_BYTES,
+            Heads::Iperf3(counters) => counters.head_bytes(),
+        }
+    }
+
+    /// Is the end of a stream told in the stream itself?
+    pub(super) fn mark_ends(self) -> bool {
+        self == Heads::Longhaul
+    }
+
+    /// Writes `header` to the beginning of `datagram`, which has room for it.
+    pub(super) fn write(self, header: Header, datagram: &mut [u8]) {
+        match self {
+            Heads::Longhaul => header.write(datagram),
+            Heads::Iperf3(counters) => {
+                let packet = Packet {
+                    seconds: (header.sent_ns / 1_000_000_000) as u32,
+                    microseconds: (header.sent_ns % 1_000_000_000 / 1000) as u32,
+                    number: header.sequence + 1,
+                };
+                packet.write(datagram, counters);
+            }
+        }
+    }
+
+    /// `None`: a datagram of something else.
+    pub(super) fn read(self, datagram: &[u8]) -> Option<Header> {
+        let counters = match self {
+            Heads::Longhaul => return Header::read(datagram),
+            Heads::Iperf3(counters) => counters,
+        };
+        let packet = Packet::read(datagram, counters)?;
+        let (seconds, micros) = (u64::from(packet.seconds), u64::from(packet.microseconds));
+        Some(Header {
+            stream: 0,
+            last: false,
+            sequence: packet.number.checked_sub(1)?,
+            sent_ns: seconds * 1_000_000_000 + micros * 1000,
+        })
+    }
+}
 
 /// The head of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +302,15 @@ mod tests {
             let mut datagram = [0; HEADER_BYTES];
             header.write(&mut datagram);
             prop_assert_eq!(Header::read(&datagram), Some(header));
+        }
+
+        #[test]
+        fn a_head_of_iperf3_keeps_number_and_microseconds(sequence in 0..u64::MAX - 1, micros: u32) {
+            let header = Header { stream: 0, last: false, sequence, sent_ns: u64::from(micros) * 1000 };
+            let mut datagram = [0; 16];
+            let heads = Heads::Iperf3(Counters::Bits64);
+            heads.write(header, &mut datagram);
+            prop_assert_eq!(heads.read(&datagram), Some(header));
         }
 
         #[test]

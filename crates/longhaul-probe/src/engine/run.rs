@@ -288,6 +288,7 @@ impl EndRun {
                 .map_or(Duration::ZERO, |went| went.elapsed()),
             bytes: stream_bytes.iter().sum(),
             stream_bytes,
+            stream_datagrams: streams.iter().map(|stream| stream.counters.udp()).collect(),
             retransmits,
             rtt: mean.map(Duration::from_micros),
         }

@@ -30,6 +30,7 @@ fn spec(role: Role, plan: &Plan, same_host: bool) -> EndSpec {
         same_host,
         idle_rtt: Some(Duration::from_micros(50)),
         origin: Instant::now(),
+        heads: Heads::Longhaul,
     }
 }
 

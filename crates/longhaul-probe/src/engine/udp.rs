@@ -4,7 +4,7 @@
 //! (UDP segmentation offload), as many as are due in 200 us.
 
 use super::counters::{Meter, RunClock};
-use super::datagram::{HEADER_BYTES, Header, Ledger};
+use super::datagram::{Header, Heads, Ledger};
 use super::pace::Pace;
 use super::payload;
 use super::stop::StopRule;
@@ -23,6 +23,8 @@ const BATCH_FROM: Rate = Rate::bits_per_second(100_000_000);
 /// `UDP_MAX_SEGMENTS` of the oldest kernels that have the option, and the largest IP packet.
 const SEGMENTS_MAX: usize = 64;
 const SEND_BYTES_MAX: usize = 65_000;
+/// The largest payload of one datagram over IPv4.
+const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// A sender that came late may catch up this much; more would be a burst of its own.
 const CREDIT: Duration = Duration::from_millis(5);
 /// End marks are repeated: any of them may be lost.
@@ -54,6 +56,7 @@ pub(super) struct DatagramSender<'a> {
     pub index: usize,
     pub rate: Rate,
     pub datagram_bytes: usize,
+    heads: Heads,
     pub meter: Meter<'a>,
     pub clock: RunClock,
     pub stop: &'a StopRule,
@@ -67,11 +70,11 @@ impl<'a> DatagramSender<'a> {
     pub fn new(
         socket: &'a UdpSocket,
         index: usize,
-        (rate, datagram_bytes): (Rate, usize),
+        (rate, datagram_bytes, heads): (Rate, usize, Heads),
         (meter, clock): (Meter<'a>, RunClock),
         stop: &'a StopRule,
     ) -> DatagramSender<'a> {
-        let datagram_bytes = datagram_bytes.clamp(HEADER_BYTES, SEND_BYTES_MAX);
+        let datagram_bytes = datagram_bytes.clamp(heads.bytes(), DATAGRAM_BYTES_MAX);
         let mut batch = batch(rate, datagram_bytes);
         if batch > 1 && udp::set_segment_bytes(socket, datagram_bytes as u16).is_err() {
             batch = 1;
@@ -83,6 +86,7 @@ impl<'a> DatagramSender<'a> {
             index,
             rate,
             datagram_bytes,
+            heads,
             meter,
             clock,
             stop,
@@ -105,16 +109,21 @@ impl<'a> DatagramSender<'a> {
             self.send(bytes)?;
             pace.passed(bytes);
         }
-        self.say_end()
+        if self.heads.mark_ends() {
+            self.say_end()?;
+        }
+        Ok(())
     }
 
     /// One batch; a rest that is shorter than a header is sent as a bare header.
     fn send(&mut self, bytes: usize) -> io::Result<()> {
-        let bytes = bytes.max(HEADER_BYTES);
+        let head = self.heads.bytes();
+        let bytes = bytes.max(head);
         let tail = bytes % self.datagram_bytes;
-        let bytes = match tail {
-            1..HEADER_BYTES => bytes - tail + HEADER_BYTES,
-            _ => bytes,
+        let bytes = if (1..head).contains(&tail) {
+            bytes - tail + head
+        } else {
+            bytes
         };
         let mut count = 0;
         let sent_ns = self.clock.now_ns();
@@ -125,7 +134,7 @@ impl<'a> DatagramSender<'a> {
                 sequence: self.sent + count,
                 sent_ns,
             };
-            header.write(datagram);
+            self.heads.write(header, datagram);
             count += 1;
         }
         match self.socket.send(&self.buffer[..bytes]) {
@@ -151,7 +160,7 @@ impl<'a> DatagramSender<'a> {
     }
 
     fn say_end(&mut self) -> io::Result<()> {
-        let mut mark = [0; HEADER_BYTES];
+        let mut mark = vec![0; self.heads.bytes()];
         for _ in 0..END_MARKS {
             let header = Header {
                 stream: self.index as u16,
@@ -159,7 +168,7 @@ impl<'a> DatagramSender<'a> {
                 sequence: self.sent,
                 sent_ns: self.clock.now_ns(),
             };
-            header.write(&mut mark);
+            self.heads.write(header, &mut mark);
             self.socket.send(&mark)?;
             std::thread::sleep(END_SPACING);
         }
@@ -185,6 +194,7 @@ pub(super) struct DatagramReceiver<'a> {
     pub meter: Meter<'a>,
     pub clock: RunClock,
     pub stop: &'a StopRule,
+    heads: Heads,
     batch: ReceiveBatch,
     ledger: Ledger,
 }
@@ -193,19 +203,20 @@ impl<'a> DatagramReceiver<'a> {
     /// Allocates all that receiving needs; in mode *wire* the payload stays in the kernel.
     pub fn new(
         socket: &'a UdpSocket,
-        mode: Mode,
+        (mode, heads): (Mode, Heads),
         (meter, clock): (Meter<'a>, RunClock),
         stop: &'a StopRule,
     ) -> DatagramReceiver<'a> {
         let slot_bytes = match mode {
             Mode::Delivered => 1 << 16,
-            Mode::Wire => HEADER_BYTES,
+            Mode::Wire => heads.bytes(),
         };
         DatagramReceiver {
             socket,
             meter,
             clock,
             stop,
+            heads,
             batch: ReceiveBatch::new(SLOTS, slot_bytes),
             ledger: Ledger::new(),
         }
@@ -240,7 +251,7 @@ impl<'a> DatagramReceiver<'a> {
         let (mut bytes, mut count) = (0, 0);
         let now = Duration::from_nanos(self.clock.now_ns());
         for datagram in self.batch.datagrams() {
-            let Some(header) = Header::read(datagram.bytes) else {
+            let Some(header) = self.heads.read(datagram.bytes) else {
                 continue;
             };
             if self.ledger.enter(header, datagram.arrived.unwrap_or(now)) {
@@ -254,5 +265,6 @@ impl<'a> DatagramReceiver<'a> {
         } else {
             self.meter.waited();
         }
+        self.meter.accounted(&self.ledger.account());
     }
 }

@@ -129,7 +129,13 @@ fn send_udp(shared: &Shared, index: usize, socket: &UdpSocket) -> io::Result<()>
     let bytes = asked.map_or_else(|| udp::default_bytes(socket), |bytes| bytes as usize);
     let meter = Meter::new(&shared.streams[index].counters, shared.clock());
     let parts = (meter, shared.clock());
-    let sender = DatagramSender::new(socket, index, (rate, bytes), parts, &shared.stop);
+    let sender = DatagramSender::new(
+        socket,
+        index,
+        (rate, bytes, shared.spec.heads),
+        parts,
+        &shared.stop,
+    );
     if !shared.wait_go() {
         return Ok(());
     }
@@ -144,7 +150,12 @@ fn receive_udp(
 ) -> io::Result<()> {
     let meter = Meter::new(&shared.streams[index].counters, shared.clock());
     let parts = (meter, shared.clock());
-    let receiver = DatagramReceiver::new(socket, shared.spec.plan.mode, parts, &shared.stop);
+    let receiver = DatagramReceiver::new(
+        socket,
+        (shared.spec.plan.mode, shared.spec.heads),
+        parts,
+        &shared.stop,
+    );
     if !shared.wait_go() {
         return Ok(());
     }

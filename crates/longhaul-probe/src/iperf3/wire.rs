@@ -53,5 +53,10 @@ pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireErr
 
 /// Reads the body of a frame.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
+    // A list would be read as the fields of a struct in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        let why = "no JSON object".to_owned();
+        return Err(WireError::Malformed { why });
+    }
     crate::wire::read_json(body)
 }

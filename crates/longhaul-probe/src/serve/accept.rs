@@ -1,13 +1,15 @@
 //! Who is it? The first bytes of a connection decide.
 //!
 //! `0x16` begins a TLS handshake: control. `LHD1` begins a data stream's preamble. Text that
-//! could be a cookie is iperf3, which is turned away by name until it is spoken here.
+//! could be a cookie is iperf3.
 
 use super::event::ServeEvent;
 use super::hooks::ResponderHooks;
+use super::iperf3;
 use super::pending::PendingPlace;
 use super::{Port, Service};
 use crate::drive::Drive;
+use crate::iperf3::wire::Cookie;
 use crate::secure::{Channel, Handshake, boot_proof};
 use crate::session::{Admission, GREETING_TIME, Part, Session, Setup};
 use crate::throughput::DEAD_PEER;
@@ -24,6 +26,15 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const BREATH: Duration = Duration::from_millis(50);
 /// A look at whether more of the first bytes have come.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// A connection of which nothing is known yet.
+pub(super) struct Arrival<'a> {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    /// In order of acceptance.
+    pub number: u64,
+    pub place: PendingPlace<'a>,
+}
 
 /// Accepts until the service stops.
 pub(super) fn accept<'scope>(
@@ -67,9 +78,15 @@ fn receive<'scope>(
     (stream, peer): (TcpStream, SocketAddr),
 ) -> io::Result<()> {
     let place = service.pending.enter(&stream)?;
+    let arrival = Arrival {
+        stream,
+        peer,
+        number: service.book.number(),
+        place,
+    };
     thread::Builder::new()
         .name("session".to_owned())
-        .spawn_scoped(scope, move || welcome(service, port, (stream, peer), place))?;
+        .spawn_scoped(scope, move || welcome(service, port, arrival))?;
     Ok(())
 }
 
@@ -81,27 +98,22 @@ enum Kind {
     Unknown,
 }
 
-fn welcome(
-    service: &Service<'_>,
-    port: &Port,
-    (stream, peer): (TcpStream, SocketAddr),
-    place: PendingPlace<'_>,
-) {
+fn welcome(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) {
+    let peer = arrival.peer;
     let deadline = Instant::now() + GREETING_TIME;
     let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
-    match first_bytes(&stream, deadline) {
+    match first_bytes(&arrival.stream, deadline) {
         Ok(Kind::Control) => {
-            if let Err(why) = control(service, port, (stream, peer), place) {
+            if let Err(why) = control(service, port, arrival) {
                 dismissed(why);
             }
         }
         Ok(Kind::Data) => {
-            if let Err(why) = data(service, stream, deadline) {
+            if let Err(why) = data(service, arrival.stream, deadline) {
                 (service.log)(ServeEvent::StreamRefused { peer, why });
             }
         }
-        // Here the iperf3 wire will take over, with the cookie still unread.
-        Ok(Kind::Iperf3) => (service.log)(ServeEvent::Iperf3Refused(peer)),
+        Ok(Kind::Iperf3) => iperf3::welcome(service, port, arrival, deadline),
         Ok(Kind::Unknown) => dismissed("its first bytes are of no protocol known here".to_owned()),
         Err(error) => dismissed(format!("its first bytes did not come: {error}")),
     }
@@ -124,9 +136,7 @@ fn first_bytes(stream: &TcpStream, deadline: Instant) -> io::Result<Kind> {
             return Ok(Kind::Control);
         }
         if !DATA_STREAM.starts_with(seen) {
-            // A cookie is host name, time and random letters (3.1) or random letters (since 3.2).
-            let text = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
-            return Ok(if seen.iter().all(text) {
+            return Ok(if Cookie::may_begin_with(seen) {
                 Kind::Iperf3
             } else {
                 Kind::Unknown
@@ -151,7 +161,11 @@ fn data(service: &Service<'_>, stream: TcpStream, deadline: Instant) -> Result<(
 }
 
 /// Fills `bytes`, with one deadline for all of them: a byte now and then gains nothing.
-fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+pub(super) fn read_until(
+    mut stream: &TcpStream,
+    bytes: &mut [u8],
+    deadline: Instant,
+) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -168,12 +182,13 @@ fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> io
 }
 
 /// One control connection, from handshake to goodbye.
-fn control(
-    service: &Service<'_>,
-    port: &Port,
-    (stream, peer): (TcpStream, SocketAddr),
-    place: PendingPlace<'_>,
-) -> Result<(), String> {
+fn control(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) -> Result<(), String> {
+    let Arrival {
+        stream,
+        peer,
+        place,
+        ..
+    } = arrival;
     let unusable = |error: io::Error| format!("its socket cannot be used: {error}");
     sockopt::set_no_delay(&stream, true).map_err(unusable)?;
     listen::notice_dead_peer(&stream, DEAD_PEER).map_err(unusable)?;

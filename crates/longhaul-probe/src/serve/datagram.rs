@@ -2,10 +2,12 @@
 //!
 //! The initiator's hello must carry the nonce it was given over TLS and come from the address of
 //! the control connection. Only then does this host send UDP there, first the answer, which is
-//! no longer than the hello.
+//! no longer than the hello. iperf3's hello names no session: it counts when one of its address
+//! expects it.
 
 use super::event::ServeEvent;
 use super::{Port, Service};
+use crate::iperf3::wire::Greeting;
 use crate::wire::{DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, Preamble};
 use longhaul_sys::listen::{self, Place};
 use std::io;
@@ -23,6 +25,11 @@ pub(super) fn greet(service: &Service<'_>, port: &Port) {
     while !service.stopping() {
         match port.datagrams.recv_from(&mut bytes) {
             Ok((count, from)) => {
+                if let Some(greeting) = Greeting::of_hello(&bytes[..count]) {
+                    // Which names no session: only an address that one expects is answered.
+                    service.book.greet(from, greeting);
+                    continue;
+                }
                 let Some(preamble) = Preamble::decode(&bytes[..count], DATAGRAM_HELLO) else {
                     continue;
                 };

@@ -11,7 +11,7 @@ pub enum ServeEvent {
     Listening(SocketAddr),
     /// The token is short enough to be guessed off line.
     TokenGuessable,
-    /// An iperf3 peer: not understood yet, so turned away.
+    /// An iperf3 peer, which this service was told not to answer.
     Iperf3Refused(SocketAddr),
     /// A connection that is none of ours, or too slow to say so.
     Dismissed {
@@ -71,7 +71,7 @@ impl fmt::Display for ServeEvent {
             ),
             ServeEvent::Iperf3Refused(peer) => write!(
                 f,
-                "{}: iperf3 is not spoken on this port yet; use `longhaul test`",
+                "{}: turned away: iperf3 is not answered here (--no-iperf3)",
                 Peer(peer)
             ),
             ServeEvent::Dismissed { peer, why } => write!(f, "{}: dismissed: {why}", Peer(peer)),

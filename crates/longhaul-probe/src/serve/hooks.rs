@@ -332,7 +332,11 @@ fn failed(tried: &str, source: io::Error) -> EngineError {
     }
 }
 
-fn prepare_flow(socket: UdpSocket, plan: &Plan, peer: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) fn prepare_flow(
+    socket: UdpSocket,
+    plan: &Plan,
+    peer: SocketAddr,
+) -> io::Result<UdpSocket> {
     // The plan was checked: both fit in the kernel's int.
     if let Some(bytes) = plan.send_buffer_bytes {
         sockopt::set_send_buffer(&socket, bytes as usize)?;
@@ -347,7 +351,7 @@ fn prepare_flow(socket: UdpSocket, plan: &Plan, peer: SocketAddr) -> io::Result<
     Ok(socket)
 }
 
-fn in_words(plan: &Plan) -> String {
+pub(super) fn in_words(plan: &Plan) -> String {
     let direction = match plan.direction {
         Direction::Forward => "receiving",
         Direction::Reverse => "sending",

@@ -3,6 +3,7 @@
 
 mod fake;
 mod far_end;
+mod iperf3;
 mod probes;
 mod runs;
 mod trouble;

@@ -219,7 +219,10 @@ fn something_else_listens_there() {
 
 #[test]
 fn strange_first_bytes_are_dismissed_and_iperf3_by_name() {
-    let far = FarEnd::start(options());
+    let far = FarEnd::start(ServeOptions {
+        iperf3: None,
+        ..options()
+    });
     far.connect()
         .write_all(b"\x00\x01\x02\x03")
         .expect("it accepts");

@@ -7,8 +7,12 @@ use crate::render::figures::{count_of, rate};
 use crate::render::style::{COMMAND, FAINT, STRONG, paint};
 use jiff::Timestamp;
 use longhaul_model::units::Bytes;
+use longhaul_probe::iperf3::Users;
+use longhaul_probe::iperf3::users::DEFAULT_SKEW;
 use longhaul_probe::secure::Token;
-use longhaul_probe::serve::{AnonymousLimits, FilesRoot, Responder, ServeEvent, ServeOptions};
+use longhaul_probe::serve::{
+    AnonymousLimits, FilesRoot, Iperf3Options, Responder, ServeEvent, ServeOptions,
+};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
@@ -16,6 +20,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
     let token = token(args)?;
@@ -36,6 +41,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         max_streams: args.max_streams,
         captures: !args.no_capture,
         files: folders(&args.files)?,
+        iperf3: iperf3(args)?,
         command: Some(called::command()),
     })?;
     let notice = Notice {
@@ -94,6 +100,27 @@ fn token(args: &ServeArgs) -> Result<Option<(Token, bool)>, Fail> {
         .hint(Some("give one with `--token-file`"))
     })?;
     Ok(Some((made, true)))
+}
+
+/// How iperf3's clients are served, if at all.
+fn iperf3(args: &ServeArgs) -> Result<Option<Iperf3Options>, Fail> {
+    if args.no_iperf3 {
+        return Ok(None);
+    }
+    let users = match (&args.iperf3_key, &args.iperf3_users) {
+        (Some(key), Some(users)) => {
+            let skew = args.iperf3_skew.map_or(DEFAULT_SKEW, Duration::from_micros);
+            let users = Users::load(key, users, skew);
+            Some(users.map_err(|error| {
+                Fail::from_error(USAGE, &error).hint(Some("docs/iperf3.md says how to make both"))
+            })?)
+        }
+        _ => None,
+    };
+    Ok(Some(Iperf3Options {
+        users,
+        json_output: args.iperf3_json,
+    }))
 }
 
 fn limits(args: &ServeArgs) -> AnonymousLimits {

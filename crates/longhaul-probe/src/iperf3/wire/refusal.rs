@@ -24,17 +24,20 @@ pub enum Trouble {
     /// Since 3.17; older clients print the number.
     DurationAboveLimit,
     Connection,
+    Message,
     Parameters,
     Results,
     ServerTerminated,
     Congestion,
     Pacing,
     Authentication,
+    /// Nothing came for long.
+    Silence,
     Stream,
 }
 
 impl Trouble {
-    pub const ALL: [Trouble; 22] = [
+    pub const ALL: [Trouble; 24] = [
         Trouble::Duration,
         Trouble::Streams,
         Trouble::BlockSize,
@@ -50,12 +53,14 @@ impl Trouble {
         Trouble::TotalRate,
         Trouble::DurationAboveLimit,
         Trouble::Connection,
+        Trouble::Message,
         Trouble::Parameters,
         Trouble::Results,
         Trouble::ServerTerminated,
         Trouble::Congestion,
         Trouble::Pacing,
         Trouble::Authentication,
+        Trouble::Silence,
         Trouble::Stream,
     ];
 
@@ -77,12 +82,14 @@ impl Trouble {
             Trouble::TotalRate => 27,
             Trouble::DurationAboveLimit => 37,
             Trouble::Connection => 103,
+            Trouble::Message => 110,
             Trouble::Parameters => 114,
             Trouble::Results => 117,
             Trouble::ServerTerminated => 120,
             Trouble::Congestion => 134,
             Trouble::Pacing => 140,
             Trouble::Authentication => 142,
+            Trouble::Silence => 144,
             Trouble::Stream => 203,
         }
     }
@@ -104,12 +111,14 @@ impl Trouble {
             Trouble::TotalRate => "the rate is above the server's limit",
             Trouble::DurationAboveLimit => "the duration is above the server's limit",
             Trouble::Connection => "a connection cannot be made",
+            Trouble::Message => "a message is not understood",
             Trouble::Parameters => "the parameters are not understood",
             Trouble::Results => "the results are not understood",
             Trouble::ServerTerminated => "the server ended the test",
             Trouble::Congestion => "the congestion control cannot be set",
             Trouble::Pacing => "the pacing rate cannot be set",
             Trouble::Authentication => "the user is not let in",
+            Trouble::Silence => "nothing came for long",
             Trouble::Stream => "a stream cannot be opened",
         }
     }

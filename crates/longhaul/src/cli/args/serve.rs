@@ -5,6 +5,7 @@ use crate::cli::parse;
 use clap::Args;
 use longhaul_probe::serve::FilesRoot;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +41,12 @@ pub struct ServeArgs {
     /// May be repeated: then a peer's names begin with the last part of DIR
     #[arg(long, value_name = "DIR", value_parser = parse::served_folder)]
     pub files: Vec<FilesRoot>,
+    /// Do not answer iperf3's clients
+    #[arg(long)]
+    pub no_iperf3: bool,
+    /// Give iperf3's clients the server's output as JSON instead of text
+    #[arg(long, conflicts_with = "no_iperf3")]
+    pub iperf3_json: bool,
     /// The log as one JSON object for each line
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -52,6 +59,25 @@ pub struct ServeArgs {
     /// Turn away whoever does not have the token
     #[arg(long, help_heading = "Access", conflicts_with = "anonymous")]
     pub token_only: bool,
+    /// Private RSA key (PEM) for the tokens of iperf3's clients
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "iperf3_users",
+        help_heading = "Access"
+    )]
+    pub iperf3_key: Option<PathBuf>,
+    /// Users of iperf3, as iperf3 has them: name, comma, SHA-256 of `{name}password`
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "iperf3_key",
+        help_heading = "Access"
+    )]
+    pub iperf3_users: Option<PathBuf>,
+    /// How far their clocks may be off, and how long a token counts as used [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse::run_time, requires = "iperf3_key", help_heading = "Access")]
+    pub iperf3_skew: Option<u64>,
     /// Runs without a token at one time
     #[arg(long, value_name = "N", value_parser = parse::sessions, help_heading = "Access")]
     pub anonymous_runs: Option<u32>,

@@ -1,0 +1,155 @@
+//! How far the streams were, second by second, as far as our own counters tell.
+
+use crate::engine::EndRun;
+use longhaul_model::report::v1::observation::Udp;
+use std::time::Duration;
+
+/// Readings that are kept; beyond them every other one is dropped.
+const MOST_READINGS: usize = 240;
+const FIRST_SPACING: Duration = Duration::from_secs(1);
+
+/// All streams at one time, those on which this end receives first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Since payload may flow.
+    pub at: Duration,
+    pub bytes: Vec<u64>,
+    pub datagrams: Vec<Udp>,
+}
+
+impl Reading {
+    pub fn take(at: Duration, receiver: Option<&EndRun>, sender: Option<&EndRun>) -> Reading {
+        let mut reading = Reading {
+            at,
+            ..Reading::default()
+        };
+        for run in receiver.into_iter().chain(sender) {
+            let progress = run.progress();
+            reading.bytes.extend(progress.stream_bytes);
+            reading.datagrams.extend(progress.stream_datagrams);
+        }
+        reading
+    }
+
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+}
+
+/// The readings of one test.
+#[derive(Debug)]
+pub(crate) struct Course {
+    /// What is omitted ends here.
+    omit: Duration,
+    spacing: Duration,
+    /// At the end of what is omitted.
+    pub begin: Option<Reading>,
+    pub readings: Vec<Reading>,
+}
+
+impl Course {
+    pub fn new(omit: Duration) -> Course {
+        Course {
+            omit,
+            spacing: FIRST_SPACING,
+            begin: None,
+            readings: Vec::new(),
+        }
+    }
+
+    /// Keeps `reading` if one is due.
+    pub fn note(&mut self, reading: &Reading) {
+        let Some(begin) = &self.begin else {
+            if reading.at >= self.omit {
+                self.begin = Some(self.first(reading));
+            }
+            return;
+        };
+        let last = self.readings.last().map_or(begin.at, |last| last.at);
+        if reading.at >= last + self.spacing {
+            self.readings.push(reading.clone());
+        }
+        if self.readings.len() > MOST_READINGS {
+            let mut odd = false;
+            self.readings.retain(|_| {
+                odd = !odd;
+                !odd
+            });
+            self.spacing *= 2;
+        }
+    }
+
+    /// Where counting begins, seen at `reading`.
+    fn first(&self, reading: &Reading) -> Reading {
+        if self.omit.is_zero() {
+            return nothing(reading);
+        }
+        reading.clone()
+    }
+
+    /// The last reading of all, whatever is due.
+    pub fn finish(&mut self, reading: Reading) {
+        if self.begin.is_none() {
+            // Without a reading in between; what ended within its omitted time counts nothing.
+            self.begin = Some(self.first(&reading));
+        }
+        // A rest that is too short to say anything belongs to the reading before it.
+        let least = reading.at.saturating_sub(self.spacing / 4);
+        self.readings.retain(|kept| kept.at < least);
+        self.readings.push(reading);
+    }
+}
+
+/// Counters as they stood before the first byte.
+fn nothing(like: &Reading) -> Reading {
+    Reading {
+        at: Duration::ZERO,
+        bytes: vec![0; like.bytes.len()],
+        datagrams: vec![Udp::default(); like.datagrams.len()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at_ms: u64) -> Reading {
+        Reading {
+            at: Duration::from_millis(at_ms),
+            bytes: vec![at_ms * 10],
+            datagrams: vec![Udp::default()],
+        }
+    }
+
+    #[test]
+    fn a_long_test_keeps_few_readings_and_the_last_one() {
+        let mut course = Course::new(Duration::ZERO);
+        for second in 0..5000 {
+            course.note(&reading(second * 1000));
+        }
+        course.finish(reading(5_000_000));
+        assert!(course.readings.len() <= MOST_READINGS + 1);
+        let times: Vec<_> = course.readings.iter().map(|kept| kept.at).collect();
+        assert!(times.is_sorted());
+        assert_eq!(times.last(), Some(&Duration::from_secs(5000)));
+    }
+
+    #[test]
+    fn a_test_that_is_over_before_anybody_looked_counts_whole() {
+        let mut course = Course::new(Duration::ZERO);
+        course.finish(reading(3));
+        assert_eq!(course.begin.expect("from nothing").bytes, [0]);
+        assert_eq!(course.readings[0].bytes, [30]);
+    }
+
+    #[test]
+    fn what_is_omitted_is_where_counting_begins() {
+        let mut course = Course::new(Duration::from_secs(1));
+        course.note(&reading(900));
+        assert!(course.begin.is_none());
+        course.note(&reading(1010));
+        course.finish(reading(2010));
+        assert_eq!(course.begin.expect("begun").bytes, [10_100]);
+        assert_eq!(course.readings.len(), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! A run as one end saw it: what the other end would have said is derived or absent.
+//!
+//! iperf3 tells of its end no more than a count of bytes. Where we send, our kernel knows what the
+//! peer has acknowledged, which stands for what arrived; how the peer spent its time is unknown, so
+//! its readings are absent and its thread counts as one that waits in its calls.
+//! Wrong when: bytes are acknowledged but never read (a reader that is slow shows as a small window).
+
+use crate::engine::EndResult;
+use longhaul_model::report::v1::observation::{End, Ends, Observation, Sample, Stream, StreamEnd};
+use std::time::Duration;
+
+/// The observation of a sender alone.
+pub fn seen_by_sender(forward: bool, own: &EndResult, idle_rtt: Option<Duration>) -> Observation {
+    let streams = own.streams.iter().enumerate();
+    let streams: Vec<Stream> = streams
+        .map(|(index, sender)| Stream {
+            index: index as u32,
+            sender: sender.clone(),
+            receiver: arrived(sender),
+        })
+        .collect();
+    let receiver = End {
+        bytes: streams.iter().map(|stream| stream.receiver.bytes).sum(),
+        ..End::default()
+    };
+    observation(forward, streams, (own.end.clone(), receiver), idle_rtt)
+}
+
+fn observation(
+    forward: bool,
+    streams: Vec<Stream>,
+    (sender, receiver): (End, End),
+    idle_rtt: Option<Duration>,
+) -> Observation {
+    let span = |of: fn(&StreamEnd) -> u64| streams.iter().map(move |s| of(&s.receiver));
+    let from = span(|end| end.started_us).min().unwrap_or(0);
+    let to = span(|end| end.started_us + end.duration_us)
+        .max()
+        .unwrap_or(0);
+    Observation {
+        forward,
+        elapsed_us: to.saturating_sub(from),
+        idle_rtt_us: idle_rtt.map(|rtt| rtt.as_micros() as u64),
+        clock_error_us: None,
+        same_host: false,
+        same_boot: None,
+        streams,
+        ends: Ends { sender, receiver },
+        reverse: None,
+    }
+}
+
+/// What the peer acknowledged, as if it had told of it.
+fn arrived(sender: &StreamEnd) -> StreamEnd {
+    let samples: Vec<Sample> = sender.samples.iter().filter_map(acknowledged).collect();
+    let last = samples.last();
+    StreamEnd {
+        bytes: last.map_or(sender.bytes, |sample| sample.bytes),
+        started_us: sender.started_us,
+        duration_us: last.map_or(sender.duration_us, |sample| {
+            sample.at_us.saturating_sub(sender.started_us)
+        }),
+        calls: 0,
+        blocked_us: sender.duration_us,
+        samples,
+        ..StreamEnd::default()
+    }
+}
+
+fn acknowledged(sample: &Sample) -> Option<Sample> {
+    let tcp = sample.tcp.as_ref()?;
+    // The handshake counts as a byte (tcp_info's own definition, RFC 4898 tcpEStatsAppHCThruOctetsAcked).
+    let bytes = tcp.bytes_acked?.saturating_sub(1).min(sample.bytes);
+    Some(Sample {
+        at_us: sample.at_us,
+        bytes,
+        blocked_us: sample.at_us,
+        ..Sample::default()
+    })
+}

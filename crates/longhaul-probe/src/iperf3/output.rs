@@ -1,0 +1,264 @@
+//! The server's output, as `--get-server-output` brings it to a stock client: what our counters saw,
+//! and what limited the run.
+
+use super::course::{Course, Reading};
+use super::one_end::seen_by_sender;
+use super::results::{Place, Span, places};
+use super::wire::{Direction, Test, Transport};
+use crate::drive::Collected;
+use longhaul_analysis::throughput::{Conclusion, conclude, sentence};
+use longhaul_model::report::v1::observation::{Sample, Tcp};
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::units::{Bytes, Rate};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Lines of single streams; with more of them only sums are written.
+const MOST_STREAM_LINES: usize = 400;
+/// Samples of all streams in the JSON.
+const MOST_SAMPLES: usize = 4000;
+const COLUMNS: usize = 79;
+
+/// What a finished test is told from.
+pub(crate) struct Story<'a> {
+    pub test: &'a Test,
+    pub plan: &'a Plan,
+    pub collected: &'a Collected,
+    pub course: &'a Course,
+    pub idle_rtt: Option<Duration>,
+}
+
+impl Story<'_> {
+    /// What follows from our end's counters, where it sends over TCP.
+    fn conclusion(&self) -> Option<Conclusion> {
+        let sender = self.collected.sender.as_ref();
+        let sender = sender.filter(|_| self.test.transport == Transport::Tcp)?;
+        let observation = seen_by_sender(false, sender, self.idle_rtt);
+        Some(conclude(self.plan, &observation))
+    }
+
+    /// As text for people, 80 columns wide.
+    pub fn text(&self) -> String {
+        let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
+        self.write_lines(&mut text);
+        text.push('\n');
+        for paragraph in self.verdict() {
+            text.push_str(&wrapped(&paragraph));
+        }
+        text
+    }
+
+    fn verdict(&self) -> Vec<String> {
+        let Some(conclusion) = self.conclusion() else {
+            let why = match (self.test.transport, self.test.direction) {
+                (Transport::Udp, _) => {
+                    "What limits a UDP test is the rate that was asked, or loss on the path."
+                }
+                _ => {
+                    "What limited this run its sender knows, which is iperf3 and does not tell. \
+                     With -R this end sends, and says what limited it."
+                }
+            };
+            return vec![why.to_owned()];
+        };
+        let mut paragraphs = vec![sentence(&conclusion.analysis)];
+        paragraphs.extend(
+            conclusion
+                .findings
+                .iter()
+                .map(|finding| finding.summary.clone()),
+        );
+        let caveat = "Told by this end's counters alone: iperf3 does not say how its processor and \
+                      its reader fared.";
+        paragraphs.push(caveat.to_owned());
+        paragraphs
+    }
+
+    fn write_lines(&self, text: &mut String) {
+        let streams = places(self.test, self.collected);
+        let readings = &self.course.readings;
+        let each = streams.len() * readings.len() <= MOST_STREAM_LINES;
+        let udp = self.test.transport == Transport::Udp;
+        let own = if udp {
+            "    Jitter  Lost/Total"
+        } else {
+            "   Retr        Cwnd       RTT"
+        };
+        let _ = writeln!(
+            text,
+            "[ ID]        Interval       Transfer          Rate{own}"
+        );
+        let mut before = self.course.begin.as_ref();
+        for reading in readings {
+            self.write_interval(text, &streams, (before, reading), each);
+            before = Some(reading);
+        }
+        if readings.len() > 1 {
+            let _ = writeln!(text, "{}", "- ".repeat(25).trim_end());
+            if let (begin, Some(end)) = (self.course.begin.as_ref(), readings.last()) {
+                self.write_interval(
+                    text,
+                    &streams,
+                    (begin, end),
+                    streams.len() <= MOST_STREAM_LINES,
+                );
+            }
+        }
+    }
+
+    fn write_interval(
+        &self,
+        text: &mut String,
+        streams: &[Place],
+        span: (Option<&Reading>, &Reading),
+        each: bool,
+    ) {
+        if each {
+            for place in streams {
+                let line = self.stream_line(place, span);
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        for sends in [false, true] {
+            let mut of_way = streams
+                .iter()
+                .filter(|place| place.sends == sends)
+                .peekable();
+            if of_way.peek().is_none() || (each && streams.len() == 1) {
+                continue;
+            }
+            let rows: Vec<usize> = of_way.map(|place| place.row).collect();
+            let line = self.line("SUM", sends, &rows, span);
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+
+    fn stream_line(&self, place: &Place, span: (Option<&Reading>, &Reading)) -> String {
+        let id = format!("{:>3}", place.id);
+        let line = self.line(&id, place.sends, &[place.row], span);
+        let own = match self.test.transport {
+            Transport::Udp => datagrams(place, span),
+            Transport::Tcp => self.tcp(place, span),
+        };
+        format!("{line}{own}").trim_end().to_owned()
+    }
+
+    fn line(
+        &self,
+        id: &str,
+        sends: bool,
+        rows: &[usize],
+        (before, now): (Option<&Reading>, &Reading),
+    ) -> String {
+        let zero = self
+            .course
+            .begin
+            .as_ref()
+            .map_or(Duration::ZERO, |begin| begin.at);
+        let from = before.map_or(Duration::ZERO, |before| before.at);
+        let sum = |reading: &Reading| -> u64 {
+            rows.iter().filter_map(|row| reading.bytes.get(*row)).sum()
+        };
+        let bytes = sum(now).saturating_sub(before.map_or(0, sum));
+        let lasted = now.at.saturating_sub(from);
+        let rate =
+            Rate::over(bytes, lasted).map_or_else(|| "-".to_owned(), |rate| rate.to_string());
+        format!(
+            "[{id}] {} {:>6.1}-{:<6.1}s {:>10} {rate:>13}",
+            if sends { "sent" } else { "came" },
+            from.saturating_sub(zero).as_secs_f64(),
+            now.at.saturating_sub(zero).as_secs_f64(),
+            Bytes(bytes).to_string(),
+        )
+    }
+
+    /// What was sent again in this time, then window and round trip at its end.
+    fn tcp(&self, place: &Place, (before, now): (Option<&Reading>, &Reading)) -> String {
+        let at = |at: Duration| {
+            let until = place.end.started_us.saturating_add(at.as_micros() as u64);
+            let tcp = |sample: &Sample| sample.at_us <= until && sample.tcp.is_some();
+            let found = place.end.samples.iter().rev().find(|sample| tcp(sample));
+            found.and_then(|sample| sample.tcp.as_ref())
+        };
+        let Some(tcp) = at(now.at).filter(|_| place.sends) else {
+            return String::new();
+        };
+        let earlier = before.filter(|before| !before.at.is_zero());
+        let earlier = earlier.and_then(|before| at(before.at));
+        let known = earlier.map_or(0, |tcp: &Tcp| tcp.retransmitted_segments);
+        let again = tcp.retransmitted_segments.saturating_sub(known);
+        let rtt = Duration::from_micros(tcp.rtt_us);
+        format!(
+            " {again:>6}  {:>10}  {:>8}",
+            Bytes(tcp.cwnd_bytes).to_string(),
+            longhaul_model::units::format_duration(rtt)
+        )
+    }
+
+    /// As data: the verdict, and the samples of our end with TCP_INFO as report v1 has them.
+    pub fn json(&self) -> Value {
+        let conclusion = self.conclusion();
+        let streams = places(self.test, self.collected);
+        let all: usize = streams.iter().map(|place| place.end.samples.len()).sum();
+        let step = all.div_ceil(MOST_SAMPLES).max(1);
+        let span = Span::of(self.course);
+        let streams = streams.iter().map(|place| {
+            let mut end = place.end.clone();
+            end.samples = end.samples.into_iter().step_by(step).collect();
+            json!({ "id": place.id, "sender": place.sends, "end": end })
+        });
+        json!({
+            "longhaul": env!("CARGO_PKG_VERSION"),
+            "limited_by": conclusion.as_ref().map(|c| c.analysis.limited_by),
+            "verdict": self.verdict(),
+            "analysis": conclusion.as_ref().map(|c| &c.analysis),
+            "findings": conclusion.as_ref().map(|c| &c.findings),
+            "caveats": conclusion.as_ref().map(|c| &c.caveats),
+            "seconds": span.lasted().as_secs_f64(),
+            "streams": streams.collect::<Vec<_>>(),
+            "both_directions": self.test.direction == Direction::Both,
+        })
+    }
+}
+
+fn datagrams(place: &Place, (before, now): (Option<&Reading>, &Reading)) -> String {
+    let of = |reading: &Reading| {
+        reading
+            .datagrams
+            .get(place.row)
+            .copied()
+            .unwrap_or_default()
+    };
+    let (earlier, udp) = (before.map(of).unwrap_or_default(), of(now));
+    let came = udp.datagrams.saturating_sub(earlier.datagrams);
+    if place.sends {
+        return format!("  {came:>9} sent");
+    }
+    let lost = udp.lost.saturating_sub(earlier.lost);
+    let jitter = udp.jitter_ns.map_or_else(
+        || "-".to_owned(),
+        |ns| longhaul_model::units::format_duration(Duration::from_nanos(ns)),
+    );
+    format!("  {jitter:>8}  {lost}/{}", came + lost)
+}
+
+/// Words on lines of at most [`COLUMNS`].
+fn wrapped(paragraph: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        let letters = word.chars().count();
+        if column > 0 && column + 1 + letters > COLUMNS {
+            text.push('\n');
+            column = 0;
+        }
+        if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += letters;
+    }
+    text.push('\n');
+    text
+}

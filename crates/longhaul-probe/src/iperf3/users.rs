@@ -1,0 +1,301 @@
+//! Who may measure: iperf3's tokens, and the users they name.
+//!
+//! A token is base64 of three lines (user, password, time), encrypted for our RSA key with OAEP (since
+//! 3.17) or PKCS #1 v1.5 (before). Nothing binds it to a connection, so each is taken once: within
+//! the time in which it is valid it is remembered, and refused when it comes again.
+//!
+//! Every refusal says the same and takes the same time from the token's arrival on, so that an answer
+//! tells nothing of padding, user or password.
+
+use super::server::Fault;
+use super::wire::Trouble;
+use crate::secure::unhex;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use rsa::pkcs1::DecodeRsaPrivateKey;
+use rsa::pkcs8::DecodePrivateKey;
+use rsa::rand_core::OsRng;
+use rsa::traits::PublicKeyParts;
+use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How far the clocks of client and server may be apart, unless said otherwise; as in iperf3.
+pub const DEFAULT_SKEW: Duration = Duration::from_secs(10);
+/// Tokens that are remembered; when so many came within the time, no more are taken.
+const MOST_TOKENS: usize = 10_000;
+/// A refusal comes so long after the token. Longer than any decryption takes.
+const ANSWER_TIME: Duration = Duration::from_millis(400);
+/// The largest file of a key or of users.
+const MOST_FILE_BYTES: u64 = 1 << 20;
+/// In bytes: 1024 to 8192 bits.
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 128..=1024;
+
+/// A key or a list of users that is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersError {
+    #[error("cannot read {path}", path = path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} has more than 1 MiB", path = path.display())]
+    Large { path: PathBuf },
+    #[error("{path} holds no private RSA key of 1024 to 8192 bits in PEM without a passphrase", path = path.display())]
+    Key { path: PathBuf },
+    #[error("{path}, line {line}: not `user,` and 64 hexadecimal digits", path = path.display())]
+    User { path: PathBuf, line: usize },
+    #[error("{path} names no user", path = path.display())]
+    Empty { path: PathBuf },
+}
+
+/// The users of this server; cheap to clone.
+#[derive(Clone)]
+pub struct Users(Arc<Inner>);
+
+struct Inner {
+    key: RsaPrivateKey,
+    /// SHA-256 of `{user}password`.
+    hashes: BTreeMap<String, [u8; 32]>,
+    skew: Duration,
+    /// Tokens that were taken, and until when they must be remembered (Unix seconds).
+    taken: Mutex<HashMap<[u8; 32], u64>>,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Users({})", self.0.hashes.len())
+    }
+}
+
+impl Users {
+    /// Reads a private key in PEM (PKCS #1 or #8) and a file of users as iperf3 has them.
+    pub fn load(key: &Path, users: &Path, skew: Duration) -> Result<Users, UsersError> {
+        let text = read(key)?;
+        let parsed = RsaPrivateKey::from_pkcs8_pem(&text)
+            .ok()
+            .or_else(|| RsaPrivateKey::from_pkcs1_pem(&text).ok())
+            .filter(|key| KEY_BYTES.contains(&key.size()));
+        let path = key.to_owned();
+        Ok(Users(Arc::new(Inner {
+            key: parsed.ok_or(UsersError::Key { path })?,
+            hashes: hashes(users, &read(users)?)?,
+            skew,
+            taken: Mutex::default(),
+        })))
+    }
+
+    /// # Errors
+    /// After a fixed time, always with the same trouble; the text is for the log.
+    pub fn check(&self, token: Option<&str>) -> Result<(), Fault> {
+        let came = Instant::now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
+        let why = match token.map(|token| self.judge(token, now)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(why)) => why,
+            None => "it has no user and password",
+        };
+        std::thread::sleep(ANSWER_TIME.saturating_sub(came.elapsed()));
+        Err((Trouble::Authentication, why.to_owned()))
+    }
+
+    fn judge(&self, token: &str, now: u64) -> Result<(), &'static str> {
+        let cipher = STANDARD.decode(token.trim_end());
+        let cipher = cipher.map_err(|_| "its token is no base64")?;
+        if cipher.len() != self.0.key.size() {
+            return Err("its token is not for this key");
+        }
+        let plain = self
+            .decrypt(&cipher)
+            .ok_or("its token cannot be decrypted")?;
+        let text = String::from_utf8(plain).map_err(|_| "its token holds no text")?;
+        let (user, password, time) = parts(&text).ok_or("its token is not of three lines")?;
+        let skew = self.0.skew.as_secs();
+        let known = self.0.hashes.get(user);
+        // A user who is not known costs the same as a wrong password.
+        let right = same(known.unwrap_or(&[0; 32]), &hash(user, password)) && known.is_some();
+        if !right {
+            return Err("user or password is wrong");
+        }
+        if now.abs_diff(time) > skew {
+            return Err("its token is too old, or the clocks differ");
+        }
+        self.remember(&cipher, now, time.saturating_add(skew))
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let key = &self.0.key;
+        // Both, always: how long it takes does not depend on which one fits.
+        let new = key.decrypt_blinded(&mut OsRng, Oaep::new::<sha1::Sha1>(), cipher);
+        let old = key.decrypt_blinded(&mut OsRng, Pkcs1v15Encrypt, cipher);
+        new.or(old).ok()
+    }
+
+    fn remember(&self, cipher: &[u8], now: u64, until: u64) -> Result<(), &'static str> {
+        let name = sha256(cipher);
+        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|_, until| *until >= now);
+        if taken.contains_key(&name) {
+            return Err("its token was used before");
+        }
+        if taken.len() >= MOST_TOKENS {
+            return Err("too many tokens in a short time");
+        }
+        taken.insert(name, until);
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<String, UsersError> {
+    let failed = |source| UsersError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let length = std::fs::metadata(path).map_err(failed)?.len();
+    if length > MOST_FILE_BYTES {
+        let path = path.to_owned();
+        return Err(UsersError::Large { path });
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
+fn hashes(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersError> {
+    let mut hashes = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let found = line.split_once(',').and_then(|(user, hash)| {
+            let hash = unhex(hash.trim())?.try_into().ok()?;
+            Some((user.trim().to_owned(), hash))
+        });
+        let (user, hash) = found.ok_or_else(|| UsersError::User {
+            path: path.to_owned(),
+            line: index + 1,
+        })?;
+        hashes.insert(user, hash);
+    }
+    if hashes.is_empty() {
+        let path = path.to_owned();
+        return Err(UsersError::Empty { path });
+    }
+    Ok(hashes)
+}
+
+/// User, password and Unix time of a token.
+fn parts(text: &str) -> Option<(&str, &str, u64)> {
+    let mut lines = text.trim_end_matches('\0').lines();
+    let mut field = |name: &str| Some(lines.next()?.strip_prefix(name)?.trim());
+    let (user, password, time) = (field("user:")?, field("pwd:")?, field("ts:")?);
+    Some((user, password, time.parse().ok()?))
+}
+
+fn hash(user: &str, password: &str) -> [u8; 32] {
+    sha256(format!("{{{user}}}{password}").as_bytes())
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut sum = [0; 32];
+    sum.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    sum
+}
+
+/// Equal, without stopping at the first difference.
+fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+    differing == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsa::RsaPublicKey;
+    use rsa::pkcs8::{EncodePrivateKey, LineEnding};
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn users(name: &str) -> (Users, RsaPublicKey) {
+        let key = RsaPrivateKey::new(&mut OsRng, 1024).expect("a key");
+        let folder =
+            std::env::temp_dir().join(format!("longhaul-users-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (pem, list) = (folder.join("key.pem"), folder.join("users.csv"));
+        let text = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
+        std::fs::write(&pem, text.as_bytes()).expect("written");
+        let sum = crate::secure::hex(&hash("mario", "rossi"));
+        std::fs::write(&list, format!("# people\nmario,{sum}\n")).expect("written");
+        let users = Users::load(&pem, &list, DEFAULT_SKEW).expect("both are fine");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        (users, key.to_public_key())
+    }
+
+    fn token(key: &RsaPublicKey, text: &str, old: bool) -> String {
+        let bytes = text.as_bytes();
+        let cipher = if old {
+            key.encrypt(&mut OsRng, Pkcs1v15Encrypt, bytes)
+        } else {
+            key.encrypt(&mut OsRng, Oaep::new::<sha1::Sha1>(), bytes)
+        };
+        STANDARD.encode(cipher.expect("short"))
+    }
+
+    #[test]
+    fn both_paddings_are_taken_each_token_once_and_no_other_user() {
+        let (users, key) = users("paddings");
+        let right = format!("user: mario\npwd:  rossi\nts:   {NOW}");
+        for old in [false, true] {
+            let token = token(&key, &right, old);
+            assert_eq!(users.judge(&token, NOW + 5), Ok(()));
+            let again = users.judge(&token, NOW + 6);
+            assert_eq!(again, Err("its token was used before"));
+        }
+        for (text, why) in [
+            (
+                format!("user: mario\npwd:  bianchi\nts:   {NOW}"),
+                "password",
+            ),
+            (format!("user: luigi\npwd:  rossi\nts:   {NOW}"), "password"),
+            (
+                format!("user: mario\npwd:  rossi\nts:   {}", NOW - 11),
+                "old",
+            ),
+            (
+                format!("user: mario\npwd:  rossi\nts:   {}", NOW + 11),
+                "old",
+            ),
+            (
+                "user: mario\npwd:  rossi\nts:   now".to_owned(),
+                "three lines",
+            ),
+            ("mario".to_owned(), "three lines"),
+        ] {
+            let refused = users
+                .judge(&token(&key, &text, false), NOW)
+                .expect_err(&text);
+            assert!(refused.contains(why), "{refused}");
+        }
+        for garbage in ["", "!!", "aGVsbG8="] {
+            assert!(users.judge(garbage, NOW).is_err());
+        }
+    }
+
+    #[test]
+    fn files_that_are_of_no_use_are_named() {
+        let path = Path::new("users.csv");
+        for text in ["mario", "mario,abc", "mario,zz"] {
+            let error = hashes(path, text).expect_err(text).to_string();
+            assert!(error.contains("users.csv, line 1"), "{error}");
+        }
+        assert!(matches!(
+            hashes(path, "# none\n"),
+            Err(UsersError::Empty { .. })
+        ));
+    }
+}
