@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 mod foreign;
 
+#[expect(clippy::disallowed_methods, reason = "a test reads what others wrote")]
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/imports/");
     std::fs::read_to_string(format!("{folder}{name}")).expect("the fixture is there")
