@@ -12,7 +12,7 @@ use std::fmt::Write;
 /// What of a text is kept on a page: the rest is cut, and the cut is shown.
 const MOST_TEXT_BYTES: usize = 1 << 20;
 /// A table of so many rows stays on one sheet of paper; of a longer one no few rows stand alone.
-const SHORT_ROWS: usize = 12;
+const SHORT_ROWS: usize = 8;
 
 const STYLE: &str = "\
 :root{color-scheme:light}\
