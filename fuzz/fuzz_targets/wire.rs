@@ -10,7 +10,7 @@ use longhaul_probe::session::{
     Action, Admission, Initiative, Input, Part, Progress, Session, Setup, State,
 };
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Answer, Ask, Bounds, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message,
+    Accept, AnonymousLimits, Answer, Ask, BLOCK_HEAD_BYTES, BlockHead, Bounds, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message,
     Nonce, Preamble, encode,
 };
 use std::time::Duration;
@@ -117,6 +117,13 @@ fn responder() -> Part {
 fuzz_target!(|bytes: &[u8]| {
     let _ = Preamble::decode(bytes, DATA_STREAM);
     let _ = Header::read(bytes);
+    if let Some(front) = bytes.first_chunk::<BLOCK_HEAD_BYTES>()
+        && let Some((head, tag)) = BlockHead::decode(front)
+    {
+        let again = head.encode(&[0; 32], &[0; 32]);
+        assert_eq!(BlockHead::decode(&again).map(|(head, _)| head), Some(head));
+        let _ = head.holds(&[0; 32], &[0; 32], &tag);
+    }
     let Some((&cut, frames)) = bytes.split_first() else {
         return;
     };

@@ -103,7 +103,8 @@ impl FarFiles {
         let folder = open_root(root)?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or(&root.name).to_owned();
-        let source = Source::list(folder, &path, name.clone(), ask.direct)?;
+        let mut source = Source::list(folder, &path, name.clone(), ask.direct)?;
+        source.in_order = ask.in_order;
         let listed = Listed {
             entries: source.entries().len() as u64,
             folder: source.is_folder(),

@@ -16,6 +16,8 @@ pub(crate) struct Source {
     /// Absent: standard input.
     pub(super) place: Option<(Arc<Folder>, PathBuf)>,
     pub(super) direct: bool,
+    /// Blocks leave in their order.
+    pub in_order: bool,
     pub(super) entries: Vec<Entry>,
     /// By entry; as it was when it was listed.
     pub(super) seen: Vec<Option<Seen>>,
@@ -30,6 +32,7 @@ impl Source {
         let mut source = Source {
             place: None,
             direct,
+            in_order: false,
             entries: Vec::new(),
             seen: Vec::new(),
             name: (!name.is_empty()).then_some(name),
@@ -57,6 +60,7 @@ impl Source {
         Source {
             place: None,
             direct: false,
+            in_order: true,
             entries: vec![entry],
             seen: vec![None],
             name: None,

@@ -298,6 +298,7 @@ impl Course<'_> {
         let ask = SourceAsk {
             path: self.request.far.clone(),
             direct: self.request.direct,
+            in_order: self.request.near == Near::Stream,
         };
         let FilesAnswer::Listed(listed) = self.ask(FilesAsk::Source(ask))? else {
             return self.unexpected();

@@ -7,6 +7,7 @@ use crate::wire::{BlockKey, Status};
 use longhaul_model::report::v1::copy::{End, Tcp};
 use longhaul_sys::thread::process_times;
 use std::io;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -30,6 +31,16 @@ pub(super) enum Mode {
     Disk(u64),
     /// So many bytes of no file.
     Network(u64),
+}
+
+impl Mode {
+    /// The connections that this carries blocks over; those that it needs none of are closed.
+    pub fn used(self, streams: Vec<TcpStream>) -> Vec<TcpStream> {
+        match self {
+            Mode::Disk(_) => Vec::new(),
+            Mode::Files | Mode::Network(_) => streams,
+        }
+    }
 }
 
 /// Counters and the end of one end of a copy.
@@ -89,7 +100,7 @@ impl Common {
     }
 
     /// Adds what the kernel says of one sending socket.
-    pub fn note_socket(&self, socket: &std::net::TcpStream) {
+    pub fn note_socket(&self, socket: &TcpStream) {
         let Ok(info) = longhaul_sys::tcp_info::read(socket) else {
             return;
         };

@@ -93,10 +93,12 @@ impl SourceRun {
         (streams, key): (Vec<TcpStream>, BlockKey),
         mode: Mode,
     ) -> io::Result<SourceRun> {
+        let streams = mode.used(streams);
         let stdin = source.place.is_none();
         let readers = match mode {
             Mode::Network(_) => 0,
-            _ if stdin => 1,
+            // Several threads would overtake each other.
+            _ if source.in_order => 1,
             _ => disk_threads(),
         };
         let threads = readers + streams.len().max(1);

@@ -67,6 +67,7 @@ impl TargetRun {
         (streams, key): (Vec<TcpStream>, BlockKey),
         mode: Mode,
     ) -> io::Result<TargetRun> {
+        let streams = mode.used(streams);
         let stdout = target.place.is_none();
         let writers = match mode {
             Mode::Network(_) => 0,
@@ -333,7 +334,8 @@ impl Receiving {
                 return self.jobs.push(job, halt);
             }
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            // The connection that has the next block is never among those that wait here.
+            // Each connection carries blocks in their order, so that the one with the next block
+            // is never among those that wait here.
             while *turn != block && !halt.is_set() {
                 let waited = self.turned.wait_timeout(turn, WAKE);
                 turn = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -44,6 +44,8 @@ pub struct SourceAsk {
     pub path: String,
     /// Past the page cache.
     pub direct: bool,
+    /// Blocks must leave in their order: the target is a stream.
+    pub in_order: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -67,12 +67,11 @@ fn filed(args: &CopyArgs, asked: &Asked, outcome: CopyOutcome) -> Copied {
 
 fn fail(error: &CopyError, asked: &Asked) -> Fail {
     let taken_up = "what has arrived is kept hidden at the target; the same command takes it up";
-    let streams = !asked.resumable();
-    let hint = (!streams).then_some(taken_up);
+    let hint = asked.resumable().then_some(taken_up);
     match error {
         CopyError::Session(inner) => Fail::from_error(inner.exit_code(), inner).hint(inner.hint()),
-        CopyError::Near(_) => Fail::from_error(HOST, error).hint(hint_of(error).or(hint)),
-        CopyError::Far { .. } => Fail::from_error(PEER, error).hint(hint_of(error).or(hint)),
+        CopyError::Near(_) => Fail::from_error(HOST, error).hint(hint_of(error)),
+        CopyError::Far { .. } => Fail::from_error(PEER, error).hint(hint_of(error)),
         CopyError::Network { .. } => Fail::from_error(PEER, error).hint(hint),
         CopyError::Stopped => Fail::from_error(INTERRUPTED, error).hint(hint),
     }
@@ -89,7 +88,8 @@ fn hint_of(error: &CopyError) -> Option<&'static str> {
         return Some("give the token that `longhaul serve` printed: `--token-file`");
     }
     if knows("--overwrite") || knows("--files") || knows("--direct") {
-        return Some("`longhaul copy --help` explains the names and options");
+        // The text itself names the option.
+        return None;
     }
-    None
+    Some("check the name and its permissions; `longhaul copy --help` says how names are read")
 }

@@ -20,6 +20,7 @@ fn the_help_of_every_command_is_as_reviewed() {
         ("help-test", &["test", "--help"]),
         ("help-host", &["host", "--help"]),
         ("help-predict", &["predict", "--help"]),
+        ("help-copy", &["copy", "--help"]),
         ("help-lab", &["lab", "--help"]),
         ("help-lab-run", &["lab", "run", "--help"]),
         ("help-capture", &["capture", "--help"]),

@@ -14,8 +14,8 @@ pub struct FarEnd {
     child: Child,
     /// Lines of its log, JSON.
     log: BufReader<std::process::ChildStderr>,
-    port: String,
-    token: Option<String>,
+    pub port: String,
+    pub token: Option<String>,
 }
 
 impl FarEnd {

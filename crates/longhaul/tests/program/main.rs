@@ -6,6 +6,7 @@ mod beside;
 mod bundle;
 mod capture;
 mod collector;
+mod copy;
 mod data;
 mod database;
 mod documentation;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve --files /data:rw       at the far end: one folder, to be written
+  longhaul serve --files /data:rw       at the far end: one folder, writable
   longhaul copy run7.dat far:runs/      there
   longhaul copy far:runs/run7.dat .     and back
   tar c . | longhaul copy - far:all.tar from standard input
   longhaul copy far:runs /tmp/runs --dry-disk
-                                        what both disks take, without the network";
+                                        what both disks take, without network";
 
 const DETAILS: &str = "\
 One of SRC and DST is a file or folder of this host (or - for standard input or

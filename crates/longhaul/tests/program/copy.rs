@@ -1,0 +1,452 @@
+//! `serve --files` and `copy` together, over loopback: what is copied, what is taken up again, and
+//! what is refused.
+
+use crate::loopback::FarEnd;
+use crate::support::{Folder, longhaul};
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+const MIB: usize = 1 << 20;
+
+/// A far end that serves `folder`, and copies against it.
+struct Served {
+    far: FarEnd,
+    folder: PathBuf,
+}
+
+impl Served {
+    fn new(scene: &Folder, mode: &str) -> Served {
+        let folder = scene.file("served");
+        fs::create_dir_all(&folder).expect("a folder");
+        let files = format!("{}:{mode}", folder.display());
+        Served {
+            far: FarEnd::start(&["--files", &files]),
+            folder,
+        }
+    }
+
+    fn copy(&self, source: &str, target: &str) -> Command {
+        self.copy_by(&self.far.port, source, target)
+    }
+
+    fn copy_by(&self, port: &str, source: &str, target: &str) -> Command {
+        let mut command = longhaul(DEADLINE);
+        command.args(["copy", source, target, "-p", port, "-q", "--no-save"]);
+        if let Some(token) = &self.far.token {
+            command.env("LONGHAUL_TOKEN", token);
+        }
+        command
+    }
+}
+
+fn report(mut command: Command) -> Value {
+    let done = command.arg("--json").assert().success();
+    serde_json::from_slice(&done.get_output().stdout).expect("a report")
+}
+
+/// What a copy says that must not work.
+fn refused(mut command: Command, code: i32) -> String {
+    let done = command.assert().code(code);
+    let text = String::from_utf8(done.get_output().stderr.clone()).expect("UTF-8");
+    assert!(text.starts_with("error: "), "{text}");
+    text
+}
+
+/// Bytes that repeat nowhere near a block.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(next).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain")
+}
+
+#[test]
+fn a_folder_of_odd_files_goes_there_and_back() {
+    let scene = Folder::new("copy-folder");
+    let served = Served::new(&scene, "rw");
+    let source = scene.file("odd");
+    fs::create_dir_all(source.join("inner/empty")).expect("folders");
+    for length in [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 7] {
+        fs::write(source.join(format!("inner/{length}")), noise(length)).expect("a file");
+    }
+    let sparse = fs::File::create(source.join("sparse")).expect("a file");
+    sparse.write_at(b"end", 9 * MIB as u64).expect("written");
+    let script = source.join("inner/1");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o750)).expect("a mode");
+    let then = std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(981_173_106_987_654_321);
+    let file = fs::File::options().write(true).open(&script).expect("open");
+    file.set_modified(then).expect("a time");
+    symlink("/etc/passwd", source.join("link")).expect("a link");
+
+    let there = report(served.copy(text(&source), "127.0.0.1:"));
+    assert_eq!(there["kind"], "copy");
+    assert_eq!(there["observation"]["files"], 7);
+    assert_eq!(there["observation"]["hole_bytes"], 9 * MIB);
+    assert_eq!(there["caveats"][0]["code"], "left_out");
+    let back = scene.file("back");
+    let seen = report(served.copy("127.0.0.1:odd", text(&back)));
+    assert_eq!(seen["plan"]["forward"], false);
+    for copy in [served.folder.join("odd"), back.clone()] {
+        for name in [
+            "inner/0",
+            "inner/1048575",
+            "inner/1048576",
+            "inner/1048577",
+            "sparse",
+        ] {
+            let same =
+                fs::read(copy.join(name)).expect(name) == fs::read(source.join(name)).expect(name);
+            assert!(same, "{name}");
+        }
+        let about = fs::metadata(copy.join("inner/1")).expect("there");
+        assert_eq!(about.mode() & 0o777, 0o750);
+        assert_eq!(
+            (about.mtime(), about.mtime_nsec()),
+            (981_173_106, 987_654_321)
+        );
+        assert!(copy.join("inner/empty").is_dir());
+        assert!(!copy.join("link").exists());
+    }
+    // Once more: all is there.
+    let again = report(served.copy(text(&source), "127.0.0.1:"));
+    assert_eq!(again["observation"]["skipped_files"], 7);
+    assert_eq!(again["observation"]["sent_bytes"], 0);
+}
+
+#[test]
+fn streams_go_in_and_come_out_in_order() {
+    let scene = Folder::new("copy-stream");
+    let served = Served::new(&scene, "rw");
+    let bytes = noise(5 * MIB + 3);
+    let mut command = served.copy("-", "127.0.0.1:piped");
+    command.write_stdin(bytes.clone());
+    let seen = report(command);
+    let sum = seen["observation"]["blake3"].as_str().expect("a sum");
+    assert_eq!(sum.len(), 64);
+    assert_eq!(fs::read(served.folder.join("piped")).expect("there"), bytes);
+    let out = served
+        .copy("127.0.0.1:piped", "-")
+        .output()
+        .expect("it runs");
+    let why = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{why}");
+    assert!(out.stdout == bytes);
+}
+
+#[test]
+fn what_may_not_be_reached_or_replaced_is_not() {
+    let scene = Folder::new("copy-refused");
+    let served = Served::new(&scene, "rw");
+    let file = scene.file("file");
+    fs::write(&file, b"new").expect("a file");
+    fs::write(served.folder.join("file"), b"old").expect("a file");
+    symlink("/", served.folder.join("root")).expect("a link");
+    let why = refused(served.copy(text(&file), "127.0.0.1:"), 3);
+    assert!(why.contains("--overwrite"), "{why}");
+    for name in [
+        "../file",
+        "/etc/passwd",
+        "a/../../b",
+        "root/etc/passwd",
+        "root",
+    ] {
+        let name = format!("127.0.0.1:{name}");
+        refused(served.copy(&name, text(&scene.file("got"))), 3);
+        refused(served.copy(text(&file), &name), 3);
+    }
+    assert!(!scene.file("got").exists());
+    assert_eq!(fs::read(served.folder.join("file")).expect("there"), b"old");
+    served
+        .copy(text(&file), "127.0.0.1:")
+        .arg("--overwrite")
+        .assert()
+        .success();
+    assert_eq!(fs::read(served.folder.join("file")).expect("there"), b"new");
+
+    let mut stranger = served.copy(text(&file), "127.0.0.1:other");
+    stranger.env_remove("LONGHAUL_TOKEN");
+    assert!(refused(stranger, 3).contains("token"));
+    let closed = FarEnd::start(&[]);
+    let mut stranger = served.copy_by(&closed.port, "127.0.0.1:x", "y");
+    stranger.env_remove("LONGHAUL_TOKEN");
+    let why = refused(stranger, 3);
+    assert!(why.contains("--files"), "{why}");
+    let read_only = Served::new(&scene, "ro");
+    assert!(refused(read_only.copy(text(&file), "127.0.0.1:other"), 3).contains("reading only"));
+}
+
+/// What a proxy does to the data connections that pass it.
+#[derive(Clone, Copy)]
+enum Trick {
+    /// Lets so many bytes through, and no more until it is told to.
+    Stall(u64),
+    /// Changes one bit of this byte.
+    Flip(u64),
+}
+
+/// Stands between the two ends.
+struct Proxy {
+    port: String,
+    released: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    fn start(to: &str, trick: Trick) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port().to_string();
+        let to = format!("127.0.0.1:{to}");
+        let released = Arc::new(AtomicBool::new(false));
+        let passed = Arc::new(AtomicU64::new(0));
+        let open = Arc::clone(&released);
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let Ok(far) = TcpStream::connect(&to) else {
+                    return;
+                };
+                let ways = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+                for (from, to) in ways {
+                    let (Ok(from), Ok(to)) = (from, to) else {
+                        return;
+                    };
+                    let (passed, open) = (Arc::clone(&passed), Arc::clone(&open));
+                    std::thread::spawn(move || pass((from, to), trick, &passed, &open));
+                }
+            }
+        });
+        Proxy { port, released }
+    }
+}
+
+/// One way of one connection, until it ends.
+fn pass(
+    (mut from, mut to): (TcpStream, TcpStream),
+    trick: Trick,
+    passed: &AtomicU64,
+    open: &AtomicBool,
+) {
+    let mut bytes = vec![0; 64 << 10];
+    let mut data = None;
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        let is_data = *data.get_or_insert_with(|| bytes.starts_with(b"LHD1"));
+        let before = if is_data {
+            passed.fetch_add(count as u64, Ordering::Relaxed)
+        } else {
+            0
+        };
+        match trick {
+            Trick::Stall(after) if is_data && before + count as u64 > after => {
+                while !open.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+            Trick::Flip(at) if is_data && (before..before + count as u64).contains(&at) => {
+                bytes[(at - before) as usize] ^= 4;
+            }
+            _ => {}
+        }
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+/// A copy to the far end that has come to a stand with some blocks at the target.
+fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.args([
+        "copy",
+        text(source),
+        "127.0.0.1:",
+        "-p",
+        &proxy.port,
+        "-q",
+        "--no-save",
+    ]);
+    let token = served.far.token.as_deref().unwrap_or_default();
+    command
+        .env("LONGHAUL_TOKEN", token)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().expect("a copy");
+    let deadline = Instant::now() + DEADLINE;
+    while noted(&served.folder) < 3 {
+        assert!(Instant::now() < deadline, "no block came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// Blocks in the journal of an unfinished file: 32 bytes, and 48 for each.
+fn noted(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder)
+        .expect("a folder")
+        .map_while(Result::ok);
+    let journal = entries
+        .map(|entry| entry.path())
+        .find(|path| text(path).ends_with(".journal"));
+    let length = journal
+        .and_then(|path| fs::metadata(path).ok())
+        .map_or(0, |about| about.len());
+    length.saturating_sub(32) / 48
+}
+
+#[test]
+fn a_killed_copy_is_taken_up_where_it_was() {
+    for far_dies in [false, true] {
+        let scene = Folder::new(&format!("copy-killed-{far_dies}"));
+        let served = Served::new(&scene, "rw");
+        let source = scene.file("file");
+        fs::write(&source, noise(24 * MIB)).expect("a file");
+        let proxy = Proxy::start(&served.far.port, Trick::Stall(6 * MIB as u64));
+        let mut child = stalled(&served, &source, &proxy);
+        let served = if far_dies {
+            drop(served);
+            assert!(!child.wait().expect("its end").success());
+            Served::new(&scene, "rw")
+        } else {
+            child.kill().expect("killed");
+            child.wait().expect("its end");
+            served
+        };
+        assert!(!served.folder.join("file").exists(), "half-written");
+        // The far end notices the end of a session within moments; until then the file is its.
+        let deadline = Instant::now() + DEADLINE;
+        let seen = loop {
+            let done = served
+                .copy(text(&source), "127.0.0.1:")
+                .arg("--json")
+                .output();
+            let done = done.expect("it runs");
+            if done.status.success() {
+                break serde_json::from_slice::<Value>(&done.stdout).expect("a report");
+            }
+            let why = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(
+                why.contains("another copy") && Instant::now() < deadline,
+                "{why}"
+            );
+        };
+        let held = seen["observation"]["held_bytes"]
+            .as_u64()
+            .expect("a number");
+        let sent = seen["observation"]["sent_bytes"]
+            .as_u64()
+            .expect("a number");
+        assert!(held >= 3 * MIB as u64, "{held}");
+        assert_eq!(held + sent, 24 * MIB as u64);
+        let same = fs::read(served.folder.join("file")).expect("there") == noise(24 * MIB);
+        assert!(same);
+        assert_eq!(
+            fs::read_dir(&served.folder).expect("there").count(),
+            1,
+            "left over"
+        );
+    }
+}
+
+#[test]
+fn a_source_that_changes_under_the_copy_is_refused() {
+    let scene = Folder::new("copy-changed");
+    let served = Served::new(&scene, "rw");
+    let source = scene.file("file");
+    fs::write(&source, noise(48 * MIB)).expect("a file");
+    let proxy = Proxy::start(&served.far.port, Trick::Stall(4 * MIB as u64));
+    let child = stalled(&served, &source, &proxy);
+    let file = fs::File::options()
+        .append(true)
+        .open(&source)
+        .expect("open");
+    (&file).write_all(b"more").expect("changed");
+    proxy.released.store(true, Ordering::Relaxed);
+    let done = child.wait_with_output().expect("its end");
+    let why = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(5), "{why}");
+    assert!(why.contains("changed under the copy"), "{why}");
+    assert!(!served.folder.join("file").exists());
+}
+
+#[test]
+fn a_bit_that_changes_on_the_way_ends_the_copy() {
+    let scene = Folder::new("copy-flipped");
+    let served = Served::new(&scene, "rw");
+    let source = scene.file("file");
+    fs::write(&source, noise(8 * MIB)).expect("a file");
+    let proxy = Proxy::start(&served.far.port, Trick::Flip(3 * MIB as u64));
+    let why = refused(served.copy_by(&proxy.port, text(&source), "127.0.0.1:"), 3);
+    assert!(
+        why.contains("changed it on its way") || why.contains("data connection"),
+        "{why}"
+    );
+    assert!(!served.folder.join("file").exists());
+    served.copy(text(&source), "127.0.0.1:").assert().success();
+}
+
+#[test]
+fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
+    let scene = Folder::new("copy-full");
+    let served = Served::new(&scene, "ro");
+    fs::write(served.folder.join("file"), noise(12 * MIB)).expect("a file");
+    let target = scene.file("got");
+    // The limit on the length of files stands in for a full disk: both end a write in the middle.
+    let limited = r#"trap '' XFSZ; ulimit -f 8192; exec "$0" "$@""#;
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        limited,
+        env!("CARGO_BIN_EXE_longhaul"),
+        "copy",
+        "127.0.0.1:file",
+    ]);
+    command.args([text(&target), "-p", &served.far.port, "-q", "--no-save"]);
+    let why = refused(command, 5);
+    assert!(why.contains("cannot write got: File too large"), "{why}");
+    assert!(!target.exists(), "half-written");
+    let seen = report(served.copy("127.0.0.1:file", text(&target)));
+    assert!(
+        seen["observation"]["held_bytes"]
+            .as_u64()
+            .is_some_and(|held| held > 0)
+    );
+    assert!(fs::read(&target).expect("there") == noise(12 * MIB));
+}
+
+#[test]
+fn dry_runs_leave_nothing_and_every_run_splits_its_time() {
+    let scene = Folder::new("copy-dry");
+    let served = Served::new(&scene, "rw");
+    let source = scene.file("file");
+    fs::write(&source, noise(6 * MIB)).expect("a file");
+    let mut disk = served.copy(text(&source), "127.0.0.1:");
+    disk.arg("--dry-disk");
+    let disk = report(disk);
+    assert!(disk["analysis"]["source_disk_bps"].as_u64() > Some(0));
+    assert!(disk["analysis"]["target_disk_bps"].as_u64() > Some(0));
+    let mut net = served.copy("127.0.0.1:", text(&scene.0));
+    net.args(["--dry-net"]);
+    fs::copy(&source, served.folder.join("same")).expect("a file");
+    let net = report(net);
+    assert_eq!(net["observation"]["sent_bytes"], 6 * MIB);
+    assert_eq!(fs::read_dir(&served.folder).expect("there").count(), 1);
+    let mut real = served.copy(text(&source), "127.0.0.1:");
+    real.args(["-P", "2"]);
+    let real = report(real);
+    assert_eq!(real["plan"]["setting_from"], "option");
+    assert!(real["observation"]["target"]["disk"]["busy_us"].as_u64() > Some(0));
+}
