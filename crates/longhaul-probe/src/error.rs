@@ -3,6 +3,7 @@
 //! The text says what was tried, on what, and why it failed; [`ProbeError::hint`] says what to do
 //! next; [`ProbeError::exit_code`] is the program's answer (design, section 7).
 
+use crate::iperf3::client::Closed as Iperf3Closed;
 use crate::limits::LimitError;
 use crate::session::State;
 use crate::wire::Versions;
@@ -34,6 +35,15 @@ pub enum ProbeError {
     /// The TLS handshake failed: mostly, something else listens there.
     #[error("no TLS with {address}: {why}")]
     Tls { address: SocketAddr, why: String },
+    /// An iperf3 server answers there, with whom another wire is spoken.
+    #[error("{address} is an iperf3 server, not longhaul")]
+    Iperf3There { address: SocketAddr },
+    /// An iperf3 server gave no result.
+    #[error("the iperf3 server at {address} gave no result: {closed}")]
+    Iperf3 {
+        address: SocketAddr,
+        closed: Iperf3Closed,
+    },
     /// One of the two ends could not prove that it knows the token.
     #[error("{address}: {what}")]
     Token {
@@ -120,6 +130,10 @@ impl ProbeError {
             ProbeError::Tls { .. } => {
                 "something else answers on this port; check `--port`, and that it is `longhaul serve`"
             }
+            ProbeError::Iperf3There { .. } => {
+                "measure with it on its own wire: `longhaul test HOST --iperf3`, without a token"
+            }
+            ProbeError::Iperf3 { closed, .. } => return closed.hint(),
             ProbeError::Token { what, .. } => match what {
                 TokenTrouble::Missing => "give the token that `longhaul serve` printed: `--token`",
                 TokenTrouble::Wrong => "compare with the token that `longhaul serve` printed",
@@ -146,7 +160,11 @@ impl ProbeError {
         match self {
             ProbeError::Plan(_) => 2,
             ProbeError::Version { .. } => 4,
-            ProbeError::Local { .. } => 5,
+            ProbeError::Local { .. }
+            | ProbeError::Iperf3 {
+                closed: Iperf3Closed::Failed(_),
+                ..
+            } => 5,
             _ => 3,
         }
     }

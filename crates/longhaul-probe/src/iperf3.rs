@@ -1,6 +1,7 @@
 //! Speaking with iperf3, 3.1 to 3.22.
 //!
 //! - [`wire`]: what goes over its connections, without sockets or clocks
+//! - [`client`]: one run against one of its servers
 //! - [`server`]: the server's part of a test as a state machine
 //! - [`plan()`]: a test of iperf3 as a plan of ours
 //! - [`one_end`]: a run as one end saw it
@@ -8,6 +9,7 @@
 //!
 //! docs/iperf3.md says what is answered, and docs/decisions/0026 why so.
 
+pub mod client;
 pub(crate) mod course;
 pub mod one_end;
 pub(crate) mod output;

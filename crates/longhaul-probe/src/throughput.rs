@@ -10,7 +10,7 @@ mod observe;
 mod rtt;
 mod streams;
 
-pub(crate) use connect::{DEAD_PEER, open as connect_control, resolve};
+pub(crate) use connect::{DEAD_PEER, open as connect_control, plain as connect_plain, resolve};
 pub(crate) use streams::{open as open_streams, open_flow};
 
 use crate::capture::Captured;

@@ -10,6 +10,7 @@
 //! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
 //!   report
 //! - [`capture`]: files of packets; [`imported`]: what other programs measured; [`mod@copy`]: files
+//! - [`mod@iperf3`]: a run in the shape of iperf3's JSON
 //! - [`mod@watch`]: what a watch file will cost
 //! - [`events`]: lasting changes, with their causes; [`beside`]: archived runs beside each other
 //! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
@@ -27,6 +28,7 @@ pub mod figures;
 pub mod host;
 pub mod html;
 pub mod imported;
+pub mod iperf3;
 pub mod live;
 pub mod load;
 pub mod page;

@@ -31,6 +31,9 @@ pub enum ChannelError {
     Late,
     #[error("the connection was closed during the handshake")]
     Closed,
+    /// Its first byte is none of TLS, but what an iperf3 server says to whoever connects.
+    #[error("an iperf3 server answers, not TLS")]
+    Iperf3,
 }
 
 /// One end of the control connection, handshake done.
@@ -194,11 +197,26 @@ fn read_once(
     Ok(true)
 }
 
+/// What an iperf3 server says to whoever connects: that it awaits parameters, or is busy.
+const IPERF3_FIRST: [u8; 2] = [9, 0xff];
+
+/// Waits for the peer's first byte, at most for `wait`, and leaves it where it is.
+fn check_first(socket: &TcpStream, wait: Duration) -> Result<(), ChannelError> {
+    socket.set_read_timeout(Some(wait.max(LEAST_WAIT)))?;
+    let mut first = [0];
+    match socket.peek(&mut first) {
+        Ok(1) if IPERF3_FIRST.contains(&first[0]) => Err(ChannelError::Iperf3),
+        // Whatever else it is, the read that follows says so.
+        _ => Ok(()),
+    }
+}
+
 fn shake_hands(
     mut socket: &TcpStream,
     tls: &mut Connection,
     deadline: Instant,
 ) -> Result<(), ChannelError> {
+    let mut checked = false;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -212,6 +230,10 @@ fn shake_hands(
                 Err(error) => return Err(error.into()),
             }
         } else if tls.is_handshaking() {
+            if !checked {
+                check_first(socket, left)?;
+                checked = true;
+            }
             read_once(socket, tls, left)?;
         } else {
             return Ok(());

@@ -44,6 +44,21 @@ pub(crate) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
     })
 }
 
+/// Connects, for small messages.
+pub(crate) fn plain(target: &Target, address: SocketAddr) -> Result<TcpStream, ProbeError> {
+    let socket = connect(target, address)?;
+    let small = || -> io::Result<()> {
+        sockopt::set_no_delay(&socket, true)?;
+        listen::notice_dead_peer(&socket, DEAD_PEER)
+    };
+    small().map_err(|source| ProbeError::Connect {
+        host: target.host.clone(),
+        address,
+        source,
+    })?;
+    Ok(socket)
+}
+
 /// Connects and does the TLS handshake.
 pub(crate) fn open(target: &Target, address: SocketAddr) -> Result<Connection, ProbeError> {
     let failed = |source| ProbeError::Connect {
@@ -51,18 +66,14 @@ pub(crate) fn open(target: &Target, address: SocketAddr) -> Result<Connection, P
         address,
         source,
     };
-    let socket = connect(target, address)?;
-    let small = || -> io::Result<()> {
-        sockopt::set_no_delay(&socket, true)?;
-        listen::notice_dead_peer(&socket, DEAD_PEER)
-    };
-    small().map_err(failed)?;
+    let socket = plain(target, address)?;
     let local = socket.local_addr().ok();
     let tls = |why: String| ProbeError::Tls { address, why };
     let config = initiator_config().map_err(|error| tls(error.to_string()))?;
     let deadline = Instant::now() + target.connect_timeout;
     let channel = Channel::open(socket, Handshake::Initiator(config), deadline).map_err(
         |error| match error {
+            ChannelError::Iperf3 => ProbeError::Iperf3There { address },
             ChannelError::Socket(source) if source.kind() != io::ErrorKind::InvalidData => {
                 failed(source)
             }

@@ -32,7 +32,7 @@ pub use predict::PredictArgs;
 pub use record::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, VerifyArgs};
 pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
-pub use test::TestArgs;
+pub use test::{TestArgs, TestFormat};
 pub use tune::{ScanFilesArgs, TuneArgs};
 pub use watch::WatchArgs;
 

@@ -1,19 +1,32 @@
 //! `longhaul test HOST`: measure → conclude → archive → show.
 
-use super::args::TestArgs;
+use super::args::{TestArgs, TestFormat};
 use super::{capture, filing, output, resolve};
 use crate::fail::{EXPECTATION_MISSED, Fail};
 use crate::render::live::{Flow, Live, Moment};
 use crate::render::style::{CAVEAT, paint};
+use crate::render::{iperf3, text};
 use jiff::Timestamp;
-use longhaul_model::report::v1::Throughput;
-use longhaul_probe::throughput::{self, FlowProgress, Progress};
+use longhaul_model::report::v1::plan::Plan;
+use longhaul_model::report::v1::{Caveat, Throughput};
+use longhaul_probe::error::ProbeError;
+use longhaul_probe::iperf3::client;
+use longhaul_probe::throughput::{self, FlowProgress, Outcome, Progress, Target};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// What is said of a run that was begun with another wire.
+const FOUND: &str = "an iperf3 server answered there, so that the run was made on its wire; `--iperf3` \
+                     says so from the start";
 
 pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     let report = measured(args)?;
-    output::report(&report, crate::render::text::report, args.json)?;
+    match args.shape() {
+        TestFormat::Text => output::report(&report, text::report, false)?,
+        TestFormat::Json => output::report(&report, text::report, true)?,
+        TestFormat::Iperf3 => output::json(&iperf3::shape(&report))?,
+    }
     Ok(judge(args, &report))
 }
 
@@ -29,9 +42,10 @@ pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
         &args.token,
         args.connect_timeout,
     )?;
-    let lines = !args.quiet && !args.json && std::io::stderr().is_terminal();
+    let for_people = args.shape() == TestFormat::Text;
+    let lines = !args.quiet && for_people && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
-    let mut outcome = throughput::run(&target, &plan, &mut |now| live.show(moment(now)))?;
+    let mut outcome = outcome(args, &target, &plan, &mut |now| live.show(moment(now)))?;
     live.finish();
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = filing::throughput(plan, outcome, None);
@@ -40,6 +54,27 @@ pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
         filing::keep(&args.archive, &mut report);
     }
     Ok(report)
+}
+
+/// The run, on the wire that the far end speaks. A token would be worth nothing on iperf3's.
+fn outcome(
+    args: &TestArgs,
+    target: &Target,
+    plan: &Plan,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, ProbeError> {
+    if args.iperf3 {
+        return client::run(target, plan, Duration::ZERO, watch);
+    }
+    match throughput::run(target, plan, watch) {
+        Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
+            // Our greeting keeps it busy until it has noticed that we left.
+            let mut outcome = client::run(target, plan, target.connect_timeout, watch)?;
+            outcome.caveats.push(Caveat::new("iperf3_found", FOUND));
+            Ok(outcome)
+        }
+        other => other,
+    }
 }
 
 fn moment(progress: &Progress) -> Moment {

@@ -3,7 +3,7 @@
 use super::{ArchiveArgs, LocalArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expect::Expectation;
 use crate::cli::parse::{self, StartAt};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use longhaul_model::report::v1::plan::Affinity;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ Examples:
   longhaul test far -R                  the far end sends
   longhaul test far --bidir --json      both directions at once, as JSON
   longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
+  longhaul test far --iperf3            the far end is an iperf3 server
   longhaul test far --expect 'goodput >= 9 Gbit/s'
                                         exit code 1 when that is missed";
 
@@ -30,9 +31,22 @@ Goodput is payload that reached the receiver's memory (`delivered`). With --wire
 the receiver discards it in its kernel, which shows what path and stack can do;
 the result is labelled `wire`.
 
+With --iperf3 the far end is an iperf3 server, 3.1 or newer. One that answers
+where `longhaul serve` was expected is found by itself, unless a token is
+given: it could not prove that it knows it. docs/iperf3.md says what it cannot
+do and does not tell.
+
 Every finished run goes into the archive before it is shown. An archive that
 fails costs the entry, not the result: the report then carries the caveat
 `not_archived`, and the exit code is that of the measurement.";
+
+/// In which shape a run is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TestFormat {
+    Text,
+    Json,
+    Iperf3,
+}
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -40,7 +54,7 @@ fails costs the entry, not the result: the report then carries the caveat
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct TestArgs {
-    /// Name or address of the far end, where `longhaul serve` runs
+    /// Name or address of the far end, where `longhaul serve` or an iperf3 server runs
     #[arg(value_name = "HOST", value_parser = parse::host)]
     pub host: String,
     /// Port of the far end
@@ -166,12 +180,26 @@ pub struct TestArgs {
     )]
     pub connect_timeout: Duration,
 
+    /// The far end is an iperf3 server
+    #[arg(long, help_heading = "Measurement")]
+    pub iperf3: bool,
+
     #[command(flatten)]
     pub token: TokenArgs,
 
     #[command(flatten)]
     pub capture: TestCaptureArgs,
 
+    /// What to print: a report for people, our JSON, or JSON in the shape of iperf3's
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        help_heading = "Output",
+        conflicts_with = "json"
+    )]
+    pub format: TestFormat,
     /// The report as JSON on stdout
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
@@ -186,4 +214,15 @@ pub struct TestArgs {
     pub no_save: bool,
     #[command(flatten)]
     pub archive: ArchiveArgs,
+}
+
+impl TestArgs {
+    /// In which shape the run is printed.
+    pub fn shape(&self) -> TestFormat {
+        if self.json {
+            TestFormat::Json
+        } else {
+            self.format
+        }
+    }
 }

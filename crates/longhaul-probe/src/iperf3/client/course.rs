@@ -1,0 +1,260 @@
+//! What the client does outside the protocol: streams, engines, progress for the user.
+
+use super::asked;
+use super::streams;
+use crate::capture::beside::{Beside, attach};
+use crate::capture::missing;
+use crate::capture::store::MOST_HELD_BYTES;
+use crate::drive::{Collected, EngineSetup, Engines, Sockets};
+use crate::engine::{DataSocket, EndRun, EngineError, Heads};
+use crate::iperf3::wire::{Cookie, Counters};
+use crate::session::{EngineStart, Role, State};
+use crate::throughput::{Captures, FlowProgress, Progress, Target};
+use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
+use longhaul_sys::sockopt;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Spacing of the calls to the user's `watch`.
+const WATCH: Duration = Duration::from_millis(200);
+/// What is counted in bytes shall arrive before the server is told that it is over; not longer
+/// than this without an acknowledgement.
+const ARRIVAL: Duration = Duration::from_secs(5);
+
+/// One test under way.
+pub(super) struct Course<'a> {
+    target: &'a Target,
+    /// As the engine runs it: sizes that the plan leaves open are filled in.
+    plan: &'a Plan,
+    ends: (Option<SocketAddr>, SocketAddr),
+    epoch: Instant,
+    watch: &'a mut dyn FnMut(&Progress),
+    watched: Option<(State, Instant)>,
+    sockets: Sockets,
+    /// The connections on which this end sends, to see what is under way on them.
+    tails: Vec<TcpStream>,
+    /// The least that was under way, and since when.
+    under_way: Option<(u64, Instant)>,
+    engines: Option<Engines>,
+    capture: Beside,
+    pub captures: Captures,
+    pub collected: Collected,
+    pub origin: Duration,
+    pub idle_rtt: Option<Duration>,
+    pub moved_bytes: u64,
+}
+
+/// How far the engines have come.
+pub(super) struct Moved {
+    pub bytes: u64,
+    pub over: bool,
+}
+
+impl<'a> Course<'a> {
+    pub fn new(
+        target: &'a Target,
+        plan: &'a Plan,
+        ends: (Option<SocketAddr>, SocketAddr),
+        epoch: Instant,
+        watch: &'a mut dyn FnMut(&Progress),
+    ) -> Course<'a> {
+        Course {
+            target,
+            plan,
+            ends,
+            epoch,
+            watch,
+            watched: None,
+            sockets: Sockets::default(),
+            tails: Vec::new(),
+            under_way: None,
+            engines: None,
+            capture: Beside::Nothing,
+            captures: Captures::default(),
+            collected: Collected::default(),
+            origin: Duration::ZERO,
+            idle_rtt: None,
+            moved_bytes: 0,
+        }
+    }
+
+    /// Both ends have one address: nothing lies between them.
+    pub fn same_host(&self) -> bool {
+        let (local, far) = self.ends;
+        local.map(|local| local.ip().to_canonical()) == Some(far.ip().to_canonical())
+    }
+
+    pub fn open(&mut self, cookie: Cookie) -> Result<(), EngineError> {
+        self.tell(State::Opening);
+        self.begin_capture();
+        self.sockets = streams::open(self.target, self.plan, self.ends.1, cookie)?;
+        let tails = self
+            .sockets
+            .forward
+            .iter()
+            .filter_map(|socket| match socket {
+                DataSocket::Tcp(stream) => stream.try_clone().ok(),
+                DataSocket::Udp(_) => None,
+            });
+        self.tails = tails.collect();
+        Ok(())
+    }
+
+    fn begin_capture(&mut self) {
+        let Some(capture) = self.plan.capture else {
+            return;
+        };
+        self.capture = match self.ends.0 {
+            Some(local) => Beside::begin((self.plan, capture), local, self.ends.1, MOST_HELD_BYTES),
+            None => Beside::Without(missing(&io::ErrorKind::AddrNotAvailable.into())),
+        };
+    }
+
+    /// The engines stand ready; `idle_rtt` as the control connection knows it.
+    pub fn ready(&mut self, idle_rtt: Option<Duration>) -> Result<(), EngineError> {
+        self.idle_rtt = idle_rtt;
+        self.origin = self.epoch.elapsed();
+        let setup = EngineSetup {
+            role: Role::Initiator,
+            plan: self.plan.clone(),
+            epoch: self.epoch,
+        };
+        let start = EngineStart {
+            origin: self.origin,
+            idle_rtt: idle_rtt.unwrap_or_default(),
+            same_host: self.same_host(),
+        };
+        let heads = Heads::Iperf3(Counters::Bits64);
+        let sockets = std::mem::take(&mut self.sockets);
+        self.engines = Some(Engines::start_with(heads, &setup, start, sockets)?);
+        Ok(())
+    }
+
+    pub fn go(&self) {
+        self.engines.iter().for_each(Engines::go);
+    }
+
+    /// Takes the last readings; the sockets close.
+    pub fn collect(&mut self) {
+        self.tell(State::Exchanging);
+        self.tails.clear();
+        self.collected = self
+            .engines
+            .take()
+            .map(Engines::collect)
+            .unwrap_or_default();
+        let capture = std::mem::take(&mut self.capture);
+        let (captured, caveats) = capture.end(Role::Initiator, &self.collected);
+        let about = captured.as_ref().map(|captured| captured.about().clone());
+        attach(&mut self.collected, Role::Initiator, about, caveats);
+        self.captures.near = captured;
+    }
+
+    /// `None`: no payload flows.
+    pub fn look(&mut self) -> Option<Moved> {
+        self.tell(State::Running);
+        let progress = self.engines.as_ref()?.progress();
+        let interval = progress.interval;
+        let (sent, received) = (interval.sent_bytes, interval.received_bytes);
+        let elapsed_us = interval.elapsed_us;
+        self.moved_bytes = sent.unwrap_or(0) + received.unwrap_or(0);
+        let taken = |wanted: u64| received.is_none_or(|bytes| bytes >= wanted);
+        let over = match self.plan.stop {
+            Stop::TimeUs(time) => elapsed_us >= time && (sent.is_none() || progress.sent),
+            Stop::Bytes(bytes) => progress.sent && taken(bytes) && self.has_arrived(),
+            Stop::Blocks(blocks) => {
+                let bytes = blocks.saturating_mul(self.block_bytes());
+                progress.sent && taken(bytes) && self.has_arrived()
+            }
+        };
+        let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
+        Some(Moved {
+            bytes: self.moved_bytes,
+            over: over || ended,
+        })
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.plan.write_bytes.unwrap_or(1)
+    }
+
+    /// Everything that was sent has been acknowledged, or nothing is any more.
+    fn has_arrived(&mut self) -> bool {
+        let waiting: u64 = self.under_way_bytes();
+        let now = Instant::now();
+        match self.under_way {
+            _ if waiting == 0 => true,
+            Some((least, since)) if waiting >= least => now >= since + ARRIVAL,
+            _ => {
+                self.under_way = Some((waiting, now));
+                false
+            }
+        }
+    }
+
+    fn under_way_bytes(&self) -> u64 {
+        let queued = |stream: &TcpStream| sockopt::send_queue_bytes(stream).ok();
+        self.tails.iter().filter_map(queued).sum()
+    }
+
+    fn tell(&mut self, state: State) {
+        let due = |(last, at): (State, Instant)| last != state || at.elapsed() >= WATCH;
+        if self.watched.is_none_or(due) {
+            self.watched = Some((state, Instant::now()));
+            let progress = self.progress(state);
+            (self.watch)(&progress);
+        }
+    }
+
+    /// What the server has read it does not tell before the end: what its kernel has acknowledged
+    /// stands for it.
+    fn progress(&self, state: State) -> Progress {
+        let here = |run: &EndRun| {
+            let progress = run.progress();
+            let flow = FlowProgress {
+                received_at: Some(progress.elapsed),
+                stream_bytes: progress.stream_bytes,
+                retransmits: progress.retransmits,
+                rtt: progress.rtt,
+                ..FlowProgress::default()
+            };
+            (progress.bytes, progress.elapsed, flow)
+        };
+        let engines = self.engines.as_ref();
+        let forward = engines.and_then(Engines::sender).map(here);
+        let reverse = engines.and_then(Engines::receiver).map(here);
+        let both = forward.iter().chain(&reverse);
+        Progress {
+            state,
+            elapsed: both
+                .map(|(_, elapsed, _)| *elapsed)
+                .max()
+                .unwrap_or_default(),
+            forward: forward.map(|(bytes, _, flow)| FlowProgress {
+                sent_bytes: Some(bytes),
+                received_bytes: Some(bytes.saturating_sub(self.under_way_bytes())),
+                ..flow
+            }),
+            reverse: reverse.map(|(bytes, _, flow)| FlowProgress {
+                received_bytes: Some(bytes),
+                ..flow
+            }),
+        }
+    }
+}
+
+/// The plan as both engines run it: the server is told sizes that the plan leaves open.
+pub(super) fn filled_in(plan: &Plan, datagram_bytes: u64) -> Plan {
+    let far_sends_blocks =
+        matches!(plan.stop, Stop::Blocks(_)) || plan.direction != Direction::Forward;
+    let write_bytes = match plan.transport {
+        Transport::Udp { .. } => Some(datagram_bytes),
+        Transport::Tcp if far_sends_blocks => Some(asked::block_bytes(plan)),
+        Transport::Tcp => plan.write_bytes,
+    };
+    Plan {
+        write_bytes,
+        ..plan.clone()
+    }
+}

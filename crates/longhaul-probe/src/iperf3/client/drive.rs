@@ -1,0 +1,134 @@
+//! The client's part on a real control connection, with the engines beside it.
+
+use super::closed::Closed;
+use super::course::Course;
+use super::observe;
+use super::role::{Action, Client, Input, Step};
+use crate::iperf3::wire::Cookie;
+use longhaul_sys::tcp_info;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// How often the engines are looked at while payload flows, and the deadlines otherwise.
+const LOOK: Duration = Duration::from_millis(5);
+const IDLE_LOOK: Duration = Duration::from_millis(100);
+/// The shortest read timeout: zero would mean for ever.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// A message is small, and the connection idle: what cannot be sent in this time never will be.
+const SEND_TIME: Duration = Duration::from_secs(10);
+const READ_BYTES: usize = 16 << 10;
+
+pub(super) struct Drive<'a, 'w> {
+    pub control: TcpStream,
+    pub client: Client,
+    pub cookie: Cookie,
+    pub course: &'a mut Course<'w>,
+    pub epoch: Instant,
+}
+
+impl Drive<'_, '_> {
+    /// Until the test is closed; the client for what it has learnt.
+    pub fn run(mut self) -> (Closed, Client) {
+        let mut bytes = [0; READ_BYTES];
+        if let Some(closed) = self.feed(Input::Start) {
+            return (closed, self.client);
+        }
+        loop {
+            let closed = match self.listen(&mut bytes) {
+                Ok(0) => self.feed(Input::Cut("the server closed it".to_owned())),
+                Ok(count) => self.feed(Input::Bytes(&bytes[..count])),
+                Err(error) if is_no_news(&error) => self.feed(Input::Tick),
+                Err(error) => self.feed(Input::Cut(error.to_string())),
+            };
+            let closed = closed.or_else(|| self.look());
+            if let Some(closed) = closed {
+                return (closed, self.client);
+            }
+        }
+    }
+
+    fn listen(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let look = match self.client.step() {
+            Step::Running | Step::Ending => LOOK,
+            _ => IDLE_LOOK,
+        };
+        let now = self.epoch.elapsed();
+        let left = self.client.next_deadline().map(|at| at.saturating_sub(now));
+        let wait = left.map_or(look, |left| left.min(look)).max(LEAST_WAIT);
+        self.control.set_read_timeout(Some(wait))?;
+        self.control.read(bytes)
+    }
+
+    fn look(&mut self) -> Option<Closed> {
+        if !matches!(self.client.step(), Step::Running | Step::Ending) {
+            return None;
+        }
+        // Half-closes what is sent, too: newer servers read to the end of each stream.
+        let moved = self.course.look()?;
+        self.feed(Input::Moved {
+            bytes: moved.bytes,
+            over: moved.over,
+        })
+    }
+
+    /// Feeds an input and all that follows from it, before anything else is heard.
+    fn feed(&mut self, input: Input<'_>) -> Option<Closed> {
+        let mut actions = VecDeque::from(self.client.handle(self.epoch.elapsed(), input));
+        while let Some(action) = actions.pop_front() {
+            let answer = match action {
+                Action::Close(closed) => return Some(closed),
+                other => self.act(other),
+            };
+            if let Some(answer) = answer {
+                actions.extend(self.client.handle(self.epoch.elapsed(), answer));
+            }
+        }
+        None
+    }
+
+    fn act(&mut self, action: Action) -> Option<Input<'static>> {
+        let done = match action {
+            Action::Send(bytes) => {
+                return self
+                    .send(&bytes)
+                    .err()
+                    .map(|error| Input::Cut(error.to_string()));
+            }
+            Action::OpenStreams => self
+                .course
+                .open(self.cookie)
+                .map(|()| Some(Input::StreamsOpen)),
+            Action::Ready => {
+                let info = tcp_info::read(&self.control).ok();
+                let idle_rtt = info.map(|info| info.rtt_min.unwrap_or(info.rtt));
+                self.course.ready(idle_rtt).map(|()| None)
+            }
+            Action::Go => {
+                self.course.go();
+                Ok(None)
+            }
+            Action::Collect => {
+                self.course.collect();
+                let results = observe::told(&self.course.collected);
+                Ok(Some(Input::Collected(Box::new(results))))
+            }
+            Action::Close(_) => Ok(None),
+        };
+        match done {
+            Ok(answer) => answer,
+            Err(error) => Some(Input::Failed(format!("{error}: {}", error.source))),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.control.set_write_timeout(Some(SEND_TIME))?;
+        self.control.write_all(bytes)
+    }
+}
+
+fn is_no_news(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
