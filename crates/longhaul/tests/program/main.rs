@@ -17,7 +17,6 @@ mod imported;
 mod iperf3;
 mod load;
 mod loopback;
-mod measured_record;
 mod path;
 mod predict;
 mod record;
