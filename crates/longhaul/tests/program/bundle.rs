@@ -12,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 const WAY: &str = "stops = [\"Los Angeles (LAX)\", \"Chicago (ORD)\", \"Geneva\"]\n\
                    [about]\nname = \"<script>alert(1)</script> & co\"\n";
 /// Names of hosts and hops are whatever their owners made them.
@@ -49,11 +49,11 @@ fn stage(folder: &Folder) -> Vec<String> {
     .to_vec()
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-fn said(assert: &Assert) -> (String, String) {
+pub fn said(assert: &Assert) -> (String, String) {
     let output = assert.get_output();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
@@ -68,7 +68,7 @@ fn made(folder: &Folder, more: &[&str]) -> PathBuf {
     place
 }
 
-fn verified(place: &Path, more: &[&str]) -> Assert {
+pub fn verified(place: &Path, more: &[&str]) -> Assert {
     let mut command = longhaul(DEADLINE);
     command
         .args(["record", "verify"])
@@ -84,13 +84,13 @@ fn files(place: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn record_of(place: &Path) -> Value {
+pub fn record_of(place: &Path) -> Value {
     let record = fs::read_to_string(place.join("record.json")).expect("a record");
     serde_json::from_str(&record).expect("JSON")
 }
 
 /// Made again here from what the record was made of; returns the sum of its legs in metres.
-fn mark_is_geodesics_by_goodput(record: &Value) -> f64 {
+pub fn mark_is_geodesics_by_goodput(record: &Value) -> f64 {
     let (seen, found) = (&record["observation"], &record["analysis"]);
     let number = |of: &Value| of.as_f64().expect("a number");
     let legs = found["legs"].as_array().expect("legs");
@@ -100,101 +100,6 @@ fn mark_is_geodesics_by_goodput(record: &Value) -> f64 {
     let mark = number(&found["mark_bit_m_per_s"]);
     assert!((mark / product - 1.0).abs() < 1e-12, "{mark} {product}");
     metres
-}
-
-/// What is said of a rule of the record.
-fn verdict<'a>(record: &'a Value, rule: &str) -> &'a Value {
-    let checks = record["analysis"]["checks"].as_array().expect("rules");
-    let found = checks.iter().find(|it| {
-        let text = it["rule"].as_str();
-        text.is_some_and(|text| text.contains(rule))
-    });
-    &found.expect("a rule")["verdict"]
-}
-
-/// Measured in a path of the lab: its folder, and the archive.
-fn measured(folder: &Folder) -> (PathBuf, PathBuf) {
-    let way = folder.file("way.toml");
-    fs::write(
-        &way,
-        "stops = [\"San Francisco (SFO)\", \"San Diego (SAN)\"]\n",
-    )
-    .expect("written");
-    let (place, archive) = (folder.file("bundle"), folder.file("archive.sqlite3"));
-    let mut command = longhaul(DEADLINE);
-    command
-        .args(["lab", "run", "slac-sdsc", "--", "longhaul", "record", "far"])
-        .args([
-            "-t",
-            "1",
-            "-P",
-            "2",
-            "--legs",
-            text(&way),
-            "--out",
-            text(&place),
-        ])
-        .args(["--capture", text(&folder.file("run.pcapng"))])
-        .args(["--archive", text(&archive)]);
-    command.assert().success();
-    (place, archive)
-}
-
-#[test]
-fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
-    let folder = Folder::new("bundle_measured");
-    let (place, archive) = measured(&folder);
-    let record = record_of(&place);
-    let metres = mark_is_geodesics_by_goodput(&record);
-    assert!((metres / 719.7e3 - 1.0).abs() < 0.01, "{metres}");
-    assert_eq!(verdict(&record, "packets do not all carry"), "holds");
-    assert_eq!(
-        verdict(&record, "one host sends"),
-        "fails",
-        "it is one machine"
-    );
-    let read = |name: &str| fs::read_to_string(place.join(name)).expect(name);
-    let commands = read("commands.txt");
-    for command in ["longhaul record far -t 1 -P 2 --legs", "longhaul serve"] {
-        assert!(commands.contains(command), "{commands}");
-    }
-    assert!(read("output-responder.txt").contains("counted "));
-    assert!(read("capture-responder.txt").contains("window shift"));
-    assert!(read("index.html").contains("Packets at the responder"));
-    let manifest: Value = serde_json::from_str(&read("manifest.json")).expect("JSON");
-    let listed = manifest["files"].as_array().expect("files");
-    assert!(
-        listed
-            .iter()
-            .any(|it| it["name"] == "capture-initiator.pcapng")
-    );
-    verified(&place, &[]).success();
-    let capture = place.join("capture-responder.pcapng");
-    let mut flipped = fs::read(&capture).expect("a capture");
-    let middle = flipped.len() / 2;
-    flipped[middle] ^= 1;
-    fs::write(&capture, flipped).expect("written");
-    let (told, _) = said(&verified(&place, &[]).code(1));
-    assert!(told.contains("capture-responder.pcapng"), "{told}");
-    let again = folder.file("again");
-    let mut make = longhaul(DEADLINE);
-    make.args([
-        "record",
-        "make",
-        "--run",
-        "last",
-        "--archive",
-        text(&archive),
-    ]);
-    make.arg("--out").arg(&again).assert().success();
-    let record = record_of(&again);
-    assert_eq!(
-        verdict(&record, "one host sends"),
-        "fails",
-        "still one machine"
-    );
-    let capture = verdict(&record, "packets do not all carry");
-    assert_eq!(capture, "cannot_tell", "there is no capture now");
 }
 
 #[test]

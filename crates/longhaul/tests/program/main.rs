@@ -17,6 +17,7 @@ mod imported;
 mod iperf3;
 mod load;
 mod loopback;
+mod measured_record;
 mod path;
 mod predict;
 mod record;
