@@ -36,6 +36,9 @@ fn framed_results() -> Vec<u8> {
     encode(&results(), 1 << 16).expect("small")
 }
 
+/// What brings a server from one step to the next.
+type Way = fn(&mut Stage);
+
 /// A server and what it did.
 struct Stage {
     server: Server,
@@ -80,18 +83,18 @@ impl Stage {
     /// On its way to `step`.
     fn at(step: Step) -> Stage {
         let mut stage = Stage::new(None);
-        let ways: [(Step, fn(&mut Stage)); 8] = [
+        let ways: [(Step, Way); 8] = [
             (Step::Parameters, |_| {}),
             (Step::Admitting, |stage| stage.bytes(&parameters())),
             (Step::Opening, |stage| stage.feed(Input::Admitted)),
             (Step::Running, |stage| stage.feed(Input::StreamsOpen)),
             (Step::Draining, |stage| {
-                stage.bytes(&[State::TestEnd.byte()])
+                stage.bytes(&[State::TestEnd.byte()]);
             }),
             (Step::Results, |stage| stage.feed(Input::Drained)),
             (Step::Collecting, |stage| stage.bytes(&framed_results())),
             (Step::Farewell, |stage| {
-                stage.feed(Input::Ready(Box::new(results())))
+                stage.feed(Input::Ready(Box::new(results())));
             }),
         ];
         for (reached, way) in ways {

@@ -75,6 +75,11 @@ fn a_rule_names_the_line_that_breaks_it() {
             "//! Q?\nstruct ClientHello;",
             vec![(2, "vocabulary")],
         ),
+        (
+            "crates/longhaul-probe/src/iperf3/wire.rs",
+            "//! Q?\nlet server = 1;",
+            vec![],
+        ),
         (probe, "//! Q?\nuse rustls::ClientConfig;", vec![]),
         (probe, "//! Q? Says unsafe, libc and client.", vec![]),
         (

@@ -2,7 +2,7 @@
 //!
 //! iperf3 tells of its end no more than a count of bytes. Where we send, our kernel knows what the
 //! peer has acknowledged, which stands for what arrived; how the peer spent its time is unknown, so
-//! its readings are absent and its thread counts as one that waits in its calls.
+//! its readings are absent.
 //! Wrong when: bytes are acknowledged but never read (a reader that is slow shows as a small window).
 
 use crate::engine::EndResult;
@@ -50,31 +50,16 @@ fn observation(
     }
 }
 
-/// What the peer acknowledged, as if it had told of it.
+/// What the peer acknowledged, as if it had told of it: a total without samples, whose course the
+/// analysis takes from what our kernel saw acknowledged.
 fn arrived(sender: &StreamEnd) -> StreamEnd {
-    let samples: Vec<Sample> = sender.samples.iter().filter_map(acknowledged).collect();
-    let last = samples.last();
+    let acknowledged = |sample: &Sample| Some((sample.at_us, sample.tcp.as_ref()?.bytes_acked?));
+    let last = sender.samples.iter().rev().find_map(acknowledged);
+    let (at_us, bytes) = last.unwrap_or((sender.started_us + sender.duration_us, sender.bytes));
     StreamEnd {
-        bytes: last.map_or(sender.bytes, |sample| sample.bytes),
+        bytes: bytes.min(sender.bytes),
         started_us: sender.started_us,
-        duration_us: last.map_or(sender.duration_us, |sample| {
-            sample.at_us.saturating_sub(sender.started_us)
-        }),
-        calls: 0,
-        blocked_us: sender.duration_us,
-        samples,
+        duration_us: at_us.saturating_sub(sender.started_us),
         ..StreamEnd::default()
     }
-}
-
-fn acknowledged(sample: &Sample) -> Option<Sample> {
-    let tcp = sample.tcp.as_ref()?;
-    // The handshake counts as a byte (tcp_info's own definition, RFC 4898 tcpEStatsAppHCThruOctetsAcked).
-    let bytes = tcp.bytes_acked?.saturating_sub(1).min(sample.bytes);
-    Some(Sample {
-        at_us: sample.at_us,
-        bytes,
-        blocked_us: sample.at_us,
-        ..Sample::default()
-    })
 }

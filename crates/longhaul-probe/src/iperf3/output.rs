@@ -139,7 +139,7 @@ impl Story<'_> {
         let line = self.line(&id, place.sends, &[place.row], span);
         let own = match self.test.transport {
             Transport::Udp => datagrams(place, span),
-            Transport::Tcp => self.tcp(place, span),
+            Transport::Tcp => Self::tcp(place, span),
         };
         format!("{line}{own}").trim_end().to_owned()
     }
@@ -174,7 +174,7 @@ impl Story<'_> {
     }
 
     /// What was sent again in this time, then window and round trip at its end.
-    fn tcp(&self, place: &Place, (before, now): (Option<&Reading>, &Reading)) -> String {
+    fn tcp(place: &Place, (before, now): (Option<&Reading>, &Reading)) -> String {
         let at = |at: Duration| {
             let until = place.end.started_us.saturating_add(at.as_micros() as u64);
             let tcp = |sample: &Sample| sample.at_us <= until && sample.tcp.is_some();

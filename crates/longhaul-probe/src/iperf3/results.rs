@@ -137,8 +137,8 @@ fn retransmits(test: &Test, place: &Place, span: &Span) -> i64 {
         .end
         .started_us
         .saturating_add(begin.as_micros() as u64);
-    let before = samples.iter().rev().filter(|sample| sample.at_us <= from);
-    let omitted = (!begin.is_zero()).then(|| before.filter_map(|s| count(s)).next());
+    let mut before = samples.iter().rev().filter(|sample| sample.at_us <= from);
+    let omitted = (!begin.is_zero()).then(|| before.find_map(count));
     last - omitted.flatten().unwrap_or(0)
 }
 

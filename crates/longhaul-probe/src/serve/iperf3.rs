@@ -28,18 +28,18 @@ pub struct Iperf3Options {
 /// One connection whose first bytes could be a cookie.
 pub(super) fn welcome(service: &Service<'_>, port: &Port, arrival: Arrival<'_>, deadline: Instant) {
     let peer = arrival.peer;
-    let Some(options) = &service.options.iperf3 else {
-        // It prints that the server is busy, which is the nearest that it knows.
-        let _ = (&arrival.stream).write_all(&[State::AccessDenied.byte()]);
-        (service.log)(ServeEvent::Iperf3Refused(peer));
-        return;
-    };
     let mut cookie = Cookie([0; COOKIE_BYTES]);
     if let Err(error) = read_until(&arrival.stream, &mut cookie.0, deadline) {
         let why = format!("its cookie did not come whole: {error}");
         (service.log)(ServeEvent::Dismissed { peer, why });
         return;
     }
+    let Some(options) = &service.options.iperf3 else {
+        // It prints that the server is busy, which is the nearest that it knows.
+        let _ = (&arrival.stream).write_all(&[State::AccessDenied.byte()]);
+        (service.log)(ServeEvent::Iperf3Refused(peer));
+        return;
+    };
     match service.book.claim(&cookie, arrival.number, arrival.stream) {
         Ok(()) => {}
         Err(book::Unclaimed::Unknown(stream)) => {

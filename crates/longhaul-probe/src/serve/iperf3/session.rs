@@ -3,6 +3,7 @@
 
 use super::Iperf3Options;
 use super::streams::{Awaited, Flowing};
+use crate::iperf3::course::Reading;
 use crate::iperf3::output::Story;
 use crate::iperf3::results::results;
 use crate::iperf3::server::{Action, Closed, Fault, Input, Server, Step};
@@ -310,7 +311,7 @@ impl<'a> Session<'a> {
         self.moved = course
             .readings
             .last()
-            .map_or(self.moved, |last| last.total_bytes());
+            .map_or(self.moved, Reading::total_bytes);
         let mut told = results(&granted.test, &collected, &course);
         (self.service.log)(ServeEvent::ResultsReady {
             peer: self.peer,

@@ -2,7 +2,7 @@
 
 use super::book::{Entry, Turn};
 use crate::drive::{Collected, EngineSetup, Engines, Sockets};
-use crate::engine::{self, DataSocket, EngineError, Heads, Role as Flow};
+use crate::engine::{self, DataSocket, EndRun, EngineError, Heads, Role as Flow};
 use crate::iperf3::course::{Course, Reading};
 use crate::iperf3::server::Fault;
 use crate::iperf3::wire::{Test, Transport, Trouble};
@@ -191,11 +191,11 @@ impl<'a> Flowing<'a> {
 
     /// Nothing comes any more.
     pub fn is_quiet(&self) -> bool {
-        let over = self.engines.receiver().is_none_or(|run| run.finished());
+        let over = self.engines.receiver().is_none_or(EndRun::finished);
         let since = self
             .stopped
             .map_or(self.changed.1, |at| at.max(self.changed.1));
-        let sent = self.engines.sender().is_none_or(|run| run.finished());
+        let sent = self.engines.sender().is_none_or(EndRun::finished);
         sent && (over || since.elapsed() >= self.patience)
     }
 
