@@ -34,13 +34,18 @@ const LEAST_POINTS: usize = 6;
 pub fn conclude(plan: &Plan, seen: &Observation) -> (Analysis, Vec<Finding>) {
     let mut analysis = Analysis {
         version: crate::VERSION,
-        goodput_bps: bps(seen.sent_bytes, seen.data_us),
+        goodput_bps: match plan.dry.as_deref() {
+            Some("disk") => None,
+            _ => bps(seen.sent_bytes, seen.data_us),
+        },
         ..Analysis::default()
     };
     match plan.dry.as_deref() {
         Some("disk") => dry_disk(seen, &mut analysis),
-        Some(_) => "no file was read or written: this is what the network takes"
-            .clone_into(evidence(&mut analysis)),
+        Some(_) => tell(
+            &mut analysis,
+            "no file was read or written: this is the network alone",
+        ),
         None => real(seen, &mut analysis),
     }
     if plan.dry.as_deref() != Some("disk")
@@ -55,15 +60,12 @@ pub fn conclude(plan: &Plan, seen: &Observation) -> (Analysis, Vec<Finding>) {
     (analysis, findings)
 }
 
-/// A place for one more sentence.
-fn evidence(analysis: &mut Analysis) -> &mut String {
-    analysis.evidence.push(String::new());
-    let last = analysis.evidence.len() - 1;
-    &mut analysis.evidence[last]
+fn tell(analysis: &mut Analysis, text: &str) {
+    analysis.evidence.push(text.to_owned());
 }
 
 fn bps(bytes: u64, us: u64) -> Option<u64> {
-    Rate::over(bytes, Duration::from_micros(us)).map(|rate| rate.as_bps())
+    Rate::over(bytes, Duration::from_micros(us)).map(Rate::as_bps)
 }
 
 fn dry_disk(seen: &Observation, analysis: &mut Analysis) {
@@ -77,16 +79,17 @@ fn dry_disk(seen: &Observation, analysis: &mut Analysis) {
     } else {
         Limiter::TargetDisk
     };
-    *evidence(analysis) = format!(
+    let text = format!(
         "alone, the source reads at {} and the target writes at {}, kept on its disk",
         Rate::bits_per_second(source),
         Rate::bits_per_second(target)
     );
+    tell(analysis, &text);
 }
 
 fn real(seen: &Observation, analysis: &mut Analysis) {
     let Some(split) = split(seen) else {
-        *evidence(analysis) = "too little was moved to see what it waited for".to_owned();
+        tell(analysis, "too little was moved to see what it waited for");
         return;
     };
     let (limiter, share, next) = largest(&split);
@@ -94,8 +97,8 @@ fn real(seen: &Observation, analysis: &mut Analysis) {
     if clear {
         analysis.limited_by = limiter;
     } else {
-        *evidence(analysis) =
-            "no stage held it for most of the time: they are nearly equally fast".to_owned();
+        let text = "no stage held it for most of the time: they are nearly equally fast";
+        tell(analysis, text);
     }
     let (source, target) = (&seen.source, &seen.target);
     let lines = [
@@ -127,10 +130,11 @@ fn real(seen: &Observation, analysis: &mut Analysis) {
     ];
     analysis.evidence.extend(lines.into_iter().flatten());
     if target.sync_us > target.elapsed_us / 20 {
-        *evidence(analysis) = format!(
+        let text = format!(
             "keeping what was written took the target's disk {} ms",
             target.sync_us / 1000
         );
+        tell(analysis, &text);
     }
     if limiter == Limiter::Network && clear {
         analysis.evidence.extend(of_the_network(seen));

@@ -12,14 +12,14 @@ use longhaul_model::report::v1::copy::{End, Observation, Split, Stage};
 const ROOM: usize = 4;
 const CASES: usize = 200;
 
-/// Time of one block in each stage.
+/// Time of one block in each stage, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pipeline {
-    pub read_us: f64,
-    pub source_hash_us: f64,
-    pub network_us: f64,
-    pub target_hash_us: f64,
-    pub write_us: f64,
+    pub read: f64,
+    pub source_hash: f64,
+    pub network: f64,
+    pub target_hash: f64,
+    pub write: f64,
 }
 
 /// When each step of a block began and ended.
@@ -37,11 +37,11 @@ struct Times {
 impl Pipeline {
     #[cfg(test)]
     pub const EVEN: Pipeline = Pipeline {
-        read_us: 1000.0,
-        source_hash_us: 300.0,
-        network_us: 1000.0,
-        target_hash_us: 300.0,
-        write_us: 1000.0,
+        read: 1000.0,
+        source_hash: 300.0,
+        network: 1000.0,
+        target_hash: 300.0,
+        write: 1000.0,
     };
 
     /// One thread for each stage: read and sum up, send, receive and sum up, write.
@@ -53,12 +53,12 @@ impl Pipeline {
                 let place = index.checked_sub(ROOM);
                 place.map_or(0.0, |place| of(&all[place]))
             };
-            let read_until = before.handed_on + self.read_us + self.source_hash_us;
+            let read_until = before.handed_on + self.read + self.source_hash;
             let handed_on = read_until.max(room(|times| times.sent_from));
             // The kernel's buffers hold little: a block is under way until it is taken.
             let sent_from = handed_on.max(before.sent_until);
-            let sent_until = (sent_from + self.network_us).max(before.taken);
-            let summed = sent_until.max(before.taken) + self.target_hash_us;
+            let sent_until = (sent_from + self.network).max(before.taken);
+            let summed = sent_until.max(before.taken) + self.target_hash;
             let taken = summed.max(room(|times| times.write_from));
             let write_from = taken.max(before.written);
             all.push(Times {
@@ -68,7 +68,7 @@ impl Pipeline {
                 sent_until,
                 taken,
                 write_from,
-                written: write_from + self.write_us,
+                written: write_from + self.write,
             });
         }
         self.observation(&all)
@@ -80,9 +80,9 @@ impl Pipeline {
         let sum = |of: &dyn Fn(&Times) -> f64| all.iter().map(of).sum::<f64>();
         let active = all.last().map_or(0.0, |times| times.taken);
         let sending = sum(&|times| times.sent_until - times.sent_from);
-        let hash = count * self.target_hash_us;
+        let hash = count * self.target_hash;
         let full = sum(&|times| {
-            let begun = times.sent_until + self.target_hash_us;
+            let begun = times.sent_until + self.target_hash;
             (times.taken - begun).max(0.0)
         });
         let stage = |busy: f64, cpu: f64, idle: f64, blocked: f64| Stage {
@@ -99,15 +99,15 @@ impl Pipeline {
             data_us: end as u64,
             source: End {
                 elapsed_us: end as u64,
-                disk: stage(count * self.read_us, 0.0, 0.0, waited),
+                disk: stage(count * self.read, 0.0, 0.0, waited),
                 network: stage(sending, 0.0, last_sent - sending, 0.0),
-                hash_us: (count * self.source_hash_us) as u64,
+                hash_us: (count * self.source_hash) as u64,
                 ..End::default()
             },
             target: End {
                 elapsed_us: end as u64,
                 network: stage((active - hash - full).max(0.0), 0.0, 0.0, full),
-                disk: stage(count * self.write_us, 0.0, 0.0, 0.0),
+                disk: stage(count * self.write, 0.0, 0.0, 0.0),
                 hash_us: hash as u64,
                 ..End::default()
             },
@@ -118,32 +118,32 @@ impl Pipeline {
     /// The truth, where one stage is much slower than all others: nearly all waits are for it.
     fn draw(rng: &mut Rng) -> (Pipeline, fn(&Split) -> f64) {
         let mut drawn = Pipeline {
-            read_us: rng.between(50.0, 300.0),
-            source_hash_us: rng.between(20.0, 100.0),
-            network_us: rng.between(50.0, 300.0),
-            target_hash_us: rng.between(20.0, 100.0),
-            write_us: rng.between(50.0, 300.0),
+            read: rng.between(50.0, 300.0),
+            source_hash: rng.between(20.0, 100.0),
+            network: rng.between(50.0, 300.0),
+            target_hash: rng.between(20.0, 100.0),
+            write: rng.between(50.0, 300.0),
         };
         let slow = rng.between(4000.0, 9000.0);
         let share: fn(&Split) -> f64 = match rng.below(5) {
             0 => {
-                drawn.read_us = slow;
+                drawn.read = slow;
                 |split| split.source_disk_ratio
             }
             1 => {
-                drawn.source_hash_us = slow;
+                drawn.source_hash = slow;
                 |split| split.source_cpu_ratio
             }
             2 => {
-                drawn.network_us = slow;
+                drawn.network = slow;
                 |split| split.network_ratio
             }
             3 => {
-                drawn.target_hash_us = slow;
+                drawn.target_hash = slow;
                 |split| split.target_cpu_ratio
             }
             _ => {
-                drawn.write_us = slow;
+                drawn.write = slow;
                 |split| split.target_disk_ratio
             }
         };

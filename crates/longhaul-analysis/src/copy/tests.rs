@@ -10,35 +10,35 @@ fn the_slow_stage_of_a_pipeline_is_named() {
     let cases = [
         (
             Pipeline {
-                read_us: 5000.0,
+                read: 5000.0,
                 ..fast
             },
             Limiter::SourceDisk,
         ),
         (
             Pipeline {
-                source_hash_us: 5000.0,
+                source_hash: 5000.0,
                 ..fast
             },
             Limiter::SourceCpu,
         ),
         (
             Pipeline {
-                network_us: 5000.0,
+                network: 5000.0,
                 ..fast
             },
             Limiter::Network,
         ),
         (
             Pipeline {
-                target_hash_us: 9000.0,
+                target_hash: 9000.0,
                 ..fast
             },
             Limiter::TargetCpu,
         ),
         (
             Pipeline {
-                write_us: 5000.0,
+                write: 5000.0,
                 ..fast
             },
             Limiter::TargetDisk,

@@ -39,13 +39,11 @@ impl Source {
             left_out: 0,
         };
         source.take(&folder, path, "", 0)?;
-        match source.entries.is_empty() {
-            true => Err(format!("{} is neither file nor folder", path.display())),
-            false => {
-                source.place = Some((Arc::new(folder), path.to_owned()));
-                Ok(source)
-            }
+        if source.entries.is_empty() {
+            return Err(format!("{} is neither file nor folder", path.display()));
         }
+        source.place = Some((Arc::new(folder), path.to_owned()));
+        Ok(source)
     }
 
     /// Standard input.
@@ -97,9 +95,10 @@ impl Source {
                 self.entry(path, true, seen);
                 let names = folder.folder(&whole).and_then(|folder| folder.names());
                 for name in names.map_err(|error| failed(&error))? {
-                    let name = name
-                        .to_str()
-                        .ok_or_else(|| failed(&format!("the name {name:?} in it is not UTF-8")))?;
+                    let name = name.to_str().ok_or_else(|| {
+                        let name = name.display();
+                        failed(&format!("the name {name} in it is not UTF-8"))
+                    })?;
                     if !is_hidden(name) {
                         let inner = joined(Path::new(path), Path::new(name));
                         self.take(folder, base, &inner.to_string_lossy(), depth + 1)?;

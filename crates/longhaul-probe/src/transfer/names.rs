@@ -14,7 +14,7 @@ const JOURNAL: &str = ".journal";
 pub(crate) fn below(text: &str) -> Result<PathBuf, String> {
     let wrong = |why: &str| {
         let shown: String = text.chars().take(80).collect();
-        Err(format!("{:?}: {why}", shown))
+        Err(format!("{shown:?}: {why}"))
     };
     if text.len() > MOST_PATH_BYTES {
         return wrong("the name is too long");

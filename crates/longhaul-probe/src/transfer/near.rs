@@ -397,10 +397,11 @@ impl Course<'_> {
                 Run::Source(_) => &*far,
                 Run::Target(_) => &near,
             };
-            let bytes = at_target.moved_bytes.max(match self.request.dry_disk {
-                true => at_target.end.disk_bytes,
-                false => 0,
-            });
+            let bytes = if self.request.dry_disk {
+                at_target.end.disk_bytes
+            } else {
+                at_target.moved_bytes
+            };
             course.note(data, bytes);
             watch(&CopyProgress {
                 elapsed: data,

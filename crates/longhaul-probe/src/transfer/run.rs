@@ -158,6 +158,9 @@ pub(super) trait Work: Send + Sync + 'static {
     fn finish(&self);
 }
 
+/// What one thread does.
+pub(super) type Piece<W> = Box<dyn FnOnce(&W) + Send>;
+
 /// Threads under way; ended when dropped.
 pub(super) struct Threads {
     halt: Arc<dyn Work>,
@@ -166,10 +169,7 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts one thread for each piece of work.
-    pub fn start<W: Work>(
-        work: &Arc<W>,
-        pieces: Vec<Box<dyn FnOnce(&W) + Send>>,
-    ) -> io::Result<Threads> {
+    pub fn start<W: Work>(work: &Arc<W>, pieces: Vec<Piece<W>>) -> io::Result<Threads> {
         work.common().running.store(pieces.len(), Ordering::Release);
         let mut threads = Threads {
             halt: Arc::clone(work) as Arc<dyn Work>,

@@ -9,7 +9,7 @@ use super::list::Source;
 use super::names::joined;
 use super::partial::{block_length, no_direct, read_at};
 use super::queue::{Halt, Queue, WAKE};
-use super::run::{Common, Mode, Threads, Work, disk_threads};
+use super::run::{Common, Mode, Piece, Threads, Work, disk_threads};
 use super::stream::{DataStream, Moved};
 use crate::secure::hex;
 use crate::wire::{BLOCK_HEAD_BYTES, BlockHead, BlockKey, BlockKind, Status};
@@ -116,7 +116,7 @@ impl SourceRun {
             source,
             known,
         });
-        let mut pieces: Vec<Box<dyn FnOnce(&Sending) + Send>> = Vec::new();
+        let mut pieces: Vec<Piece<Sending>> = Vec::new();
         for _ in 0..readers {
             pieces.push(if stdin {
                 Box::new(Sending::read_stream)

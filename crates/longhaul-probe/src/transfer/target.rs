@@ -8,7 +8,7 @@ use super::digest::{BlockSum, Digest, FileSum, of_block};
 use super::partial::{Partial, block_length, times};
 use super::place::{Planned, Target, cannot_write};
 use super::queue::{Queue, WAKE};
-use super::run::{Common, Mode, Threads, Work, disk_threads};
+use super::run::{Common, Mode, Piece, Threads, Work, disk_threads};
 use super::stream::{DataStream, Moved};
 use crate::secure::hex;
 use crate::wire::{BLOCK_HEAD_BYTES, BlockHead, BlockKey, BlockKind, Status};
@@ -91,7 +91,7 @@ impl TargetRun {
             scratch_next: AtomicU64::new(0),
             target,
         });
-        let mut pieces: Vec<Box<dyn FnOnce(&Receiving) + Send>> = Vec::new();
+        let mut pieces: Vec<Piece<Receiving>> = Vec::new();
         let scratch = work.scratch()?.map(Arc::new);
         for _ in 0..writers {
             let scratch = scratch.clone();
@@ -397,14 +397,12 @@ impl Receiving {
             }
             partial.note(head.block, &sum.inner)?;
         }
-        let counter = match head.kind {
-            BlockKind::Hole => &self.common.hole_bytes,
-            _ => {
-                self.common
-                    .disk_bytes
-                    .fetch_add(head.length, Ordering::Relaxed);
-                &self.common.moved_bytes
-            }
+        let counter = if head.kind == BlockKind::Hole {
+            &self.common.hole_bytes
+        } else {
+            let written = &self.common.disk_bytes;
+            written.fetch_add(head.length, Ordering::Relaxed);
+            &self.common.moved_bytes
         };
         counter.fetch_add(head.length, Ordering::Relaxed);
         lock(&self.files[head.file as usize]).written += 1;

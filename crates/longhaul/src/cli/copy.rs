@@ -25,7 +25,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Fail> {
     let stop = interrupt::stop_flag()?;
     let mut told = Told::new(args);
     let copied = transfer::copy(&asked.peer, &asked.request, &stop, &mut |now| {
-        told.show(now)
+        told.show(now);
     });
     told.leave();
     let outcome = copied.map_err(|error| fail(&error, &asked))?;

@@ -170,7 +170,8 @@ impl Notice<'_> {
             } else {
                 "to be read"
             };
-            text += &format!("\nfiles            {}, {may}", root.path.display());
+            let line = format!("\nfiles            {}, {may}", root.path.display());
+            text.push_str(&line);
         }
         text
     }

@@ -33,7 +33,7 @@ pub fn report(report: &Copied) -> String {
     };
     page.labelled(
         "asked",
-        &format!("{} to {}, {way}", shown(&plan.source), shown(&plan.target)),
+        &format!("{} to {}, {way}", name(&plan.source), name(&plan.target)),
     );
     page.labelled("over", &setting(report));
     page.blank();
@@ -56,6 +56,14 @@ pub fn report(report: &Copied) -> String {
     text::caveats(&mut page, &report.caveats);
     text::footer(&mut page, &report.run);
     page.finish()
+}
+
+/// The folder itself has no name below it.
+fn name(typed: &str) -> String {
+    match typed {
+        "" => ".".to_owned(),
+        name => shown(name),
+    }
 }
 
 fn setting(report: &Copied) -> String {
@@ -156,11 +164,12 @@ fn times(report: &Copied) -> String {
         duration(seen.data_us)
     );
     if let (Some(startup), Some(bps)) = (analysis.startup_us, analysis.asymptotic_bps) {
-        text += &format!(
+        let start = format!(
             "; as {} of start and {} from then on",
             duration(startup),
             rate(bps)
         );
+        text.push_str(&start);
     }
     text
 }

@@ -66,16 +66,19 @@ fn line(now: &CopyProgress, speed: Option<Rate>) -> String {
     let mut line = Bytes(done).to_string();
     if let Some(total) = now.total_bytes.filter(|total| *total > 0) {
         let percent = done.min(total) * 100 / total;
-        line += &format!(" of {} ({percent} %)", Bytes(total));
+        let of = format!(" of {} ({percent} %)", Bytes(total));
+        line.push_str(&of);
     }
     let Some(speed) = speed.filter(|speed| speed.as_bps() > 0) else {
         return line;
     };
-    line += &format!(", {}", rate(speed.as_bps()));
+    line.push_str(", ");
+    line.push_str(&rate(speed.as_bps()));
     let left = now.total_bytes.and_then(|total| total.checked_sub(done));
     if let Some(time) = left.and_then(|left| speed.time_for(left)) {
         let seconds = Duration::from_secs(time.as_secs().max(1));
-        line += &format!(", {} left", format_duration(seconds));
+        let left = format!(", {} left", format_duration(seconds));
+        line.push_str(&left);
     }
     line
 }
