@@ -3,10 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_probe::iperf3::client::{self, Client};
 use longhaul_probe::iperf3::server::{Action, Closed, Input, Server};
 use longhaul_probe::iperf3::wire::{
-    Bodies, Counters, Greeting, MOST_SERVER_RESULT_BYTES, Packet, Parameters, Refusal, Results,
-    Test, decode,
+    Bodies, Cookie, Counters, Greeting, MOST_SERVER_RESULT_BYTES, Packet, Parameters, Refusal,
+    Results, Test, decode,
 };
 use std::time::Duration;
 
@@ -58,6 +59,46 @@ fn served(cut: u8, bytes: &[u8]) {
     }
 }
 
+/// As our own client hears it, which sends a little and is then done.
+fn asked(cut: u8, bytes: &[u8]) {
+    let greeting = Duration::from_secs(10);
+    let mut client = Client::new(Cookie([b'a'; 37]), Parameters::default(), greeting);
+    let mut now = Duration::ZERO;
+    let mut closes = 0;
+    let mut feed = |client: &mut Client, now: Duration, input: client::Input<'_>| {
+        let mut actions = client.handle(now, input);
+        while let Some(action) = actions.pop() {
+            let answer = match action {
+                client::Action::OpenStreams => client::Input::StreamsOpen,
+                client::Action::Go => client::Input::Moved {
+                    bytes: 1,
+                    over: true,
+                },
+                client::Action::Collect => client::Input::Collected(Box::default()),
+                client::Action::Close(_) => {
+                    closes += 1;
+                    continue;
+                }
+                client::Action::Send(_) | client::Action::Ready => continue,
+            };
+            actions.extend(client.handle(now, answer));
+        }
+    };
+    feed(&mut client, now, client::Input::Start);
+    for piece in bytes.chunks(usize::from(cut).max(1)) {
+        now += Duration::from_millis(3);
+        feed(&mut client, now, client::Input::Bytes(piece));
+    }
+    let mut wakes = 0;
+    while let Some(deadline) = client.next_deadline() {
+        now = now.max(deadline);
+        feed(&mut client, now, client::Input::Tick);
+        wakes += 1;
+        assert!(wakes < 100, "a test that never ends");
+    }
+    assert_eq!(closes, 1, "closed once");
+}
+
 /// As a client hears it: states and refusals, and a server's results.
 fn told(bytes: &[u8]) {
     if let Some(refusal) = bytes.first_chunk() {
@@ -80,6 +121,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     served(cut, rest);
+    asked(cut, rest);
     told(rest);
     if let Ok(asked) = decode::<Parameters>(rest)
         && let Ok(test) = Test::of(&asked)

@@ -46,8 +46,18 @@ pub fn caveats(scene: &Scene, analysis: &Analysis) -> Vec<Caveat> {
         .collect()
 }
 
-fn ramp_only(_: &Scene, analysis: &Analysis) -> Option<Caveat> {
-    (analysis.steady.is_none() && analysis.goodput_bps.is_some()).then(|| {
+fn ramp_only(scene: &Scene, analysis: &Analysis) -> Option<Caveat> {
+    if analysis.steady.is_some() || analysis.goodput_bps.is_none() {
+        return None;
+    }
+    let streams = &scene.observation.streams;
+    let untold = streams.iter().all(|s| s.receiver.samples.is_empty());
+    Some(if untold && scene.arrivals.bins.len() < 2 {
+        Caveat::new(
+            "no_course",
+            "The receiver did not tell when payload arrived; the goodput is that of the whole run",
+        )
+    } else {
         Caveat::new(
             "ramp_only",
             "No steady part was found; the goodput is that of the last quarter of the run",
