@@ -10,8 +10,8 @@ use longhaul_probe::session::{
     Action, Admission, Initiative, Input, Part, Progress, Session, Setup, State,
 };
 use longhaul_probe::wire::{
-    Accept, AnonymousLimits, Answer, Ask, BLOCK_HEAD_BYTES, BlockHead, Bounds, DATA_STREAM, Decoder, MOST_FRAME_BYTES, Message,
-    Nonce, Preamble, encode,
+    Accept, AnonymousLimits, Answer, Ask, BLOCK_HEAD_BYTES, BlockHead, Bounds, DATA_STREAM,
+    Decoder, MOST_FRAME_BYTES, Message, Nonce, Preamble, encode,
 };
 use std::time::Duration;
 
@@ -129,11 +129,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut decoder = Decoder::new(MOST_FRAME_BYTES);
     let initiative = Initiative::new(Plan::default(), None);
-    let parts = [
-        Part::Initiator(Box::new(initiative)),
-        prober(),
-        responder(),
-    ];
+    let parts = [Part::Initiator(Box::new(initiative)), prober(), responder()];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {
