@@ -206,6 +206,7 @@ fn check_first(socket: &TcpStream, wait: Duration) -> Result<(), ChannelError> {
     let mut first = [0];
     match socket.peek(&mut first) {
         Ok(1) if IPERF3_FIRST.contains(&first[0]) => Err(ChannelError::Iperf3),
+        Err(error) if is_timeout(&error) => Err(ChannelError::Late),
         // Whatever else it is, the read that follows says so.
         _ => Ok(()),
     }
