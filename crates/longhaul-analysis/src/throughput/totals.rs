@@ -53,16 +53,11 @@ fn line(stream: &Stream) -> StreamTotals {
         bytes: receiver.bytes,
         duration_us: receiver.duration_us,
         goodput_bps: Rate::over(receiver.bytes, lasted).map(Rate::as_bps),
-        writes_per_1000s: per_bytes(told_calls(sender), 1_000_000_000, sender.duration_us),
+        writes_per_1000s: per_bytes(sender.calls, 1_000_000_000, sender.duration_us),
         retransmitted_segments: last(sender).map(|t| t.retransmitted_segments),
         rtt_min_us: tcp().filter_map(|t| t.rtt_min_us).min(),
         cwnd_max_bytes: tcp().map(|t| t.cwnd_bytes).max(),
     }
-}
-
-/// Bytes without a call: the program there does not tell of its calls.
-fn told_calls(end: &StreamEnd) -> Option<u64> {
-    (end.calls > 0 || end.bytes == 0).then_some(end.calls)
 }
 
 fn failed(stream: &Stream) -> bool {

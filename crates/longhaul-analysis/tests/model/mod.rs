@@ -332,8 +332,8 @@ impl Run {
         let end = |samples: Vec<Sample>, bytes: f64| StreamEnd {
             bytes: bytes as u64,
             duration_us: elapsed_us,
-            calls: 1000,
-            blocked_us: samples.last().map_or(0, |s| s.blocked_us),
+            calls: Some(1000),
+            blocked_us: Some(samples.last().map_or(0, |s| s.blocked_us)),
             cpu_us: samples.last().and_then(|s| s.cpu_us),
             samples,
             ..StreamEnd::default()

@@ -57,8 +57,8 @@ impl Counters {
         Udp {
             datagrams: self.calls(),
             lost: self.lost.load(Relaxed),
-            out_of_order: self.out_of_order.load(Relaxed),
-            duplicates: 0,
+            out_of_order: Some(self.out_of_order.load(Relaxed)),
+            duplicates: None,
             jitter_ns: self.jitter_ns.load(Relaxed).checked_sub(1),
         }
     }
@@ -180,7 +180,8 @@ impl<'a> Meter<'a> {
     /// What the ledger of a UDP receiver says now.
     pub fn accounted(&self, udp: &Udp) {
         self.counters.lost.store(udp.lost, Relaxed);
-        self.counters.out_of_order.store(udp.out_of_order, Relaxed);
+        let out_of_order = udp.out_of_order.unwrap_or(0);
+        self.counters.out_of_order.store(out_of_order, Relaxed);
         let jitter = udp.jitter_ns.map_or(0, |jitter| jitter.saturating_add(1));
         self.counters.jitter_ns.store(jitter, Relaxed);
     }

@@ -216,8 +216,8 @@ impl Ledger {
         Udp {
             datagrams: self.came,
             lost: expected.saturating_sub(self.came),
-            out_of_order: self.out_of_order,
-            duplicates: self.duplicates,
+            out_of_order: Some(self.out_of_order),
+            duplicates: Some(self.duplicates),
             jitter_ns: (self.came > 1).then_some(self.jitter_ns as u64),
         }
     }
@@ -226,7 +226,8 @@ impl Ledger {
 /// Corrects a receiver's loss by the sender's own count, for when every end mark was lost.
 pub fn reconcile(sender: &StreamEnd, receiver: &mut StreamEnd) {
     if let Some(udp) = &mut receiver.udp {
-        udp.lost = udp.lost.max(sender.calls.saturating_sub(udp.datagrams));
+        let sent = sender.calls.unwrap_or(0);
+        udp.lost = udp.lost.max(sent.saturating_sub(udp.datagrams));
     }
 }
 
@@ -275,8 +276,8 @@ mod tests {
             let seen = [
                 seen.datagrams,
                 seen.lost,
-                seen.out_of_order,
-                seen.duplicates,
+                seen.out_of_order.expect("counted"),
+                seen.duplicates.expect("counted"),
             ];
             assert_eq!(seen, expect, "{sequences:?} of {total:?}");
         }

@@ -33,7 +33,9 @@ mod route_cities;
 mod tests;
 pub mod verify;
 
-use super::args::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, TestArgs, VerifyArgs};
+use super::args::{
+    BundleArgs, MakeArgs, RecordArgs, RecordCommand, TestArgs, TestFormat, VerifyArgs,
+};
 use super::output;
 use crate::fail::{BUG, EXPECTATION_MISSED, Fail, USAGE};
 use crate::render;
@@ -106,7 +108,8 @@ fn by_measuring(test: &TestArgs, args: &BundleArgs) -> Result<ExitCode, Fail> {
         host: Some(measured.host),
         captures: measured.captures,
     };
-    bundle(args, asked, (&measured.runs, ours), test.json)
+    let json = test.shape() == TestFormat::Json;
+    bundle(args, asked, (&measured.runs, ours), json)
 }
 
 fn from_archive(make: &MakeArgs) -> Result<ExitCode, Fail> {

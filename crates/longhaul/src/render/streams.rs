@@ -4,7 +4,7 @@ use super::figures::{ABSENT, RateUnit, grouped, millis, or_absent, seconds};
 use super::page::Page;
 use super::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::analysis::{Analysis, StreamTotals};
-use longhaul_model::report::v1::observation::{Observation, Stream};
+use longhaul_model::report::v1::observation::{Observation, Stream, Udp};
 use longhaul_model::units::Bytes;
 
 /// Rows shown before the table is shortened; JSON always holds all.
@@ -89,7 +89,7 @@ fn datagram_cells(stream: Option<&Stream>) -> [String; 4] {
     [
         grouped(udp.datagrams),
         grouped(udp.lost),
-        grouped(udp.out_of_order),
+        or_absent(udp.out_of_order, grouped),
         or_absent(udp.jitter_ns, |ns| millis(ns / 1000)),
     ]
 }
@@ -117,13 +117,13 @@ fn sum_cells(
     let Some(observation) = datagrams else {
         return segment_cells(sum);
     };
-    let udp = |field: fn(&longhaul_model::report::v1::observation::Udp) -> u64| {
+    let udp = |field: fn(&Udp) -> Option<u64>| {
         let counts = observation.streams.iter().filter_map(|s| s.receiver.udp);
-        grouped(counts.map(|udp| field(&udp)).sum())
+        or_absent(counts.map(|udp| field(&udp)).sum(), grouped)
     };
     [
-        udp(|u| u.datagrams),
-        udp(|u| u.lost),
+        udp(|u| Some(u.datagrams)),
+        udp(|u| Some(u.lost)),
         udp(|u| u.out_of_order),
         or_absent(analysis.totals.jitter_us, millis),
     ]

@@ -293,3 +293,10 @@ fn an_archive_in_an_impossible_place_ends_with_6_only_for_report() {
         "{text}"
     );
 }
+
+#[test]
+fn a_record_is_not_printed_in_iperf3s_shape() {
+    let said = complaint(&["record", "127.0.0.1", "--format", "iperf3"], 2);
+    assert!(said.contains("a record has no shape of iperf3's"), "{said}");
+    assert!(said.contains("leave out --format"), "{said}");
+}

@@ -61,9 +61,11 @@ pub struct StreamEnd {
     pub started_us: u64,
     pub duration_us: u64,
     /// Writes or reads that moved bytes; for UDP, datagrams.
-    pub calls: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
     /// Time inside blocking writes or reads.
-    pub blocked_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_us: Option<u64>,
     /// CPU time of the stream's thread (user and system).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
@@ -120,8 +122,10 @@ pub struct TcpOptions {
 pub struct Udp {
     pub datagrams: u64,
     pub lost: u64,
-    pub out_of_order: u64,
-    pub duplicates: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_order: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<u64>,
     /// Interarrival jitter, RFC 3550 section 6.4.1, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,

@@ -131,7 +131,7 @@ pub(super) fn caveats(plan: &Plan) -> Vec<Caveat> {
     let reads = "the far end is iperf3: of its receiver only bytes and processor time are known; \
                  when they arrived is told by what its kernel acknowledged";
     let datagrams = "the far end is iperf3, which tells neither duplicates nor the order of \
-                     datagrams that it received: these counts are 0 without having been taken";
+                     datagrams that it received: these counts are absent";
     let mut caveats = Vec::new();
     let mut add = |text: &str| caveats.push(Caveat::new("iperf3_far_end", text));
     let udp = plan.transport != Transport::Tcp;

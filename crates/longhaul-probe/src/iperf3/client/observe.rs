@@ -125,7 +125,8 @@ fn far_stream(
             .start_time
             .zip(told.end_time)
             .map_or(own.duration_us, |(from, to)| lasted(from, to)),
-        calls: if receives { packets - lost } else { packets },
+        // Of TCP it tells no calls.
+        calls: udp.then_some(if receives { packets - lost } else { packets }),
         congestion_control: congestion
             .filter(|_| !receives && !udp)
             .map(|name| one_line(name, MOST_NAME)),
@@ -248,7 +249,7 @@ fn told_stream(id: i64, stream: &StreamEnd, sends: bool) -> StreamResults {
         packets: if is_udp {
             whole(udp.datagrams + udp.lost)
         } else {
-            whole(stream.calls)
+            whole(stream.calls.unwrap_or(0))
         },
         omitted_packets: Some(0),
         start_time: Some(0.0),

@@ -61,7 +61,8 @@ impl FromArgMatches for MeasureArgs {
 
 impl Args for MeasureArgs {
     fn augment_args(command: Command) -> Command {
-        TestArgs::augment_args(command)
+        // A record has a shape of its own.
+        TestArgs::augment_args(command).mut_arg("format", |format| format.hide(true))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -4,7 +4,7 @@
 
 use super::assemble::{Runs, Transfer};
 use super::packets::Capture;
-use crate::cli::args::{OutputArgs, PathArgs, TestArgs};
+use crate::cli::args::{OutputArgs, PathArgs, TestArgs, TestFormat};
 use crate::cli::{capture, path, test};
 use crate::fail::{Fail, USAGE};
 use crate::render::style::{CAVEAT, paint};
@@ -48,6 +48,11 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
     if args.bidir {
         let fail = Fail::new(USAGE, "a record is of one direction");
         return Err(fail.hint(Some("leave out --bidir; -R lets the far end send")));
+    }
+    if args.format == TestFormat::Iperf3 {
+        let fail = Fail::new(USAGE, "a record has no shape of iperf3's");
+        let hint = "leave out --format; `longhaul test HOST --format iperf3` prints one run so";
+        return Err(fail.hint(Some(hint)));
     }
     let path = match path::look(&path_args(args)) {
         Ok(path) => Some(path),

@@ -105,7 +105,7 @@ fn datagrams(way: &Way, stream: &Stream) -> Value {
     put(
         &mut one,
         "out_of_order",
-        stream.receiver.udp.map(|udp| udp.out_of_order),
+        stream.receiver.udp.and_then(|udp| udp.out_of_order),
     );
     json!({"udp": of_socket(one, way, stream)})
 }
@@ -137,8 +137,8 @@ fn sums(way: &Way) -> (Map<String, Value>, Map<String, Value>) {
     if way.is_udp() {
         let all = streams.iter().filter_map(|s| s.receiver.udp);
         lost(&mut received, &added_up(all));
-        let packets = streams.iter().map(|s| s.sender.calls).sum();
-        put(&mut sent, "packets", Some(packets));
+        let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
+        put(&mut sent, "packets", packets);
     } else {
         let own = streams
             .iter()

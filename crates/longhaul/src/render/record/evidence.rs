@@ -4,7 +4,7 @@ use crate::render::figures::grouped;
 use crate::render::text::asked;
 use longhaul_model::report::v1::Throughput;
 use longhaul_model::report::v1::host;
-use longhaul_model::report::v1::observation::{End, Observation};
+use longhaul_model::report::v1::observation::{End, Observation, StreamEnd};
 use std::fmt::Write;
 
 /// Both ends of a run in one direction: the initiator's, then the responder's.
@@ -70,13 +70,12 @@ pub fn far_output(run: &Throughput) -> String {
         };
         let _ = writeln!(
             text,
-            "  stream {}: {} bytes in {:.6} s, from {:.6} s on; {} {calls}, {:.6} s in them",
+            "  stream {}: {} bytes in {:.6} s, from {:.6} s on{}",
             stream.index,
             grouped(end.bytes),
             seconds(end.duration_us),
             seconds(end.started_us),
-            grouped(end.calls),
-            seconds(end.blocked_us),
+            spent(end, calls),
         );
         if let Some(error) = &end.error {
             let _ = writeln!(text, "    ended early: {error}");
@@ -90,6 +89,15 @@ pub fn far_output(run: &Throughput) -> String {
         let _ = writeln!(text, "  {name} {}", grouped(*grown));
     }
     text
+}
+
+/// What its calls took, where the end tells of them.
+fn spent(end: &StreamEnd, calls: &str) -> String {
+    let counted = end.calls.map(|n| format!("; {} {calls}", grouped(n)));
+    let within = end
+        .blocked_us
+        .map(|us| format!(", {:.6} s in them", seconds(us)));
+    [counted, within].into_iter().flatten().collect()
 }
 
 fn seconds(us: u64) -> f64 {
