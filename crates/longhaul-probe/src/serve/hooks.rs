@@ -237,7 +237,7 @@ impl<'a> ResponderHooks<'a> {
             peer: self.peer,
             host: one_line(&party.host, MOST_NAME),
             anonymous: anonymous.is_some(),
-            what: "probes".to_owned(),
+            what: "probes or files".to_owned(),
         });
         let registered = self.service.registry.register(nonce, expected);
         let surveyor = Surveyor {

@@ -235,8 +235,8 @@ impl State {
             State::Running => "payload was flowing",
             State::Draining => "the last bytes were arriving",
             State::Exchanging => "exchanging results",
-            State::Asking => "between two probes",
-            State::Working => "probing",
+            State::Asking => "between two requests",
+            State::Working => "carrying out a request",
             State::Closed => "closed",
         }
     }
