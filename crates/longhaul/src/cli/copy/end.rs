@@ -56,7 +56,7 @@ mod tests {
             ("/x/a:b", here("/x/a:b")),
             ("far:a/b", there("far", "a/b")),
             ("far:", there("far", "")),
-            ("[2001:db8::1]:a:b", there("[2001:db8::1]", "a:b")),
+            ("[2001:db8::1]:a:b", there("2001:db8::1", "a:b")),
         ] {
             assert_eq!(parse(text), Ok(end), "{text}");
         }
