@@ -177,6 +177,8 @@ fn a_server_of_iperf3_is_found_and_stays_of_use() {
         said.contains("is an iperf3 server") && said.contains("--iperf3"),
         "{said}"
     );
+    // It shuts its port for a moment after that greeting too.
+    server.wait_for(LISTENS);
     let again = server.json(&brief);
     assert!(caveats(&again).contains(&"iperf3_found"));
 }
