@@ -63,7 +63,10 @@ pub fn run(
 /// A server between two tests: busy, its listener shut, or shut while we were waiting for it.
 fn may_pass(error: &ProbeError) -> bool {
     match error {
-        ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+        ProbeError::Connect { source, .. } => matches!(
+            source.kind(),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+        ),
         ProbeError::Iperf3 { closed, .. } => {
             matches!(
                 closed,
