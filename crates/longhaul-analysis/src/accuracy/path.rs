@@ -11,7 +11,7 @@ use super::{Row, row};
 use crate::accuracy::rng::Rng;
 use crate::path::conclude;
 use hop_case::{HopCase, Queue};
-use longhaul_model::report::v1::path::{NarrowLink, Plan};
+use longhaul_model::report::v1::path::{NarrowLink, Plan, Protocol};
 
 /// Places of the narrow link, by the hop before it.
 const PLACES: std::ops::Range<u8> = 0..8;
@@ -87,7 +87,7 @@ fn said(rng: &mut Rng, queue: Queue, verdict: &str) -> bool {
 
 fn judged(rng: &mut Rng, case: &HopCase) -> Option<NarrowLink> {
     let observation = case.observation(rng.below(usize::MAX) as u64);
-    conclude(&plan(), &observation, &[], None)
+    conclude(&Plan::of_nothing(Protocol::Udp), &observation, &[], None)
         .analysis
         .narrow_link
 }
@@ -107,26 +107,6 @@ fn answer(rng: &mut Rng, queue: Queue) -> Answer {
         Answer::WrongLink
     } else {
         Answer::WrongSpan
-    }
-}
-
-fn plan() -> Plan {
-    use longhaul_model::report::v1::path::{Protocol, RoundTrips};
-    Plan {
-        protocol: Protocol::Udp,
-        port: None,
-        round_trips: RoundTrips {
-            protocol: Protocol::Icmp,
-            probes: 0,
-            interval_us: 0,
-            packet_bytes: 0,
-            timeout_us: 0,
-        },
-        trace: None,
-        reverse: false,
-        mtu: false,
-        options: false,
-        load: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Material, Taken};
 use crate::path::scene::route;
 use longhaul_model::report::v1::analysis::{self, Limiter, Totals};
 use longhaul_model::report::v1::observation::{End, Ends, Observation, Stream, StreamEnd};
-use longhaul_model::report::v1::path::{self, Protocol, RoundTrips};
+use longhaul_model::report::v1::path::{self, Protocol};
 use longhaul_model::report::v1::plan::{Direction, Plan};
 use longhaul_model::report::v1::series::Pair;
 use longhaul_model::report::v1::{AnyReport, Kind, Party, Report, Run, SCHEMA, Throughput};
@@ -51,22 +51,7 @@ impl Archive {
     /// A look at the path that traced these hops.
     pub fn trace(&mut self, minute: i64, addresses: &[&str]) {
         let id = format!("path-{minute}");
-        let plan = path::Plan {
-            protocol: Protocol::Udp,
-            port: None,
-            round_trips: RoundTrips {
-                protocol: Protocol::Icmp,
-                probes: 0,
-                interval_us: 0,
-                packet_bytes: 0,
-                timeout_us: 0,
-            },
-            trace: None,
-            reverse: false,
-            mtu: false,
-            options: false,
-            load: None,
-        };
+        let plan = path::Plan::of_nothing(Protocol::Udp);
         let seen = path::Observation {
             route: Some(route(addresses)),
             ..path::Observation::default()

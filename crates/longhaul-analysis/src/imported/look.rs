@@ -6,7 +6,7 @@
 
 use longhaul_model::report::v1::imported::{Hop as Step, Observation};
 use longhaul_model::report::v1::path::{
-    self, Analysis, Answer, Hop, Observation as Seen, Plan, Protocol, RoundTrips, Route,
+    self, Analysis, Answer, Hop, Observation as Seen, Plan, Protocol, Route,
 };
 use longhaul_model::report::v1::{Imported, Kind, Path};
 
@@ -18,22 +18,7 @@ pub fn look(report: &Imported) -> Option<Path> {
         schema: report.schema.clone(),
         kind: Kind::Path,
         run: report.run.clone(),
-        plan: Plan {
-            protocol,
-            port: None,
-            round_trips: RoundTrips {
-                protocol,
-                probes: 0,
-                interval_us: 0,
-                packet_bytes: 0,
-                timeout_us: 0,
-            },
-            trace: None,
-            reverse: false,
-            mtu: false,
-            options: false,
-            load: None,
-        },
+        plan: Plan::of_nothing(protocol),
         observation: Seen {
             address: report.observation.far_address.clone().unwrap_or_default(),
             route: Some(route),

@@ -161,7 +161,7 @@ fn name_failures(streams: &[Stream], caveats: &mut Vec<Caveat>) {
 }
 
 /// From the first payload byte at the receiver to its last.
-fn elapsed_us(streams: &[Stream]) -> u64 {
+pub fn elapsed_us(streams: &[Stream]) -> u64 {
     let used = || {
         streams
             .iter()

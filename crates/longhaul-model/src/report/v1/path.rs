@@ -29,6 +29,28 @@ pub struct Plan {
     pub load: Option<HopLoad>,
 }
 
+impl Plan {
+    /// Of a look that somebody else took: nothing is sent.
+    pub fn of_nothing(protocol: Protocol) -> Plan {
+        Plan {
+            protocol,
+            port: None,
+            round_trips: RoundTrips {
+                protocol,
+                probes: 0,
+                interval_us: 0,
+                packet_bytes: 0,
+                timeout_us: 0,
+            },
+            trace: None,
+            reverse: false,
+            mtu: false,
+            options: false,
+            load: None,
+        }
+    }
+}
+
 /// How probes travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,6 +7,7 @@
 use crate::drive::Collected;
 use crate::engine::EndResult;
 use crate::iperf3::wire::{Results, ResultsFault, StreamResults, stream_id};
+use crate::throughput::elapsed_us;
 use crate::told::one_line;
 use longhaul_model::report::v1::observation::{
     End, Ends, Host, Observation, Stream, StreamEnd, Udp,
@@ -166,21 +167,6 @@ fn far_end(host: &str, receives: bool, far: &Results, told: &[&StreamResults]) -
             .collect(),
         ..End::default()
     }
-}
-
-/// From the first payload byte at the receiver to its last.
-fn elapsed_us(streams: &[Stream]) -> u64 {
-    let used = || {
-        streams
-            .iter()
-            .map(|s| &s.receiver)
-            .filter(|end| end.bytes > 0)
-    };
-    let first = used().map(|end| end.started_us).min().unwrap_or(0);
-    let last = used()
-        .map(|end| end.started_us.saturating_add(end.duration_us))
-        .max();
-    last.unwrap_or(0).saturating_sub(first)
 }
 
 /// What we tell the server: the same of this end.
