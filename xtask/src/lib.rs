@@ -10,6 +10,7 @@
 //! - [`clickhouse`]: the database of a fleet, for tests and benches
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
+//! - [`peers`]: other programs that speak iperf3's wire
 //! - [`tree`], [`process`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod demo;
 pub mod land;
 pub mod needs;
 pub mod page;
+pub mod peers;
 pub mod process;
 pub mod tidy;
 pub mod tree;

@@ -4,7 +4,7 @@
 //! with their defaults, which is what their users get.
 
 use super::SECONDS;
-use crate::process;
+use crate::{peers, process};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -40,7 +40,7 @@ enum Tool {
 pub fn contenders(longhaul: &Path) -> Vec<Class> {
     let longhaul = Tool::Longhaul(longhaul.to_string_lossy().into_owned());
     let iperf3 = Tool::Iperf3("iperf3".to_owned());
-    let newest = newest_iperf3().map(Tool::Iperf3);
+    let newest = peers::newest_iperf3().map(Tool::Iperf3);
     let mut copy = vec![
         of("longhaul", &longhaul, &[]),
         of("iperf3", &iperf3, &[]),
@@ -100,24 +100,6 @@ fn can_skip(tool: &Tool) -> bool {
     };
     let help = process::capture(Command::new(program).arg("--help"), Duration::from_secs(5));
     help.is_ok_and(|help| help.stdout.contains("--skip-rx-copy"))
-}
-
-/// The newest libiperf, with the command line of iperf3, from the package `iperf3-rs`; installed
-/// beside the build output when it is not there yet.
-fn newest_iperf3() -> Option<String> {
-    let root = process::target_folder().ok()?.join("peers");
-    let program = root.join("bin/iperf3-rs");
-    if !program.is_file() {
-        let mut install = process::cargo();
-        install
-            .args(["install", "--quiet", "--locked", "iperf3-rs", "--root"])
-            .arg(&root);
-        if let Err(why) = process::show_and_run(&mut install) {
-            eprintln!("the newest libiperf is left out: {why}");
-            return None;
-        }
-    }
-    Some(program.to_string_lossy().into_owned())
 }
 
 impl Contender {

@@ -1,0 +1,108 @@
+//! Other people's programs that speak iperf3's wire, found or installed beside the build output.
+//!
+//! Debian's iperf3 comes with the machine, see [`crate::needs`]. The others are packages of other
+//! registries, held to one version each so that tables of two days can be compared.
+
+use crate::{needs, process};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Names a folder where the peers are installed already, or shall be.
+pub const FOLDER_VARIABLE: &str = "LONGHAUL_PEERS";
+
+/// A package of a registry, and the program in it.
+#[derive(Debug)]
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    program: &'static str,
+}
+
+const IPERF3_RS: Package = Package {
+    name: "iperf3-rs",
+    version: "1.0.4",
+    program: "iperf3-rs",
+};
+
+/// The program of the package is called like its peer.
+const RIPERF3: Package = Package {
+    name: "riperf3-cli",
+    version: "0.8.0",
+    program: "riperf3",
+};
+
+/// One Python file, started by Python; its package has no program of its own.
+const UIPERF3: Package = Package {
+    name: "uiperf3",
+    version: "0.1.2",
+    program: "python",
+};
+
+/// The newest libiperf, with the command line of iperf3; installed when it is not there yet.
+pub fn newest_iperf3() -> Option<String> {
+    shown(&IPERF3_RS, cargo_installed(&IPERF3_RS))
+}
+
+/// An implementation of the wire in Rust that shares no code with iperf3; installed when it is not
+/// there yet.
+pub fn riperf3() -> Option<String> {
+    shown(&RIPERF3, cargo_installed(&RIPERF3))
+}
+
+/// A client and server of the wire in Python, the words that start it; installed when it is not
+/// there yet.
+pub fn uiperf3() -> Option<Vec<String>> {
+    let python = shown(&UIPERF3, pip_installed(&UIPERF3))?;
+    Some(vec![python, "-m".to_owned(), UIPERF3.name.to_owned()])
+}
+
+fn shown(package: &Package, found: Result<PathBuf, String>) -> Option<String> {
+    match found {
+        Ok(program) => Some(program.to_string_lossy().into_owned()),
+        Err(why) => {
+            eprintln!("{} is left out: {why}", package.name);
+            None
+        }
+    }
+}
+
+fn folder() -> Result<PathBuf, String> {
+    match std::env::var_os(FOLDER_VARIABLE) {
+        Some(named) => Ok(PathBuf::from(named)),
+        None => Ok(process::target_folder()?.join("peers")),
+    }
+}
+
+fn cargo_installed(package: &Package) -> Result<PathBuf, String> {
+    let root = folder()?;
+    let program = root.join("bin").join(package.program);
+    if !program.is_file() {
+        let version = format!("={}", package.version);
+        let mut install = process::cargo();
+        install
+            .args(["install", "--quiet", "--locked", package.name])
+            .args(["--version", &version, "--root"])
+            .arg(&root);
+        process::show_and_run(&mut install)?;
+    }
+    Ok(program)
+}
+
+fn pip_installed(package: &Package) -> Result<PathBuf, String> {
+    let root = folder()?.join(package.name);
+    let program = root.join("bin").join(package.program);
+    let wanted = format!("{}=={}", package.name, package.version);
+    // Written last: an installation that broke off is made again.
+    let done = root.join("installed");
+    if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+        return Ok(program);
+    }
+    needs::venv()?;
+    let mut venv = Command::new("python3");
+    process::show_and_run(venv.args(["-m", "venv"]).arg(&root))?;
+    let mut pip = Command::new(root.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", &wanted]);
+    process::show_and_run(&mut pip)?;
+    std::fs::write(&done, wanted).map_err(|e| format!("cannot write {}: {e}", done.display()))?;
+    Ok(program)
+}
