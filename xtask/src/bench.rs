@@ -13,6 +13,7 @@
 //! - [`agent`]: a mesh of agents and one with many targets, on virtual time
 //! - [`days`]: what an agent finds on paths where something is made to happen
 //! - [`seeds`]: the incidents of June 2003 under the eyes of an agent
+//! - [`interop`]: longhaul on iperf3's wire beside iperf3 itself
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
@@ -25,6 +26,7 @@ pub mod cost;
 pub mod days;
 pub mod detect;
 pub mod dispersion;
+pub mod interop;
 pub mod kin;
 pub mod lab;
 pub mod meter;
@@ -58,6 +60,7 @@ pub const NAMES: &[&str] = &[
     "days",
     "seeds",
     "fleet",
+    "interop",
 ];
 
 /// What may follow the name of a bench.
@@ -65,7 +68,7 @@ pub const NAMES: &[&str] = &[
 struct Options<'a> {
     /// Also written there.
     out: Option<&'a Path>,
-    /// Of throughput, verdicts, tune and days, only the tables or cases whose name holds this.
+    /// Of throughput, interop, verdicts, tune and days, only the tables or cases whose name holds this.
     only: &'a str,
     /// The reports of verdicts and tune, and the archives of days, are kept in this folder.
     keep: Option<&'a Path>,
@@ -95,7 +98,7 @@ impl<'a> Options<'a> {
         if let [unknown, ..] = words {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
-                 policing, days and seeds take `--only TEXT`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
+                 policing, interop, days and seeds take `--only TEXT`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
                  and days `--jobs N`, policing and detect `--data FOLDER`"
             ));
         }
@@ -146,6 +149,7 @@ fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), 
         "days" => one(days::run_all(options.only, options.keep, options.jobs)?),
         "seeds" => one(seeds::run_all(options.only, options.keep)?),
         "archive" => archive::run_all()?,
+        "interop" => interop::run_all(options.only)?,
         "fleet" => ungated(clickhouse::bench()?),
         _ => {
             return Err(format!(

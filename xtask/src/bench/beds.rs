@@ -154,7 +154,12 @@ impl Bed {
 
     /// Payload bytes that have arrived at the far end so far.
     pub fn payload_bytes(&self) -> Option<u64> {
-        let (bytes, packets) = self.far().received(self.device)?;
+        self.payload_bytes_at(self.far())
+    }
+
+    /// The same at `end`, which is one of the two.
+    pub fn payload_bytes_at(&self, end: &Namespace) -> Option<u64> {
+        let (bytes, packets) = end.received(self.device)?;
         Some(bytes.saturating_sub(packets * self.header_bytes))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Wrong when: the machine has other work; the lab then says so, and the row carries its caveat.
 
-mod standing;
+pub(super) mod standing;
 
 use super::dispersion::{Spread, WIRE_BYTES};
 use super::kin;

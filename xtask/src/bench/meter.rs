@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Name of a group, before the number of the process that made it.
+/// Name of a group, before the number of the process that made it and what it holds.
 const GROUP: &str = "longhaul-bench-";
 
 /// An accounting group of the kernel; goes with everything in it when dropped.
@@ -29,7 +29,12 @@ enum Usage {
 
 impl Group {
     pub fn new() -> Result<Self, String> {
-        let name = format!("{GROUP}{}", std::process::id());
+        Group::named("both")
+    }
+
+    /// One of several groups that this program has at one time.
+    pub fn named(part: &str) -> Result<Self, String> {
+        let name = format!("{GROUP}{}-{part}", std::process::id());
         let (base, usage) = if Path::new("/sys/fs/cgroup/cpuacct").is_dir() {
             ("/sys/fs/cgroup/cpuacct", Usage::First)
         } else {
@@ -118,7 +123,8 @@ impl Drop for Group {
 fn clear_abandoned(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(GROUP));
+        let own = name.to_str().and_then(|name| name.strip_prefix(GROUP));
+        let owner = own.and_then(|own| own.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             // Not empty: somebody still runs in it, and the kernel refuses.
             let _ = std::fs::remove_dir(entry.path());

@@ -1,0 +1,53 @@
+//! Is longhaul, on iperf3's wire, as fast and as cheap as iperf3 itself?
+//!
+//! - [`pairs`]: who speaks with whom, and with which words each is started
+//! - [`run`]: one run of a pair: payload that arrived, and what each end spent
+//! - [`cells`]: the pairs of a cell in turn, and the tables
+//! - [`setup`]: how long many streams over a long path take to flow
+//!
+//! In each row one end stays and the other changes. Payload is counted by the kernel where it
+//! arrives (by the device for TCP, by the delivered datagrams for UDP), in a window inside the
+//! run; CPU time is that of each end's accounting group in the same window.
+//!
+//! A gate is missed when longhaul is behind the better iperf3 by more than the repeats of the two
+//! spread. Wrong when: the machine serves others too; an asterisk says that no run was undisturbed.
+//! All of it takes about 13 minutes.
+
+mod cells;
+mod pairs;
+mod run;
+mod setup;
+
+use super::beds::{AllowedControl, Bed};
+use super::table::Table;
+use crate::process;
+use pairs::{Programs, SCENARIOS};
+
+/// Tables whose title, and rows whose load, hold `only`; and every gate that was missed.
+pub fn run_all(only: &str) -> Result<(Vec<Table>, Vec<String>), String> {
+    let longhaul = process::longhaul()?;
+    let programs = Programs::find(&longhaul)?;
+    let (mut tables, mut missed) = (Vec::new(), Vec::new());
+    let _allowed = AllowedControl::new()?;
+    for bed in [Bed::loopback()?, Bed::veth(1500)?] {
+        let whole_bed = bed.name.contains(only);
+        let loads = SCENARIOS.iter();
+        let loads: Vec<_> = loads
+            .filter(|load| whole_bed || load.name.contains(only))
+            .collect();
+        if !loads.is_empty() {
+            let (more, why) = cells::measure(&bed, &programs, &loads);
+            tables.extend(more);
+            missed.extend(why);
+        }
+    }
+    if setup::TITLE.contains(only) {
+        let (table, why) = setup::measure(&longhaul, &programs)?;
+        tables.push(table);
+        missed.extend(why);
+    }
+    if tables.is_empty() {
+        return Err(format!("no table or load of this bench holds `{only}`"));
+    }
+    Ok((tables, missed))
+}

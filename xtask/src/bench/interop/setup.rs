@@ -1,0 +1,248 @@
+//! How long 32 streams over a path of 172 ms take to flow, and what a command takes beyond its time.
+//!
+//! Seen from outside, alike for everybody: the socket table of the near host says how many
+//! connections have sent payload, and the clock how long the command took. No program's own word
+//! counts.
+
+use super::pairs::{Pair, Programs, TOKEN, Tool, owned};
+use crate::bench::lab::standing::Standing;
+use crate::bench::narrow::Narrow;
+use crate::bench::scratch::Scratch;
+use crate::bench::table::{Table, median, number};
+use crate::process;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub const TITLE: &str = "Setup time over 172 ms, 32 streams";
+const RTT_MS: u64 = 172;
+const STREAMS: &str = "32";
+const STREAMS_COUNT: usize = 32;
+const SECONDS: u64 = 2;
+const ROUNDS: usize = 3;
+/// The lab's own far end has the usual one.
+const PORT: &str = "5301";
+/// More than cookies, tokens and what a control connection carries at first; less than the first
+/// window of a stream.
+const PAYLOAD_BYTES: u64 = 10_000;
+const PAUSE: Duration = Duration::from_millis(5);
+const LIMIT: Duration = Duration::from_secs(40);
+const LISTEN_MAX: Duration = Duration::from_secs(5);
+/// How many times shorter the setup between longhauls shall be.
+const GATE: f64 = 3.0;
+
+const PAIRS: [Pair; 3] = [
+    (Tool::Debian, Tool::Debian),
+    (Tool::Newest, Tool::Newest),
+    (Tool::Longhaul, Tool::Longhaul),
+];
+
+/// Seconds from the command's start.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    /// All connections stood.
+    connected: f64,
+    /// All of them had sent payload.
+    flowing: f64,
+    /// What the command took beyond the time that it was told to send.
+    overhead: f64,
+}
+
+/// The table, and the gates that were missed.
+pub fn measure(longhaul: &Path, programs: &Programs) -> Result<(Table, Vec<String>), String> {
+    let scratch = Scratch::new("interop")?;
+    let link = toml::Table::from_iter([
+        ("rate".to_owned(), "1 Gbit/s".into()),
+        ("queue".to_owned(), "16 MB".into()),
+    ]);
+    let path = Narrow {
+        title: TITLE,
+        rtt_ms: RTT_MS,
+        link: &link,
+        near: &[],
+        far: &[],
+    };
+    let file = scratch.write("setup.toml", &path.path_file()?)?;
+    let standing = Standing::lay(longhaul, &file)?;
+    let mut readings: [Vec<Result<Reading, String>>; 3] = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        for (pair, readings) in PAIRS.iter().zip(&mut readings) {
+            let reading = run(&standing, programs, *pair);
+            eprintln!("{TITLE} · {pair:?}: {reading:?}");
+            readings.push(reading);
+        }
+    }
+    Ok(verdict(programs, &readings))
+}
+
+fn verdict(
+    programs: &Programs,
+    readings: &[Vec<Result<Reading, String>>; 3],
+) -> (Table, Vec<String>) {
+    let columns = [
+        "both ends",
+        "all connected, s",
+        "payload on all, s",
+        "command beyond -t, s",
+        "runs",
+    ];
+    let mut table = Table::new(TITLE, &columns);
+    let of = |readings: &[Result<Reading, String>], pick: fn(&Reading) -> f64| {
+        let values: Vec<f64> = readings.iter().flatten().map(pick).collect();
+        median(&values)
+    };
+    let picks: [fn(&Reading) -> f64; 3] = [|r| r.connected, |r| r.flowing, |r| r.overhead];
+    for ((tool, _), readings) in PAIRS.iter().zip(readings) {
+        let mut row = vec![programs.name(*tool)];
+        row.extend(picks.map(|pick| number(of(readings, pick), 2)));
+        let failed = readings.iter().find_map(|reading| reading.clone().err());
+        row.push(failed.unwrap_or_else(|| readings.len().to_string()));
+        table.row(row);
+    }
+    let shorter = picks.map(|pick| {
+        let [iperf3s @ .., longhaul] = readings;
+        let best = iperf3s.iter().filter_map(|readings| of(readings, pick));
+        Some(best.reduce(f64::min)? / of(longhaul, pick)?)
+    });
+    let mut row = vec!["**times shorter than the better iperf3**".to_owned()];
+    row.extend(shorter.map(|times| format!("**{}**", number(times, 1))));
+    row.push(String::new());
+    table.row(row);
+    let gates = [
+        ("until payload flows", shorter[1]),
+        ("beyond -t", shorter[2]),
+    ];
+    let missed = gates
+        .into_iter()
+        .filter(|(_, times)| times.is_none_or(|times| times < GATE));
+    let missed = missed.map(|(what, times)| {
+        let times = number(times, 1);
+        format!("{TITLE}: the time {what} is {times} times shorter, not {GATE} times")
+    });
+    let missed = missed.collect();
+    (table, missed)
+}
+
+/// A program at one of the path's hosts, in its namespaces; it goes when this one does.
+fn at_host(pid: u32, words: &[String]) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args([
+            "--pdeathsig",
+            "KILL",
+            "nsenter",
+            "--net",
+            "--mount",
+            "--target",
+        ])
+        .args([&pid.to_string(), "--"])
+        .args(words)
+        .env("LONGHAUL_TOKEN", TOKEN)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn start(pid: u32, words: &[String]) -> Result<Child, String> {
+    let mut command = at_host(pid, words);
+    let started = command.spawn();
+    started.map_err(|e| format!("cannot start `{}`: {e}", process::words(&command)))
+}
+
+fn run(standing: &Standing, programs: &Programs, pair: Pair) -> Result<Reading, String> {
+    let mut server = start(standing.far, &programs.server(pair.1, PORT))?;
+    let reading = wait_until_listening(standing.far).and_then(|()| {
+        let mut words = programs.client(pair, "far", PORT);
+        words.extend(owned(&["-P", STREAMS, "-t", &SECONDS.to_string()]));
+        let began = Instant::now();
+        let mut client = start(standing.near, &words)?;
+        let reading = watch(standing.near, &mut client, began);
+        process::end(&mut client);
+        reading
+    });
+    process::end(&mut server);
+    reading
+}
+
+fn watch(near: u32, client: &mut Child, began: Instant) -> Result<Reading, String> {
+    let (mut connected, mut flowing) = (None, None);
+    loop {
+        let ended = client.try_wait().map_err(|e| format!("cannot wait: {e}"))?;
+        let now = began.elapsed();
+        if let Some(status) = ended {
+            if !status.success() {
+                return Err(format!("the client ended with {status}"));
+            }
+            let missing = "the client ended before all streams were seen to flow";
+            return Ok(Reading {
+                connected: connected.ok_or(missing)?,
+                flowing: flowing.ok_or(missing)?,
+                overhead: now.as_secs_f64() - SECONDS as f64,
+            });
+        }
+        if now > LIMIT {
+            return Err("the client did not end".to_owned());
+        }
+        if flowing.is_some() {
+            sleep(PAUSE);
+            continue;
+        }
+        let sockets = sockets(near)?;
+        let now = began.elapsed().as_secs_f64();
+        // The control connection is one more.
+        if sockets.len() > STREAMS_COUNT {
+            connected.get_or_insert(now);
+        }
+        let sending = sockets.iter().filter(|bytes| **bytes >= PAYLOAD_BYTES);
+        if sending.count() >= STREAMS_COUNT {
+            flowing.get_or_insert(now);
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// Bytes that each established connection to the server has sent.
+fn sockets(near: u32) -> Result<Vec<u64>, String> {
+    let mut table = Command::new("nsenter");
+    table.args(["--net", "--target", &near.to_string(), "--"]);
+    table.args(["ss", "-tinHO", "state", "established"]);
+    table.arg(format!("dport = :{PORT}"));
+    let text = process::stdout_of(&mut table, Duration::from_secs(5))?;
+    Ok(text.lines().map(sent_bytes).collect())
+}
+
+fn sent_bytes(line: &str) -> u64 {
+    let sent = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("bytes_sent:"));
+    sent.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+fn wait_until_listening(far: u32) -> Result<(), String> {
+    let deadline = Instant::now() + LISTEN_MAX;
+    while Instant::now() < deadline {
+        let mut table = Command::new("nsenter");
+        table.args(["--net", "--target", &far.to_string(), "--"]);
+        table.args(["ss", "-tlnHO"]).arg(format!("sport = :{PORT}"));
+        if !process::stdout_of(&mut table, Duration::from_secs(5))?.is_empty() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Err("the server did not listen".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_sent_are_read_from_a_line_of_the_socket_table() {
+        let line =
+            "0 14480 10.0.0.1:40000 10.0.0.2:5301 cubic rtt:172/3 bytes_sent:14517 segs_out:14";
+        assert_eq!(sent_bytes(line), 14_517);
+        assert_eq!(sent_bytes("0 0 10.0.0.1:40000 10.0.0.2:5301 cubic"), 0);
+    }
+}
