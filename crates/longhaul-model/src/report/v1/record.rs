@@ -39,7 +39,7 @@ pub struct About {
 }
 
 /// What was measured, and where the data went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     /// Of the transfer, in the archive.
     pub throughput_run: String,

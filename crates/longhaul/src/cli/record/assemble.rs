@@ -167,7 +167,6 @@ fn observation(runs: &Runs, payload: Option<Payload>) -> Result<Observation, Fai
     let seen = &run.observation;
     Ok(Observation {
         throughput_run: run.run.id.clone(),
-        path_run: None,
         started_at: run.run.started_at.clone(),
         initiator: run.run.initiator.clone(),
         responder: run.run.responder.clone(),
@@ -184,12 +183,7 @@ fn observation(runs: &Runs, payload: Option<Payload>) -> Result<Observation, Fai
         same_host: runs.on_one_machine(),
         same_boot: seen.same_boot,
         payload,
-        rtt_min_ns: None,
-        rtt_by: None,
-        distance_by: None,
-        stops: Vec::new(),
-        routers: Vec::new(),
-        unplaced_hops: 0,
+        ..Observation::default()
     })
 }
 

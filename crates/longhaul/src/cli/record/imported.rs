@@ -30,7 +30,6 @@ pub fn observation(run: &Imported) -> Result<Observation, Fail> {
     let version = |it: IpAddr| if it.to_canonical().is_ipv4() { 4 } else { 6 };
     Ok(Observation {
         throughput_run: run.run.id.clone(),
-        path_run: None,
         started_at: run.run.started_at.clone(),
         initiator: run.run.initiator.clone(),
         responder: run.run.responder.clone(),
@@ -40,15 +39,7 @@ pub fn observation(run: &Imported) -> Result<Observation, Fail> {
         streams,
         received_bytes: counted.bytes,
         elapsed_us: counted.duration_us,
-        same_host: false,
-        same_boot: None,
-        payload: None,
-        rtt_min_ns: None,
-        rtt_by: None,
-        distance_by: None,
-        stops: Vec::new(),
-        routers: Vec::new(),
-        unplaced_hops: 0,
+        ..Observation::default()
     })
 }
 
