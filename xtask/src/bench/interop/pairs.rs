@@ -137,18 +137,37 @@ impl Programs {
     }
 }
 
-/// The number in `iperf 3.12 (cJSON 1.7.15)`.
+/// The number in `iperf 3.12 (cJSON 1.7.15)`, or in `... [libiperf 3.22] ...`.
 fn version(program: &str) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version");
     let said = process::stdout_of(&mut command, Duration::from_secs(10))?;
-    let number = said.split_whitespace().find_map(|word| {
-        let word = word.strip_prefix("iperf-").unwrap_or(word);
-        word.starts_with("3.").then(|| word.to_owned())
-    });
-    Ok(number.unwrap_or_else(|| "of unknown version".to_owned()))
+    Ok(library_version(&said).unwrap_or_else(|| "of unknown version".to_owned()))
+}
+
+fn library_version(said: &str) -> Option<String> {
+    let number = ["libiperf ", "iperf "]
+        .iter()
+        .find_map(|name| said.split_once(name))?
+        .1;
+    let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    Some(number[..end.unwrap_or(number.len())].to_owned())
 }
 
 pub fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::library_version;
+
+    #[test]
+    fn the_version_is_that_of_the_library() {
+        let newest = "iperf3-rs 1.0.4 (git unknown; release) [libiperf 3.22] on x86_64";
+        assert_eq!(library_version(newest).as_deref(), Some("3.22"));
+        let debian = "iperf 3.12 (cJSON 1.7.15)\nLinux";
+        assert_eq!(library_version(debian).as_deref(), Some("3.12"));
+        assert_eq!(library_version("something else"), None);
+    }
 }
