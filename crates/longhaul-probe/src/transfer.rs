@@ -3,7 +3,7 @@
 //! - [`copy`]: one copy from the initiator's side; `near` is its course
 //! - `far`: what the responder does for it
 //! - `list`, `place`, `names`: what is copied, and to which names
-//! - `source`, `target`: the two ends while blocks flow; `run` is what they share
+//! - `sending`, `receiving`: the two ends while blocks flow; `run` is what they share
 //! - `digest`: sums of blocks and files; `partial`: a file that is not whole yet
 //! - `queue`, `buffer`, `stream`, `counters`: what blocks pass through, and what is measured
 //!
@@ -22,10 +22,10 @@ mod near;
 mod partial;
 mod place;
 mod queue;
+mod receiving;
 mod run;
-mod source;
+mod sending;
 mod stream;
-mod target;
 
 pub(crate) use far::FarFiles;
 pub use far::FilesRoot;

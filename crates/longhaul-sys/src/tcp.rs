@@ -27,6 +27,22 @@ pub(crate) fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize
     }
 }
 
+/// Receives until `into` is full, the socket's time-out is over, or the peer has ended: one call
+/// for what comes in many segments.
+pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+    uninterrupted(|| {
+        // SAFETY: the kernel writes at most the slice's own length into it.
+        unsafe {
+            libc::recv(
+                stream.as_raw_fd(),
+                into.as_mut_ptr().cast(),
+                into.len(),
+                libc::MSG_WAITALL,
+            )
+        }
+    })
+}
+
 /// A TCP socket before its connect, when buffers, MSS and addresses can still be chosen.
 #[derive(Debug)]
 pub struct Unconnected {

@@ -16,6 +16,8 @@ use crate::wire::{
 use longhaul_model::report::v1::plan::Plan;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// What goes to the thread, and what comes back.
@@ -31,6 +33,14 @@ pub(super) struct Files<'a> {
     /// Waits for its connections.
     begin: Option<FilesAsk>,
     moved_bytes: u64,
+    /// Tells the thread that nobody waits for it any more.
+    gone: Arc<AtomicBool>,
+}
+
+impl Drop for Files<'_> {
+    fn drop(&mut self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Data connections, as far as they have come.
@@ -58,6 +68,7 @@ impl<'a> Files<'a> {
             connections: None,
             begin: None,
             moved_bytes: 0,
+            gone: Arc::default(),
         })
     }
 
@@ -125,7 +136,8 @@ impl<'a> Files<'a> {
             let (ask, asks) = sync_channel::<Task>(1);
             let (answer, answers) = sync_channel(1);
             let roots = self.service.options.files.clone();
-            let mut far = FarFiles::new(roots, self.anonymous.is_none(), self.key);
+            let gone = Arc::clone(&self.gone);
+            let mut far = FarFiles::new(roots, self.anonymous.is_none(), self.key, gone);
             // It ends with the session, which drops the other end of `asks`.
             std::thread::Builder::new()
                 .name("files".to_owned())

@@ -4,9 +4,9 @@
 use super::list::Source;
 use super::names::{self, joined};
 use super::place::{Target, TargetWish};
-use super::run::Mode;
-use super::source::{Known, SourceRun};
-use super::target::TargetRun;
+use super::receiving;
+use super::run::{Mode, Running};
+use super::sending::{self, Known};
 use crate::wire::{
     BlockKey, Dry, FilesAnswer, FilesAsk, Listed, MOST_ENTRIES, MOST_SUMS, Packed, SourceAsk,
     TargetAsk,
@@ -14,6 +14,8 @@ use crate::wire::{
 use longhaul_sys::beneath::Folder;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A folder that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,16 +41,19 @@ pub(crate) struct FarFiles {
     known: Known,
     target: Option<Target>,
     key: BlockKey,
-    run: Option<Run>,
-}
-
-enum Run {
-    Source(SourceRun),
-    Target(TargetRun),
+    run: Option<Running>,
+    /// The session is over.
+    gone: Arc<AtomicBool>,
 }
 
 impl FarFiles {
-    pub fn new(roots: Vec<FilesRoot>, trusted: bool, key: BlockKey) -> FarFiles {
+    /// `gone` ends what is under way once the session is over.
+    pub fn new(
+        roots: Vec<FilesRoot>,
+        trusted: bool,
+        key: BlockKey,
+        gone: Arc<AtomicBool>,
+    ) -> FarFiles {
         FarFiles {
             roots,
             trusted,
@@ -57,6 +62,7 @@ impl FarFiles {
             target: None,
             key,
             run: None,
+            gone,
         }
     }
 
@@ -90,8 +96,7 @@ impl FarFiles {
             }
             FilesAsk::Begin { dry } => self.begin(dry, streams),
             FilesAsk::Status => match &self.run {
-                Some(Run::Source(run)) => Ok(FilesAnswer::Status(Box::new(run.status()))),
-                Some(Run::Target(run)) => Ok(FilesAnswer::Status(Box::new(run.status()))),
+                Some(run) => Ok(FilesAnswer::Status(Box::new(run.status()))),
                 None => Err(OUT_OF_ORDER.to_owned()),
             },
             FilesAsk::Open(_) => Err(OUT_OF_ORDER.to_owned()),
@@ -159,7 +164,11 @@ impl FarFiles {
             direct: ask.direct,
             dry: ask.dry,
         };
-        self.target = Some(Target::settle(open_root(root)?, wish)?);
+        self.target = Some(Target::settle(
+            open_root(root)?,
+            wish,
+            Arc::clone(&self.gone),
+        )?);
         Ok(FilesAnswer::Done)
     }
 
@@ -169,11 +178,9 @@ impl FarFiles {
         self.run = Some(match (self.source.take(), self.target.take()) {
             (Some(source), None) => {
                 let known = std::mem::take(&mut self.known);
-                Run::Source(SourceRun::start(source, known, ends, mode).map_err(failed)?)
+                sending::start(source, known, ends, mode).map_err(failed)?
             }
-            (None, Some(target)) => {
-                Run::Target(TargetRun::start(target, ends, mode).map_err(failed)?)
-            }
+            (None, Some(target)) => receiving::start(target, ends, mode).map_err(failed)?,
             _ => return Err(OUT_OF_ORDER.to_owned()),
         });
         Ok(FilesAnswer::Done)

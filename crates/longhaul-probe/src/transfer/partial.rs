@@ -9,17 +9,24 @@ use super::buffer::{Buffer, aligned};
 use super::digest::{BlockSum, Digest, of_block};
 use super::names;
 use crate::wire::Entry;
-use longhaul_sys::beneath::{Folder, punch_hole};
+use longhaul_sys::beneath::{Folder, begin_keeping, punch_hole};
 use std::fs::{File, FileTimes, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// In front of a journal; its last digit is the version.
 const MAGIC: &[u8; 8] = b"LHCOPY 1";
 const HEAD_BYTES: usize = 8 + 8 + 8 + 8;
+/// So many blocks are handed to the disk together.
+const BLOCKS_AT_ONCE: u64 = 16;
+/// Longer than the silence after which a far end takes its peer for dead.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const NEXT_TRY: Duration = Duration::from_millis(20);
+const GIVEN_UP: &str = "the copy was given up";
 /// Number, sum, and the first bytes of the sum of both.
 const RECORD_BYTES: usize = 8 + 32 + 8;
 
@@ -32,6 +39,8 @@ pub(super) struct Partial {
     journal: Option<Mutex<File>>,
     /// Something may stand where a hole shall be.
     dirty: bool,
+    /// Blocks, so far.
+    written: AtomicU64,
 }
 
 /// What an earlier copy has left, as far as it proved true.
@@ -43,22 +52,16 @@ impl Partial {
         matches!(folder.look(&names::journal(path)), Ok(Some(_)))
     }
 
-    /// Opens what an earlier copy of the same source has left, or makes a new one.
+    /// Opens what an earlier copy of the same source has left, or makes a new one; past the page
+    /// cache where that is wanted. One that is held by another copy is waited for, as long as
+    /// nobody has given up.
     pub fn open(
         folder: &Folder,
-        path: &Path,
+        (path, direct): (&Path, bool),
         entry: &Entry,
-        direct: bool,
+        given_up: &dyn Fn() -> bool,
     ) -> io::Result<(Partial, Left)> {
-        let opened = folder.write(&names::partial(path), direct);
-        let file = opened.map_err(|error| no_direct(error, direct))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other("another copy writes it at this moment"));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let file = own(folder, &names::partial(path), direct, given_up)?;
         let long = entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES);
         let mut partial = Partial {
             path: path.to_owned(),
@@ -66,11 +69,12 @@ impl Partial {
             file,
             journal: None,
             dirty: false,
+            written: AtomicU64::new(0),
         };
         let mut left = Left::new();
         if long {
             let mut journal = folder.write(&names::journal(path), false)?;
-            left = partial.proved(&claims(&mut journal, entry)?, entry)?;
+            left = partial.proved(&claims(&mut journal, entry)?, entry, given_up)?;
             rewrite(&mut journal, entry, &left)?;
             partial.journal = Some(Mutex::new(journal));
         }
@@ -95,6 +99,7 @@ impl Partial {
             file,
             journal: None,
             dirty: false,
+            written: AtomicU64::new(0),
         })
     }
 
@@ -103,10 +108,18 @@ impl Partial {
     }
 
     /// The claimed blocks that really are there.
-    fn proved(&self, claims: &[(u64, Digest)], entry: &Entry) -> io::Result<Left> {
+    fn proved(
+        &self,
+        claims: &[(u64, Digest)],
+        entry: &Entry,
+        given_up: &dyn Fn() -> bool,
+    ) -> io::Result<Left> {
         let mut left = Left::new();
         let mut buffer = Buffer::new()?;
         for (index, claimed) in claims {
+            if given_up() {
+                return Err(io::Error::other(GIVEN_UP));
+            }
             let length = block_length(entry.size_bytes.unwrap_or(0), *index) as usize;
             let wanted = if self.direct { aligned(length) } else { length };
             let block = &mut buffer.block_mut()[..wanted];
@@ -126,7 +139,14 @@ impl Partial {
         let whole = if self.direct { aligned(length) } else { length };
         let block = &mut buffer.block_mut()[..whole];
         block[length..].fill(0);
-        self.file.write_all_at(block, index * BLOCK_BYTES)
+        self.file.write_all_at(block, index * BLOCK_BYTES)?;
+        let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.direct && written.is_multiple_of(BLOCKS_AT_ONCE) {
+            // The disk works while more comes, and little is left for the end. A file system that
+            // cannot begin early keeps all of it later.
+            let _ = begin_keeping(&self.file, 0, 0);
+        }
+        Ok(())
     }
 
     /// Lets a block be a hole. In a new file it is one already.
@@ -153,23 +173,35 @@ impl Partial {
         journal.write_all(&record(index, sum))
     }
 
-    /// Makes it whole: on the disk, with the time and mode of its source, under its name.
-    pub fn finish(
-        &self,
-        folder: &Folder,
-        entry: &Entry,
-        size_bytes: u64,
-        replace: bool,
-    ) -> io::Result<()> {
+    /// More than one block: with a journal.
+    pub fn is_long(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// The file system that it is on.
+    pub fn device(&self) -> io::Result<u64> {
+        self.file.metadata().map(|about| about.dev())
+    }
+
+    /// Gives it the length, time and mode of its source.
+    pub fn settle(&self, entry: &Entry, size_bytes: u64) -> io::Result<()> {
         self.file.set_len(size_bytes)?;
         self.file
             .set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
         if entry.size_bytes.is_some() {
             self.file.set_times(times(entry))?;
         }
-        self.file.sync_all()?;
-        folder.rename(&names::partial(&self.path), &self.path, replace)?;
-        if self.journal.is_some() {
+        Ok(())
+    }
+
+    /// Gives it its name; it must be on the disk already.
+    pub fn rename(&self, folder: &Folder, replace: bool) -> io::Result<()> {
+        folder.rename(&names::partial(&self.path), &self.path, replace)
+    }
+
+    /// Its name is kept, so that nothing is left to be taken up.
+    pub fn forget_journal(&self, folder: &Folder) -> io::Result<()> {
+        if self.is_long() {
             folder.remove(&names::journal(&self.path))?;
         }
         Ok(())
@@ -181,6 +213,42 @@ impl Partial {
         let _ = folder.remove(&names::journal(&self.path));
         let _ = folder.remove(&names::partial(&self.path));
     }
+}
+
+/// A file of which this copy is the only one. The copy before it may be about to notice that its
+/// peer is gone.
+fn own(
+    folder: &Folder,
+    name: &Path,
+    direct: bool,
+    given_up: &dyn Fn() -> bool,
+) -> io::Result<File> {
+    let begun = Instant::now();
+    loop {
+        let opened = folder.write(name, direct);
+        let file = opened.map_err(|error| no_direct(error, direct))?;
+        match file.try_lock() {
+            // It may have got its name, or have been removed, while it was waited for.
+            Ok(()) if is_still(folder, name, &file)? => return Ok(file),
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > LONGEST_WAIT => {
+                let waited = LONGEST_WAIT.as_secs();
+                return Err(io::Error::other(format!(
+                    "another copy writes it at this moment, and did not end within {waited} s"
+                )));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(NEXT_TRY),
+        }
+        if given_up() {
+            return Err(io::Error::other(GIVEN_UP));
+        }
+    }
+}
+
+fn is_still(folder: &Folder, name: &Path, file: &File) -> io::Result<bool> {
+    let there = folder.look(name)?.map(|seen| seen.inode);
+    Ok(there == Some(file.metadata()?.ino()))
 }
 
 /// What a file system without direct I/O answers, in words.

@@ -8,6 +8,7 @@ use longhaul_sys::beneath::{Folder, Kind, Seen};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is asked of a target.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Target {
     pub(super) place: Option<(Arc<Folder>, PathBuf)>,
     pub(super) wish: TargetWish,
     pub(super) entries: Vec<Planned>,
+    /// Whoever asked for it is gone: no file is waited for, or looked through, any more.
+    given_up: Arc<AtomicBool>,
 }
 
 /// One file or folder to be.
@@ -47,7 +50,11 @@ pub(super) struct Planned {
 
 impl Target {
     /// Settles the name. The error says what stands in the way.
-    pub fn settle(folder: Folder, wish: TargetWish) -> Result<Target, String> {
+    pub fn settle(
+        folder: Folder,
+        wish: TargetWish,
+        given_up: Arc<AtomicBool>,
+    ) -> Result<Target, String> {
         let failed = |path: &Path, why: &dyn Display| cannot_write(path, why);
         let seen = folder
             .look(&wish.path)
@@ -69,6 +76,7 @@ impl Target {
             place: Some((Arc::new(folder), path)),
             wish,
             entries: Vec::new(),
+            given_up,
         })
     }
 
@@ -85,6 +93,7 @@ impl Target {
                 dry: false,
             },
             entries: Vec::new(),
+            given_up: Arc::default(),
         }
     }
 
@@ -155,7 +164,9 @@ impl Target {
                 .map_err(|why| failed(&why))?,
         };
         if !planned.there && Partial::is_begun(folder, &path) {
-            let opened = Partial::open(folder, &path, &planned.entry, self.wish.direct);
+            let given_up = || self.given_up.load(Ordering::Relaxed);
+            let wanted = (path.as_path(), self.wish.direct);
+            let opened = Partial::open(folder, wanted, &planned.entry, &given_up);
             let begun = opened.map_err(|error| failed(&error))?;
             planned.begun = (!begun.1.is_empty()).then_some(begun);
         }

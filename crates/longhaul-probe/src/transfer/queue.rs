@@ -60,8 +60,11 @@ impl Halt {
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     held: Mutex<Held<T>>,
-    changed: Condvar,
+    filled: Condvar,
+    emptied: Condvar,
     most: usize,
+    /// What was put in last comes out first.
+    newest_first: bool,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,9 @@ struct Held<T> {
     items: VecDeque<T>,
     /// Nobody will put anything in any more.
     closed: bool,
+    /// Who waits for an item, and who for room: where nobody does, nobody is woken.
+    takers: usize,
+    givers: usize,
 }
 
 impl<T> Queue<T> {
@@ -77,9 +83,21 @@ impl<T> Queue<T> {
             held: Mutex::new(Held {
                 items: VecDeque::with_capacity(most),
                 closed: false,
+                takers: 0,
+                givers: 0,
             }),
-            changed: Condvar::new(),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
             most,
+            newest_first: false,
+        }
+    }
+
+    /// Of things that are used again and again: the one used last is still in a core's cache.
+    pub fn pool(most: usize) -> Queue<T> {
+        Queue {
+            newest_first: true,
+            ..Queue::new(most)
         }
     }
 
@@ -87,14 +105,19 @@ impl<T> Queue<T> {
     pub fn push(&self, item: T, halt: &Halt) -> bool {
         let mut held = self.lock();
         while held.items.len() >= self.most && !halt.is_set() {
-            held = self.wait(held);
+            held.givers += 1;
+            held = wait(&self.emptied, held);
+            held.givers -= 1;
         }
         if halt.is_set() {
             return false;
         }
         held.items.push_back(item);
+        let wake = held.takers > 0;
         drop(held);
-        self.changed.notify_all();
+        if wake {
+            self.filled.notify_one();
+        }
         true
     }
 
@@ -105,31 +128,41 @@ impl<T> Queue<T> {
             if halt.is_set() {
                 return None;
             }
-            if let Some(item) = held.items.pop_front() {
+            let item = if self.newest_first {
+                held.items.pop_back()
+            } else {
+                held.items.pop_front()
+            };
+            if item.is_some() {
+                let wake = held.givers > 0;
                 drop(held);
-                self.changed.notify_all();
-                return Some(item);
+                if wake {
+                    self.emptied.notify_one();
+                }
+                return item;
             }
             if held.closed {
                 return None;
             }
-            held = self.wait(held);
+            held.takers += 1;
+            held = wait(&self.filled, held);
+            held.takers -= 1;
         }
     }
 
     pub fn close(&self) {
         self.lock().closed = true;
-        self.changed.notify_all();
-    }
-
-    fn wait<'a>(&self, held: MutexGuard<'a, Held<T>>) -> MutexGuard<'a, Held<T>> {
-        let waited = self.changed.wait_timeout(held, WAKE);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.filled.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Held<T>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn wait<'a, T>(on: &Condvar, held: MutexGuard<'a, Held<T>>) -> MutexGuard<'a, Held<T>> {
+    let waited = on.wait_timeout(held, WAKE);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl Common {
     /// With buffers for `threads` threads on the way of a block.
     pub fn new(key: BlockKey, threads: usize) -> io::Result<Common> {
         let blocks = threads * BLOCKS_PER_THREAD;
-        let free = Queue::new(blocks);
+        let free = Queue::pool(blocks);
         let halt = Halt::default();
         for _ in 0..blocks {
             free.push(Buffer::new()?, &halt);
@@ -161,18 +161,18 @@ pub(super) trait Work: Send + Sync + 'static {
 /// What one thread does.
 pub(super) type Piece<W> = Box<dyn FnOnce(&W) + Send>;
 
-/// Threads under way; ended when dropped.
-pub(super) struct Threads {
-    halt: Arc<dyn Work>,
+/// One end of a copy under way; ended when dropped.
+pub(crate) struct Running {
+    work: Arc<dyn Work>,
     handles: Vec<JoinHandle<()>>,
 }
 
-impl Threads {
+impl Running {
     /// Starts one thread for each piece of work.
-    pub fn start<W: Work>(work: &Arc<W>, pieces: Vec<Piece<W>>) -> io::Result<Threads> {
+    pub(super) fn start<W: Work>(work: &Arc<W>, pieces: Vec<Piece<W>>) -> io::Result<Running> {
         work.common().running.store(pieces.len(), Ordering::Release);
-        let mut threads = Threads {
-            halt: Arc::clone(work) as Arc<dyn Work>,
+        let mut threads = Running {
+            work: Arc::clone(work) as Arc<dyn Work>,
             handles: Vec::new(),
         };
         for piece in pieces {
@@ -188,11 +188,16 @@ impl Threads {
         }
         Ok(threads)
     }
+
+    /// How far it is.
+    pub fn status(&self) -> Status {
+        self.work.common().status()
+    }
 }
 
-impl Drop for Threads {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.halt.common().halt.stop();
+        self.work.common().halt.stop();
         for handle in self.handles.drain(..) {
             let _ = handle.join();
         }

@@ -2,7 +2,8 @@
 //! says nothing holds nobody once the session is over.
 
 use super::queue::Halt;
-use std::io::{self, Read, Write};
+use longhaul_sys::tcp;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ impl<'a> DataStream<'a> {
             if self.halt.is_set() {
                 return Moved::Over;
             }
-            match self.stream.read(&mut into[filled..]) {
+            match tcp::receive_whole(&self.stream, &mut into[filled..]) {
                 Ok(0) => {
                     self.halt.lose("a data connection ended in the middle");
                     return Moved::Over;

@@ -1,189 +1,28 @@
-//! The end that has the files: threads that read and sum up blocks, and one for each connection
-//! that sends whatever block is next.
+//! The threads at the disk read blocks and sum them up.
 
-use super::BLOCK_BYTES;
-use super::buffer::{Buffer, aligned};
-use super::counters::timed;
-use super::digest::{BlockSum, Digest, FileSum, of_block};
-use super::list::Source;
-use super::names::joined;
-use super::partial::{block_length, no_direct, read_at};
-use super::queue::{Halt, Queue, WAKE};
-use super::run::{Common, Mode, Piece, Threads, Work, disk_threads};
-use super::stream::{DataStream, Moved};
+use super::{Job, Opened, Reading, Ready, Sending};
 use crate::secure::hex;
-use crate::wire::{BLOCK_HEAD_BYTES, BlockHead, BlockKey, BlockKind, Status};
+use crate::transfer::BLOCK_BYTES;
+use crate::transfer::buffer::{Buffer, aligned};
+use crate::transfer::counters::{Watch, timed};
+use crate::transfer::digest::{BlockSum, Digest, FileSum, of_block};
+use crate::transfer::names::joined;
+use crate::transfer::partial::{no_direct, read_at};
+use crate::transfer::queue::{Halt, WAKE};
+use crate::wire::{BlockHead, BlockKind};
 use longhaul_sys::beneath::{Seen, data_from};
 use longhaul_sys::poll;
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// What the target has already, by file and block.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    pub skipped: HashSet<u32>,
-    pub held: HashMap<u32, HashMap<u64, Digest>>,
-}
-
-/// The source under way.
-pub(crate) struct SourceRun {
-    work: Arc<Sending>,
-    _threads: Threads,
-}
-
-struct Sending {
-    source: Source,
-    known: Known,
-    common: Common,
-    files: Vec<Mutex<Reading>>,
-    cursor: Mutex<Cursor>,
-    ready: Queue<Ready>,
-    readers: AtomicUsize,
-    /// Bytes of no file that are still to be sent.
-    filler: AtomicU64,
-}
-
-/// One file at the source.
-#[derive(Debug, Default)]
-struct Reading {
-    open: Option<Arc<Opened>>,
-    sum: FileSum,
-}
-
-#[derive(Debug)]
-struct Opened {
-    file: File,
-    /// It has holes.
-    sparse: bool,
-}
-
-/// Which block is read next.
-#[derive(Debug, Default)]
-struct Cursor {
-    entry: usize,
-    block: u64,
-}
-
-/// What is to be sent.
-enum Ready {
-    Block(BlockHead, Digest, Buffer),
-    /// A head with no payload but, at the end of a file, its sum.
-    Bare(BlockHead, Digest),
-}
-
-/// A block to be read.
-#[derive(Debug, Clone, Copy)]
-struct Job {
-    file: u32,
-    block: u64,
-    length: u64,
-}
-
-impl SourceRun {
-    pub fn start(
-        source: Source,
-        known: Known,
-        (streams, key): (Vec<TcpStream>, BlockKey),
-        mode: Mode,
-    ) -> io::Result<SourceRun> {
-        let streams = mode.used(streams);
-        let stdin = source.place.is_none();
-        let readers = match mode {
-            Mode::Network(_) => 0,
-            // Several threads would overtake each other.
-            _ if source.in_order => 1,
-            _ => disk_threads(),
-        };
-        let threads = readers + streams.len().max(1);
-        let filler = match mode {
-            Mode::Network(bytes) => bytes,
-            _ => 0,
-        };
-        let work = Arc::new(Sending {
-            common: Common::new(key, threads)?,
-            files: source.entries.iter().map(|_| Mutex::default()).collect(),
-            cursor: Mutex::default(),
-            ready: Queue::new(threads * 2),
-            readers: AtomicUsize::new(readers),
-            filler: AtomicU64::new(filler),
-            source,
-            known,
-        });
-        let mut pieces: Vec<Piece<Sending>> = Vec::new();
-        for _ in 0..readers {
-            pieces.push(if stdin {
-                Box::new(Sending::read_stream)
-            } else {
-                Box::new(Sending::read_files)
-            });
-        }
-        if matches!(mode, Mode::Disk(_)) {
-            pieces.push(Box::new(Sending::discard));
-        }
-        for stream in streams {
-            pieces.push(match mode {
-                Mode::Network(_) => Box::new(move |work: &Sending| work.fill(stream)),
-                _ => Box::new(move |work: &Sending| work.send(stream)),
-            });
-        }
-        let threads = Threads::start(&work, pieces)?;
-        Ok(SourceRun {
-            work,
-            _threads: threads,
-        })
-    }
-
-    pub fn status(&self) -> Status {
-        self.work.common.status()
-    }
-}
-
-impl Work for Sending {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn finish(&self) {}
-}
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Sending {
-    fn next_job(&self) -> Option<Job> {
-        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let entry = self.source.entries.get(cursor.entry)?;
-            let file = cursor.entry as u32;
-            let size = entry.size_bytes.unwrap_or(0);
-            let done = match cursor.block {
-                // A file without a byte has an end to be told nevertheless.
-                0 => entry.folder || self.known.skipped.contains(&file),
-                block => block_length(size, block) == 0,
-            };
-            if done {
-                *cursor = Cursor {
-                    entry: cursor.entry + 1,
-                    block: 0,
-                };
-                continue;
-            }
-            let block = cursor.block;
-            cursor.block += 1;
-            return Some(Job {
-                file,
-                block,
-                length: block_length(size, block),
-            });
-        }
-    }
-
     /// One of the threads at the disk.
-    fn read_files(&self) {
+    pub(super) fn read_files(&self) {
         let _closing = Closing(self);
         let watch = self.common.disk.watch();
         let halt = &self.common.halt;
@@ -270,7 +109,7 @@ impl Sending {
         }
     }
 
-    fn reading(&self, file: u32) -> std::sync::MutexGuard<'_, Reading> {
+    fn reading(&self, file: u32) -> MutexGuard<'_, Reading> {
         let reading = self.files[file as usize].lock();
         reading.unwrap_or_else(PoisonError::into_inner)
     }
@@ -281,7 +120,7 @@ impl Sending {
         job: Job,
         kind: BlockKind,
         buffer: Buffer,
-        watch: &super::counters::Watch<'_>,
+        watch: &Watch<'_>,
     ) -> io::Result<bool> {
         let halt = &self.common.halt;
         let mut going = true;
@@ -361,7 +200,7 @@ impl Sending {
     }
 
     /// Standard input, block by block until its end.
-    fn read_stream(&self) {
+    pub(super) fn read_stream(&self) {
         let _closing = Closing(self);
         let watch = self.common.disk.watch();
         let halt = &self.common.halt;
@@ -405,103 +244,6 @@ impl Sending {
         }
         let whole = sum.of_file(size).unwrap_or_default();
         self.ready.push(self.end(0, size, whole), halt);
-    }
-
-    /// One connection.
-    fn send(&self, stream: TcpStream) {
-        let common = &self.common;
-        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
-            return common.halt.lose("a data connection was closed");
-        };
-        let watch = common.network.watch();
-        while let Some(ready) = watch.idle(|| self.ready.pop(&common.halt)) {
-            let moved = match ready {
-                Ready::Block(head, sum, mut buffer) => {
-                    let length = head.length as usize;
-                    let front = head.encode(&common.key, &sum);
-                    let moved = watch.busy(|| stream.send(buffer.framed(&front, length)));
-                    common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
-                    common.free.push(buffer, &common.halt);
-                    moved
-                }
-                Ready::Bare(head, sum) => {
-                    let mut bytes = head.encode(&common.key, &sum).to_vec();
-                    if head.kind == BlockKind::End {
-                        bytes.extend(sum);
-                    }
-                    watch.busy(|| stream.send(&bytes))
-                }
-            };
-            if moved == Moved::Over {
-                return;
-            }
-        }
-        drop(watch);
-        self.say_last(stream);
-    }
-
-    fn say_last(&self, mut stream: DataStream<'_>) {
-        if self.common.halt.is_set() {
-            return;
-        }
-        let head = BlockHead {
-            kind: BlockKind::Last,
-            file: 0,
-            block: 0,
-            length: 0,
-        };
-        stream.send(&head.encode(&self.common.key, &Digest::default()));
-        self.common.note_socket(stream.socket());
-        // The peer has all it needs: how the connection ends does not matter.
-        let _ = stream.socket().shutdown(Shutdown::Write);
-    }
-
-    /// Bytes of no file over one connection.
-    fn fill(&self, stream: TcpStream) {
-        let common = &self.common;
-        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
-            return common.halt.lose("a data connection was closed");
-        };
-        let watch = common.network.watch();
-        let Some(mut buffer) = common.free.pop(&common.halt) else {
-            return;
-        };
-        loop {
-            let left = self
-                .filler
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                    (left > 0).then(|| left.saturating_sub(BLOCK_BYTES))
-                });
-            let Ok(left) = left else {
-                break;
-            };
-            let head = BlockHead {
-                kind: BlockKind::Filler,
-                file: 0,
-                block: 0,
-                length: left.min(BLOCK_BYTES),
-            };
-            let front: [u8; BLOCK_HEAD_BYTES] = head.encode(&common.key, &Digest::default());
-            let bytes = buffer.framed(&front, head.length as usize);
-            if watch.busy(|| stream.send(bytes)) == Moved::Over {
-                return;
-            }
-            common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
-        }
-        drop(watch);
-        self.say_last(stream);
-    }
-
-    /// In the place of all connections, where only the disk is measured.
-    fn discard(&self) {
-        while let Some(ready) = self.ready.pop(&self.common.halt) {
-            if let Ready::Block(head, _, buffer) = ready {
-                self.common
-                    .moved_bytes
-                    .fetch_add(head.length, Ordering::Relaxed);
-                self.common.free.push(buffer, &self.common.halt);
-            }
-        }
     }
 }
 

@@ -1,0 +1,201 @@
+//! Before the first block: the data connections, which files there are, and what of them is at the
+//! target already.
+
+use super::place::near_place;
+use super::{CopyError, Course, Near};
+use crate::throughput::{self, Target as Peer};
+use crate::transfer::far::{mode, pack_sums, unpack_sums};
+use crate::transfer::list::Source;
+use crate::transfer::place::{Target, TargetWish};
+use crate::transfer::run::Running;
+use crate::transfer::sending::{self, Known};
+use crate::transfer::{connections, plan_of, receiving};
+use crate::wire::{
+    BlockKey, Entry, FilesAnswer, FilesAsk, Listed, MOST_ENTRIES, MOST_SUMS, OpenAsk, Opened,
+    SourceAsk, TargetAsk,
+};
+use std::io;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Entries as JSON in one message of the initiator.
+const ENTERED_BYTES: usize = 40 << 10;
+/// Of an entry without its name: names of fields, and the longest numbers.
+const FIELDS_BYTES: usize = 130;
+
+impl Course<'_> {
+    /// The data connections; none where only the disks are measured.
+    pub(super) fn open(&mut self, peer: &Peer) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
+        let request = self.request;
+        let ask = OpenAsk {
+            forward: request.forward,
+            streams: request.streams,
+            window_bytes: request.window_bytes,
+            congestion_control: request.congestion_control.clone(),
+        };
+        let plan = plan_of(&ask);
+        let FilesAnswer::Opened(Opened { nonce, key }) = self.ask(FilesAsk::Open(ask))? else {
+            return self.unexpected();
+        };
+        let Ok(key) = BlockKey::try_from(key.0.as_slice()) else {
+            return self.unexpected();
+        };
+        let sockets = throughput::open_streams(peer, &plan, self.line.address(), nonce);
+        let address = self.line.address();
+        let failed = |error: crate::engine::EngineError| CopyError::Network {
+            address,
+            what: error.to_string(),
+        };
+        let sockets = sockets.map_err(failed)?;
+        let both = sockets.forward.into_iter().chain(sockets.reverse).collect();
+        Ok((connections(both).map_err(failed)?, key))
+    }
+
+    /// This end has the source.
+    pub(super) fn agree_forward(
+        &mut self,
+        source: Source,
+        ends: (Vec<TcpStream>, BlockKey),
+    ) -> Result<Running, CopyError> {
+        self.left_out = source.left_out;
+        self.entries = source.entries().to_vec();
+        self.done(FilesAsk::Target(TargetAsk {
+            path: self.request.far.clone(),
+            name: source.name.clone(),
+            folder: source.is_folder(),
+            overwrite: self.request.overwrite,
+            direct: self.request.direct,
+            dry: self.dry().is_some(),
+        }))?;
+        let mut known = Known::default();
+        let mut told = 0;
+        while told < self.entries.len() {
+            let entries = next_entries(&self.entries[told..]);
+            told += entries.len();
+            let FilesAnswer::Entered(entered) = self.ask(FilesAsk::Enter { entries })? else {
+                return self.unexpected();
+            };
+            known.skipped.extend(entered.there);
+            for file in entered.begun {
+                let held = known.held.entry(file).or_default();
+                let mut from = 0;
+                loop {
+                    let FilesAnswer::Held(sums) = self.ask(FilesAsk::Held { file, from })? else {
+                        return self.unexpected();
+                    };
+                    let sums = unpack_sums(&sums).map_err(CopyError::Near)?;
+                    let Some(last) = sums.iter().map(|(index, _)| *index).max() else {
+                        break;
+                    };
+                    if last < from {
+                        return self.unexpected();
+                    }
+                    from = last.saturating_add(1);
+                    held.extend(sums);
+                }
+            }
+        }
+        self.skipped = known.skipped.len() as u64;
+        let dry = self.dry();
+        self.done(FilesAsk::Begin { dry })?;
+        sending::start(source, known, ends, mode(dry)).map_err(|error| cannot_begin(&error))
+    }
+
+    /// The far end has the source.
+    pub(super) fn agree_reverse(
+        &mut self,
+        ends: (Vec<TcpStream>, BlockKey),
+    ) -> Result<Running, CopyError> {
+        let ask = SourceAsk {
+            path: self.request.far.clone(),
+            direct: self.request.direct,
+            in_order: self.request.near == Near::Stream,
+        };
+        let FilesAnswer::Listed(listed) = self.ask(FilesAsk::Source(ask))? else {
+            return self.unexpected();
+        };
+        let mut target = self.near_target(&listed)?;
+        self.left_out = listed.left_out;
+        while (self.entries.len() as u64) < listed.entries {
+            let from = self.entries.len() as u64;
+            let FilesAnswer::Entries(entries) = self.ask(FilesAsk::List { from })? else {
+                return self.unexpected();
+            };
+            if entries.is_empty() {
+                return self.unexpected();
+            }
+            self.entries.extend(entries.iter().cloned());
+            let entered = self.beside(|| target.enter(entries))?;
+            let entered = entered.map_err(CopyError::Near)?;
+            // `enter` counts from its own first entry on, as the list does.
+            if !entered.there.is_empty() {
+                self.skipped += entered.there.len() as u64;
+                self.done(FilesAsk::Skip {
+                    files: entered.there,
+                })?;
+            }
+            for file in entered.begun {
+                self.tell_held(&target, file)?;
+            }
+        }
+        let dry = self.dry();
+        let run = receiving::start(target, ends, mode(dry));
+        let run = run.map_err(|error| cannot_begin(&error))?;
+        self.done(FilesAsk::Begin { dry })?;
+        Ok(run)
+    }
+
+    fn tell_held(&mut self, target: &Target, file: u32) -> Result<(), CopyError> {
+        let mut from = 0;
+        loop {
+            let held = target.held(file, from, MOST_SUMS);
+            let Some((last, _)) = held.last() else {
+                return Ok(());
+            };
+            from = last + 1;
+            let sums = pack_sums(&held);
+            self.done(FilesAsk::Hold { file, sums })?;
+        }
+    }
+
+    fn near_target(&self, listed: &Listed) -> Result<Target, CopyError> {
+        let Near::Path(path) = &self.request.near else {
+            return Ok(Target::stream());
+        };
+        let wish = TargetWish {
+            path: PathBuf::new(),
+            name: Some(listed.name.clone()),
+            folder: listed.folder,
+            overwrite: self.request.overwrite,
+            direct: self.request.direct,
+            dry: self.dry().is_some(),
+        };
+        let given_up = Arc::clone(&self.given_up);
+        near_place(path)
+            .and_then(|(folder, path)| {
+                Target::settle(folder, TargetWish { path, ..wish }, given_up)
+            })
+            .map_err(CopyError::Near)
+    }
+}
+
+fn cannot_begin(error: &io::Error) -> CopyError {
+    CopyError::Near(format!("cannot begin: {error}"))
+}
+
+/// As many as one message holds, and one at least.
+fn next_entries(entries: &[Entry]) -> Vec<Entry> {
+    let mut bytes = 0;
+    let mut fits = |entry: &Entry| {
+        let first = bytes == 0;
+        bytes += entry.path.len() + FIELDS_BYTES;
+        // A letter that JSON writes as six is rare, and has six for itself nevertheless.
+        let steered = entry.path.chars().filter(|c| c.is_control()).count();
+        let quoted = entry.path.matches(['"', '\\']).count();
+        bytes += 5 * steered + quoted;
+        first || bytes < ENTERED_BYTES
+    };
+    let next = entries.iter().take(MOST_ENTRIES);
+    next.take_while(|entry| fits(entry)).cloned().collect()
+}

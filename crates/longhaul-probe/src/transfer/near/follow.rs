@@ -1,0 +1,181 @@
+//! While blocks flow: both ends are looked at until both are done, or one has failed.
+
+use super::{CopyError, CopyProgress, Course};
+use crate::transfer::run::Running;
+use crate::wire::{FilesAnswer, FilesAsk, Status};
+use longhaul_model::report::v1::Caveat;
+use longhaul_model::report::v1::copy::{Observation, Point};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Looks at both ends come at this distance, the first ones sooner.
+const LOOK: Duration = Duration::from_millis(100);
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+/// Both ends stand still for so long: something hangs that will not come back.
+const STANDSTILL: Duration = Duration::from_secs(600);
+/// Points of the course in a report; the distance doubles when there are more.
+const MOST_POINTS: usize = 600;
+
+/// What both ends said last, and how it came to that.
+pub(super) struct Seen {
+    near: Status,
+    far: Status,
+    data: Duration,
+    course: Vec<Point>,
+}
+
+impl Course<'_> {
+    /// Looks at both ends until both are done, or one has failed.
+    pub(super) fn follow(
+        &mut self,
+        run: &Running,
+        watch: &mut dyn FnMut(&CopyProgress),
+    ) -> Result<Seen, CopyError> {
+        let begun = Instant::now();
+        let (mut look, mut course) = (FIRST_LOOK, Sampled::default());
+        let (mut last, mut moved_at) = ((0, 0), begun);
+        loop {
+            let near = run.status();
+            let FilesAnswer::Status(far) = self.ask(FilesAsk::Status)? else {
+                return self.unexpected();
+            };
+            let data = begun.elapsed();
+            let at_target = if self.request.forward { &*far } else { &near };
+            let bytes = if self.request.dry_disk {
+                at_target.end.disk_bytes
+            } else {
+                at_target.moved_bytes
+            };
+            course.note(data, bytes);
+            watch(&CopyProgress {
+                elapsed: data,
+                bytes,
+                spared_bytes: at_target.held_bytes + at_target.hole_bytes,
+                total_bytes: self.total_bytes(),
+            });
+            self.failed(&near, &far)?;
+            if near.over && far.over {
+                return Ok(Seen {
+                    data: worked(&near, &far, data),
+                    near,
+                    far: *far,
+                    course: course.points,
+                });
+            }
+            let now = (
+                near.moved_bytes + near.end.disk_bytes,
+                far.moved_bytes + far.end.disk_bytes,
+            );
+            if now != last {
+                (last, moved_at) = (now, Instant::now());
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(CopyError::Stopped);
+            }
+            if moved_at.elapsed() > STANDSTILL && self.total_bytes().is_some() {
+                return Err(CopyError::Network {
+                    address: self.line.address(),
+                    what: format!("nothing has moved for {} s", STANDSTILL.as_secs()),
+                });
+            }
+            std::thread::sleep(look);
+            look = (look * 2).min(LOOK);
+        }
+    }
+
+    /// Which end failed: its own files before the connection that ended with it.
+    fn failed(&self, near: &Status, far: &Status) -> Result<(), CopyError> {
+        let address = self.line.address();
+        let text = |status: &Status| {
+            let what = status.failed.as_deref()?;
+            Some(crate::told::one_line(what, 400))
+        };
+        match (text(near), text(far)) {
+            (Some(what), _) if !near.lost => Err(CopyError::Near(what)),
+            (_, Some(what)) if !far.lost => Err(CopyError::Far { address, what }),
+            // The other end may be about to say why.
+            (Some(_), None) if !far.over => Ok(()),
+            (None, Some(_)) if !near.over => Ok(()),
+            (Some(what), _) | (None, Some(what)) => Err(CopyError::Network { address, what }),
+            (None, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn observation(
+        &self,
+        seen: Seen,
+        (setup, rtt): (Duration, Option<Duration>),
+    ) -> Observation {
+        let us = |time: Duration| time.as_micros() as u64;
+        let (source, target) = if self.request.forward {
+            (&seen.near, &seen.far)
+        } else {
+            (&seen.far, &seen.near)
+        };
+        let files = self.entries.iter().filter(|entry| !entry.folder).count() as u64;
+        Observation {
+            files,
+            folders: self.entries.len() as u64 - files,
+            bytes: self.total_bytes().unwrap_or(target.moved_bytes),
+            sent_bytes: source.moved_bytes * u64::from(!self.request.dry_disk),
+            held_bytes: target.held_bytes,
+            hole_bytes: target.hole_bytes,
+            skipped_files: self.skipped,
+            idle_rtt_us: rtt.map(us),
+            setup_us: us(setup),
+            data_us: us(seen.data),
+            blake3: target.blake3.clone(),
+            source: source.end,
+            target: target.end,
+            course: seen.course,
+        }
+    }
+
+    pub(super) fn caveats(&self) -> Vec<Caveat> {
+        let mut caveats = Vec::new();
+        if self.left_out > 0 {
+            let text = format!(
+                "{} of the source are symbolic links, devices, pipes or sockets and were left out",
+                self.left_out
+            );
+            caveats.push(Caveat::new("left_out", text));
+        }
+        caveats
+    }
+}
+
+/// The time of whoever worked longer, by its own clock: how late that was seen is not the copy's.
+fn worked(near: &Status, far: &Status, seen: Duration) -> Duration {
+    let longer = near.end.elapsed_us.max(far.end.elapsed_us);
+    Duration::from_micros(longer).min(seen)
+}
+
+/// The course, thinned so that it stays short however long the copy takes.
+#[derive(Debug, Default)]
+struct Sampled {
+    points: Vec<Point>,
+    apart: Duration,
+    last: Option<Duration>,
+}
+
+impl Sampled {
+    fn note(&mut self, elapsed: Duration, bytes: u64) {
+        let apart = self.apart.max(LOOK / 2);
+        if self.last.is_some_and(|last| elapsed < last + apart) {
+            return;
+        }
+        self.last = Some(elapsed);
+        self.points.push(Point {
+            elapsed_us: elapsed.as_micros() as u64,
+            bytes,
+        });
+        if self.points.len() >= MOST_POINTS {
+            let mut odd = false;
+            self.points.retain(|_| {
+                odd = !odd;
+                odd
+            });
+            self.apart = apart * 2;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Names on this host: whoever types them may reach what they like.
+
+use super::CopyError;
+use crate::transfer::list::Source;
+use longhaul_sys::beneath::Folder;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(super) fn near_source(path: &Path, direct: bool) -> Result<Source, CopyError> {
+    let failed =
+        |error: io::Error| CopyError::Near(format!("cannot read {}: {error}", path.display()));
+    // Whoever names a link here means what it leads to.
+    let path = path.canonicalize().map_err(failed)?;
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let (folder, inner) = split(&path).map_err(CopyError::Near)?;
+    Source::list(folder, &inner, name.to_owned(), direct).map_err(CopyError::Near)
+}
+
+/// The folder of a name on this host, opened, and what is left of the name.
+pub(super) fn near_place(path: &Path) -> Result<(Folder, PathBuf), String> {
+    let path = std::path::absolute(path)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    if path.is_dir() {
+        let folder = Folder::open(&path);
+        let folder = folder.map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        return Ok((folder, PathBuf::new()));
+    }
+    split(&path)
+}
+
+fn split(path: &Path) -> Result<(Folder, PathBuf), String> {
+    let (parent, name) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => (parent, PathBuf::from(name)),
+        _ => (path, PathBuf::new()),
+    };
+    let folder = Folder::open(parent)
+        .map_err(|error| format!("cannot open the folder {}: {error}", parent.display()))?;
+    Ok((folder, name))
+}
