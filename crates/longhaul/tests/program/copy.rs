@@ -270,12 +270,15 @@ fn pass(
 /// A copy to the far end that has come to a stand with some blocks at the target.
 fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    // One stream: of several, each could stand in the middle of its first block.
     command.args([
         "copy",
         text(source),
         "127.0.0.1:",
         "-p",
         &proxy.port,
+        "-P",
+        "1",
         "-q",
         "--no-save",
     ]);
