@@ -10,6 +10,7 @@
 //! - [`clickhouse`]: the database of a fleet, for tests and benches
 //! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
+//! - [`interop`]: who works with whom over iperf3's wire
 //! - [`peers`]: other programs that speak iperf3's wire
 //! - [`tree`], [`process`]: the checkout, and running programs in it
 
@@ -21,6 +22,7 @@ pub mod boundaries;
 pub mod ci;
 pub mod clickhouse;
 pub mod demo;
+pub mod interop;
 pub mod land;
 pub mod needs;
 pub mod page;
@@ -80,6 +82,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "an agent and its page, on a path whose route changes",
     ),
     (
+        "interop",
+        "who works with whom over iperf3's wire [--only TEXT] [--out FILE]",
+    ),
+    (
         "bench",
         "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
          archive | fleet | days | seeds [--out FILE] …",
@@ -106,6 +112,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["fuzz"] => ci::fuzzing(),
         ["demo"] => demo::run(),
         ["demo-watch"] => demo::watch::run(),
+        ["interop", rest @ ..] => interop::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         // The two ends of a bench, started by it inside the namespaces of a path.
         ["dispersion-receive", size] => bench::dispersion::receive(whole(size)?),

@@ -4,11 +4,14 @@
 //! registries, held to one version each so that tables of two days can be compared.
 
 use crate::{needs, process};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names a folder where the peers are installed already, or shall be.
 pub const FOLDER_VARIABLE: &str = "LONGHAUL_PEERS";
+
+/// Written last, so that an installation that broke off is made again.
+const DONE: &str = "installed";
 
 /// A package of a registry, and the program in it.
 #[derive(Debug)]
@@ -31,10 +34,13 @@ const RIPERF3: Package = Package {
     program: "riperf3",
 };
 
+/// Its program does not tell.
+pub const UIPERF3_VERSION: &str = "0.1.2";
+
 /// One Python file, started by Python; its package has no program of its own.
 const UIPERF3: Package = Package {
     name: "uiperf3",
-    version: "0.1.2",
+    version: UIPERF3_VERSION,
     program: "python",
 };
 
@@ -54,6 +60,17 @@ pub fn riperf3() -> Option<String> {
 pub fn uiperf3() -> Option<Vec<String>> {
     let python = shown(&UIPERF3, pip_installed(&UIPERF3))?;
     Some(vec![python, "-m".to_owned(), UIPERF3.name.to_owned()])
+}
+
+/// A program that is there already; nothing is installed.
+pub fn present(program: &str) -> Option<PathBuf> {
+    let file = folder().ok()?.join("bin").join(program);
+    file.is_file().then_some(file)
+}
+
+/// Whether [`uiperf3`] would install nothing.
+pub fn has_uiperf3() -> bool {
+    folder().is_ok_and(|folder| is_done(&folder.join(UIPERF3.name)))
 }
 
 fn shown(package: &Package, found: Result<PathBuf, String>) -> Option<String> {
@@ -91,18 +108,21 @@ fn cargo_installed(package: &Package) -> Result<PathBuf, String> {
 fn pip_installed(package: &Package) -> Result<PathBuf, String> {
     let root = folder()?.join(package.name);
     let program = root.join("bin").join(package.program);
-    let wanted = format!("{}=={}", package.name, package.version);
-    // Written last: an installation that broke off is made again.
-    let done = root.join("installed");
-    if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+    if is_done(&root) {
         return Ok(program);
     }
+    let wanted = format!("{}=={}", package.name, package.version);
     needs::venv()?;
     let mut venv = Command::new("python3");
     process::show_and_run(venv.args(["-m", "venv"]).arg(&root))?;
     let mut pip = Command::new(root.join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check", &wanted]);
     process::show_and_run(&mut pip)?;
+    let done = root.join(DONE);
     std::fs::write(&done, wanted).map_err(|e| format!("cannot write {}: {e}", done.display()))?;
     Ok(program)
+}
+
+fn is_done(root: &Path) -> bool {
+    root.join(DONE).is_file()
 }

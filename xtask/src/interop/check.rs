@@ -1,0 +1,250 @@
+//! Whether what the ends say is what the devices have carried, within two per cent.
+//!
+//! Payload is what a device carried less the headers of its packets. Like is held against like:
+//!
+//! - A receiver counts until it is told to stop. It must have counted at least what its device had
+//!   received at that moment, and no more than what came in all.
+//! - A sender counts what it wrote. That leaves its device, unless the connection is closed with
+//!   a reset while payload is still in the send buffer: then the sender says more than it sent, by
+//!   no more than its buffers hold. Such a row passes and is marked.
+//! - Segments sent again pass a device twice and are counted once.
+
+use super::claims::{Claims, Told};
+use super::marks::Carried;
+use super::rows::Row;
+
+const TOLERANCE: f64 = 0.02;
+/// Payload of a full segment with time stamps.
+const SEGMENT_BYTES: f64 = 1448.0;
+
+/// The devices of both ends, before a row, when its end was told, and after it.
+#[derive(Debug, Clone, Copy)]
+pub struct Devices {
+    pub near: Course,
+    pub far: Course,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Course {
+    pub before: Carried,
+    pub at_end: Option<Carried>,
+    pub after: Carried,
+}
+
+/// How a row that ended well compares with the devices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    Alike,
+    /// The sender's count has so much that never left, as a share of what did.
+    Dropped(f64),
+    Apart(String),
+}
+
+/// What the path allows, of which the checks make use.
+#[derive(Debug, Clone, Copy)]
+pub struct Slack {
+    /// What the send buffer of a connection may hold.
+    pub buffer_bytes: f64,
+    /// What passes in a round trip at the rate of the path.
+    pub round_trip_bytes: f64,
+}
+
+/// Compares all counts of a row.
+pub fn compare(row: Row, claims: &Claims, devices: &Devices, slack: Slack) -> Found {
+    let forward = claims.forward.map(|told| Direction {
+        name: "to the far end",
+        told,
+        sent: Sums::new(devices.near, row, true),
+        received: Sums::new(devices.far, row, false),
+    });
+    let reverse = claims.reverse.map(|told| Direction {
+        name: "to the near end",
+        told,
+        sent: Sums::new(devices.far, row, true),
+        received: Sums::new(devices.near, row, false),
+    });
+    let mut dropped = 0.0_f64;
+    for direction in [forward, reverse].into_iter().flatten() {
+        if let Err(why) = direction.receiver(row, slack) {
+            return Found::Apart(why);
+        }
+        match direction.sender(row, slack) {
+            Ok(share) => dropped = dropped.max(share),
+            Err(why) => return Found::Apart(why),
+        }
+    }
+    if dropped > 0.0 {
+        Found::Dropped(dropped)
+    } else {
+        Found::Alike
+    }
+}
+
+/// Payload that passed a device in one direction.
+#[derive(Debug, Clone, Copy)]
+struct Sums {
+    at_end: f64,
+    all: f64,
+}
+
+impl Sums {
+    fn new(course: Course, row: Row, sent: bool) -> Sums {
+        let payload = |to: Carried| {
+            let (bytes, packets) = if sent {
+                (
+                    to.sent_bytes - course.before.sent_bytes,
+                    to.sent_packets - course.before.sent_packets,
+                )
+            } else {
+                (
+                    to.received_bytes - course.before.received_bytes,
+                    to.received_packets - course.before.received_packets,
+                )
+            };
+            bytes as f64 - packets as f64 * header_bytes(row)
+        };
+        let all = payload(course.after);
+        Sums {
+            at_end: course.at_end.map_or(all, payload).min(all),
+            all,
+        }
+    }
+}
+
+/// IP, and TCP with time stamps or UDP.
+fn header_bytes(row: Row) -> f64 {
+    let ip = if row.is_ipv6() { 40.0 } else { 20.0 };
+    ip + if row.is_udp() { 8.0 } else { 32.0 }
+}
+
+#[derive(Debug)]
+struct Direction {
+    name: &'static str,
+    told: Told,
+    sent: Sums,
+    received: Sums,
+}
+
+impl Direction {
+    fn receiver(&self, row: Row, slack: Slack) -> Result<(), String> {
+        let Some(received) = self.told.received else {
+            return Ok(());
+        };
+        let again = self.told.retransmits * SEGMENT_BYTES;
+        let (least, most) = (self.received.at_end - again, self.received.all);
+        if within(received, least, most, omit(row, slack)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: {received:.0} bytes told by the receiver; its device had {:.0} when the end was \
+             told, {most:.0} in all, {again:.0} of them again",
+            self.name, self.received.at_end,
+        ))
+    }
+
+    /// The share of bytes that were counted and never sent.
+    fn sender(&self, row: Row, slack: Slack) -> Result<f64, String> {
+        let Some(sent) = self.told.sent else {
+            return Ok(0.0);
+        };
+        let again = self.told.retransmits * SEGMENT_BYTES;
+        let most = self.sent.all;
+        if within(sent, most - again, most, omit(row, slack)) {
+            return Ok(0.0);
+        }
+        let streams: f64 = row
+            .value("-P")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1.0);
+        let over = sent - most;
+        if !row.is_udp() && over > 0.0 && over <= streams * slack.buffer_bytes {
+            return Ok(over / most);
+        }
+        Err(format!(
+            "{}: {sent:.0} bytes told by the sender; its device sent {most:.0}, {again:.0} of \
+             them again",
+            self.name,
+        ))
+    }
+}
+
+/// The two ends leave out their first second a round trip apart at most.
+fn omit(row: Row, slack: Slack) -> f64 {
+    if row.has("-O") {
+        slack.round_trip_bytes
+    } else {
+        0.0
+    }
+}
+
+fn within(value: f64, least: f64, most: f64, room: f64) -> bool {
+    value >= least * (1.0 - TOLERANCE) - room && value <= most * (1.0 + TOLERANCE) + room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: Row = Row { text: "-t 2" };
+    const SLACK: Slack = Slack {
+        buffer_bytes: 50_000.0,
+        round_trip_bytes: 0.0,
+    };
+
+    fn carried(bytes: u64) -> Carried {
+        // Ten packets with their headers.
+        Carried {
+            received_bytes: bytes + 520,
+            received_packets: 10,
+            sent_bytes: bytes + 520,
+            sent_packets: 10,
+        }
+    }
+
+    fn devices() -> Devices {
+        let course = Course {
+            before: Carried::default(),
+            at_end: Some(carried(900_000)),
+            after: carried(1_000_000),
+        };
+        Devices {
+            near: course,
+            far: course,
+        }
+    }
+
+    fn found(sent: f64, received: f64) -> Found {
+        let told = Told {
+            sent: Some(sent),
+            received: Some(received),
+            retransmits: 0.0,
+        };
+        let claims = Claims {
+            forward: Some(told),
+            reverse: None,
+        };
+        compare(ROW, &claims, &devices(), SLACK)
+    }
+
+    #[test]
+    fn a_receiver_may_count_what_came_after_the_end_or_not() {
+        for received in [890_000.0, 1_000_000.0, 1_010_000.0] {
+            assert_eq!(found(1_000_000.0, received), Found::Alike, "{received}");
+        }
+        for received in [870_000.0, 1_030_000.0] {
+            assert!(
+                matches!(found(1_000_000.0, received), Found::Apart(_)),
+                "{received}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sender_may_count_only_what_left_or_its_buffer() {
+        assert_eq!(found(990_000.0, 950_000.0), Found::Alike);
+        assert_eq!(found(1_040_000.0, 950_000.0), Found::Dropped(0.04));
+        for sent in [970_000.0, 1_060_000.0] {
+            assert!(matches!(found(sent, 950_000.0), Found::Apart(_)), "{sent}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the two ends say that they have sent and received, out of the client's output.
+
+use super::peer::Says;
+use super::rows::Row;
+use serde_json::Value;
+
+/// Bytes of one direction, as the ends tell them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Told {
+    /// By the sender.
+    pub sent: Option<f64>,
+    /// By the receiver.
+    pub received: Option<f64>,
+    /// Segments sent again, as the sender tells.
+    pub retransmits: f64,
+}
+
+/// Both directions; one that the row does not ask for is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Claims {
+    pub forward: Option<Told>,
+    pub reverse: Option<Told>,
+}
+
+/// Reads the client's output.
+pub fn read(says: Says, row: Row, output: &str) -> Result<Claims, String> {
+    match says {
+        Says::Json => from_json(row, output),
+        Says::UiperfText => from_text(row, output),
+    }
+}
+
+fn from_json(row: Row, output: &str) -> Result<Claims, String> {
+    let whole: Value = serde_json::from_str(output)
+        .map_err(|error| format!("no JSON ({error}): {}", start(output)))?;
+    if let Some(error) = whole["error"].as_str() {
+        return Err(error.to_owned());
+    }
+    let end = &whole["end"];
+    let both = row.has("--bidir");
+    let plain = of(&whole, "", row);
+    if plain.sent.is_none() && plain.received.is_none() {
+        return Err(format!("no byte counts in `end`: {end}"));
+    }
+    Ok(if both {
+        Claims {
+            forward: Some(plain),
+            reverse: Some(of(&whole, "_bidir_reverse", row)),
+        }
+    } else if row.has("-R") {
+        Claims {
+            forward: None,
+            reverse: Some(plain),
+        }
+    } else {
+        Claims {
+            forward: Some(plain),
+            reverse: None,
+        }
+    })
+}
+
+/// Totals with this ending of their names.
+fn of(whole: &Value, ending: &str, row: Row) -> Told {
+    let end = &whole["end"];
+    let bytes = |name: &str| end[format!("{name}{ending}")]["bytes"].as_f64();
+    let omitted = omitted(whole, ending);
+    let (sent, received) = if row.is_udp() {
+        // Before 3.17 there is one sum for datagrams: of what was sent, with what was lost.
+        let sent = bytes("sum_sent").or_else(|| bytes("sum"));
+        (sent, bytes("sum_received").filter(|bytes| *bytes > 0.0))
+    } else {
+        (bytes("sum_sent"), bytes("sum_received"))
+    };
+    Told {
+        sent: sent.map(|bytes| bytes + omitted),
+        received: received.map(|bytes| bytes + omitted),
+        retransmits: end[format!("sum_sent{ending}")]["retransmits"]
+            .as_f64()
+            .filter(|count| *count < 1e9)
+            .unwrap_or_default(),
+    }
+}
+
+/// Bytes of the seconds that were left out, which only this end tells.
+fn omitted(whole: &Value, ending: &str) -> f64 {
+    let intervals = whole["intervals"].as_array().into_iter().flatten();
+    let sums = intervals.map(|interval| &interval[format!("sum{ending}")]);
+    let left_out = sums.filter(|sum| sum["omitted"] == true);
+    left_out.filter_map(|sum| sum["bytes"].as_f64()).sum()
+}
+
+/// `… 12.3 MBytes … sender`: first this end's count, then the far end's, whoever sends.
+fn from_text(row: Row, output: &str) -> Result<Claims, String> {
+    let count = |who: &str| {
+        let line = output.lines().find(|line| line.trim_end().ends_with(who))?;
+        let before = line.split("Bytes").next()?;
+        let mut words = before.split_whitespace().rev();
+        let last = words.next()?;
+        let (number, factor) = match last {
+            "K" => (words.next()?, 1024.0),
+            "M" => (words.next()?, 1024.0 * 1024.0),
+            "G" => (words.next()?, 1024.0 * 1024.0 * 1024.0),
+            plain => (plain, 1.0),
+        };
+        Some(number.parse::<f64>().ok()? * factor)
+    };
+    let (own, other) = (count("sender"), count("receiver"));
+    if own.is_none() {
+        return Err(format!("no total: {}", start(output)));
+    }
+    let told = |sent, received| Told {
+        sent,
+        received,
+        retransmits: 0.0,
+    };
+    Ok(if row.has("-R") {
+        Claims {
+            forward: None,
+            reverse: Some(told(other, own)),
+        }
+    } else {
+        Claims {
+            forward: Some(told(own, other)),
+            reverse: None,
+        }
+    })
+}
+
+/// The end of what a program said, in one line.
+pub fn start(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(160).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORWARD: Row = Row { text: "-t 2" };
+    const BOTH: Row = Row {
+        text: "-t 2 --bidir",
+    };
+
+    #[test]
+    fn both_ends_of_a_json_are_read() {
+        let text = r#"{"end":{"sum_sent":{"bytes":1000,"retransmits":2},"sum_received":{"bytes":900},
+            "sum_sent_bidir_reverse":{"bytes":70},"sum_received_bidir_reverse":{"bytes":60}}}"#;
+        let claims = read(Says::Json, BOTH, text).expect("claims");
+        let told = |sent, received, retransmits| {
+            Some(Told {
+                sent: Some(sent),
+                received: Some(received),
+                retransmits,
+            })
+        };
+        assert_eq!(claims.forward, told(1000.0, 900.0, 2.0));
+        assert_eq!(claims.reverse, told(70.0, 60.0, 0.0));
+    }
+
+    #[test]
+    fn omitted_seconds_are_part_of_what_passed() {
+        let text = r#"{"intervals":[{"sum":{"bytes":5,"omitted":true}},{"sum":{"bytes":7,"omitted":false}}],
+            "end":{"sum_sent":{"bytes":7},"sum_received":{"bytes":6}}}"#;
+        let claims = read(Says::Json, FORWARD, text).expect("claims");
+        let told = claims.forward.expect("forward");
+        assert_eq!((told.sent, told.received), (Some(12.0), Some(11.0)));
+    }
+
+    #[test]
+    fn an_error_and_an_empty_end_are_no_claims() {
+        let error = read(Says::Json, FORWARD, r#"{"error":"the server is busy"}"#);
+        assert_eq!(error, Err("the server is busy".to_owned()));
+        assert!(read(Says::Json, FORWARD, r#"{"end":{}}"#).is_err());
+        assert!(read(Says::Json, FORWARD, "").is_err());
+    }
+
+    #[test]
+    fn the_text_of_uiperf3_is_read() {
+        let text = "  0.00-10.00  sec  57.3 MBytes  48.1 Mbits/sec  sender\n  \
+                    0.00-10.05  sec   512  KBytes  47.0 Mbits/sec  receiver\n";
+        let claims = read(Says::UiperfText, Row { text: "-R" }, text).expect("claims");
+        let told = claims.reverse.expect("reverse");
+        assert_eq!(told.received, Some(57.3 * 1024.0 * 1024.0));
+        assert_eq!(told.sent, Some(512.0 * 1024.0));
+    }
+}

@@ -1,0 +1,215 @@
+//! One emulated path with room for a server of anybody's at its far end.
+//!
+//! `longhaul lab run` lays it and starts a `longhaul serve` there; that one is ended at once, since
+//! its port is wanted. All goes when the value is dropped, or when this program ends: the lab waits
+//! for the end of its near command's input.
+
+use super::Delay;
+use super::marks::Watch;
+use crate::bench::kin;
+use crate::process;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub const PORT: u16 = 5201;
+pub const FAR_V4: &str = "10.77.0.2";
+pub const FAR_V6: &str = "fd77::2";
+pub const RATE_BPS: f64 = 50e6;
+/// Labs that are laid at one time wait for one another.
+const LAY: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A laid path, and the eyes on the devices of both of its ends.
+#[derive(Debug)]
+pub struct Lane {
+    near: u32,
+    delay: Delay,
+    pub near_watch: Watch,
+    pub far_watch: Watch,
+    /// Keeps the far host, whoever serves there.
+    holder: Kept,
+    /// Dropped last: it takes the path down.
+    _lab: Kept,
+}
+
+impl Lane {
+    /// Lays a path of this delay; `name` tells lanes of one program apart.
+    pub fn lay(longhaul: &Path, delay: Delay, name: &str) -> Result<Lane, String> {
+        let file = PathFile::write(delay, name)?;
+        let mut words = Command::new(longhaul);
+        words.args(["lab", "run"]).arg(&file.0).args(["--", "cat"]);
+        let lab = Kept::start(&mut words)?;
+        let (near, far) = lab.ends()?;
+        let mut words = Command::new("nsenter");
+        let target = far.to_string();
+        words.args(["--net", "--mount", "--target", &target, "--", "cat"]);
+        let holder = Kept::start(&mut words)?;
+        holder.wait_until_at(far)?;
+        end_server(far)?;
+        Ok(Lane {
+            near,
+            delay,
+            near_watch: Watch::start(near)?,
+            far_watch: Watch::start(holder.0.id())?,
+            holder,
+            _lab: lab,
+        })
+    }
+
+    /// A command at the near host.
+    pub fn near(&self, words: &[String]) -> Command {
+        inside(self.near, words)
+    }
+
+    /// A command at the far host.
+    pub fn far(&self, words: &[String]) -> Command {
+        inside(self.holder.0.id(), words)
+    }
+
+    /// What the send buffer of one connection may hold, unless it asks for more.
+    pub fn buffer_bytes(&self) -> f64 {
+        window(self.delay) as f64
+    }
+
+    /// Waits until somebody listens on the port at the far host.
+    pub fn wait_for_listener(&self) -> Result<(), String> {
+        let table = |name| format!("/proc/{}/net/{name}", self.holder.0.id());
+        let listens = |name| {
+            let text = std::fs::read_to_string(table(name)).unwrap_or_default();
+            let end = format!(":{PORT:04X}");
+            // Fields: number, local address, remote address, state; 0A is LISTEN.
+            text.lines().any(|line| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                fields.get(1).is_some_and(|local| local.ends_with(&end))
+                    && fields.get(3) == Some(&"0A")
+            })
+        };
+        let deadline = Instant::now() + SOON;
+        while !listens("tcp") && !listens("tcp6") {
+            if Instant::now() > deadline {
+                return Err(format!("nobody listens on port {PORT} after 15 s"));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+/// The path's description, in the folder for temporary files.
+struct PathFile(PathBuf);
+
+impl PathFile {
+    fn write(delay: Delay, name: &str) -> Result<PathFile, String> {
+        let file = std::env::temp_dir().join(format!("{name}-{}.toml", std::process::id()));
+        std::fs::write(&file, path(delay))
+            .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        Ok(PathFile(file))
+    }
+}
+
+impl Drop for PathFile {
+    fn drop(&mut self) {
+        // One left over in the folder for temporary files harms nobody.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// 50 Mbit/s, a queue that never overflows, and windows of twice what the path holds: enough to
+/// fill it, and little that is on the way when a test ends.
+fn path(delay: Delay) -> String {
+    let window = window(delay);
+    let host = format!(
+        "\"net.ipv4.tcp_rmem\" = \"4096 131072 {}\"\n\"net.ipv4.tcp_wmem\" = \"4096 65536 {window}\"\n\
+         \"net.ipv4.tcp_congestion_control\" = \"cubic\"\n",
+        2 * window,
+    );
+    format!(
+        "name = \"interop, {} ms\"\nmtu = 1500\n[near.sysctl]\n{host}[far.sysctl]\n{host}\
+         [[hops]]\nname = \"middle\"\ndelay = \"{} us\"\nrate = \"50 Mbit/s\"\nqueue = \"64 MB\"\n\
+         [[hops]]\nname = \"last\"\nrate = \"50 Mbit/s\"\nqueue = \"64 MB\"\n",
+        delay.0,
+        delay.0 * 500,
+    )
+}
+
+fn window(delay: Delay) -> u64 {
+    let held = delay.round_trip().as_secs_f64() * RATE_BPS / 8.0;
+    (2.0 * held).max(256e3) as u64
+}
+
+/// A process that ends when its input does.
+#[derive(Debug)]
+struct Kept(Child);
+
+impl Kept {
+    fn start(command: &mut Command) -> Result<Kept, String> {
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn();
+        let child =
+            child.map_err(|e| format!("cannot start `{}`: {e}", process::words(command)))?;
+        Ok(Kept(child))
+    }
+
+    /// The command at host near, and the server at host far.
+    fn ends(&self) -> Result<(u32, u32), String> {
+        let wait = |asked: fn(&kin::Kin) -> bool| {
+            kin::wait_for(self.0.id(), LAY, asked).map(|kin| kin.pid)
+        };
+        let is_near = |kin: &kin::Kin| kin.words.first().is_some_and(|word| word.ends_with("cat"));
+        let ends = wait(is_near).zip(wait(kin::is_far_end));
+        ends.ok_or_else(|| "the path did not come up; is this root?".to_owned())
+    }
+
+    fn wait_until_at(&self, host: u32) -> Result<(), String> {
+        let net = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let deadline = Instant::now() + SOON;
+        while net(self.0.id()).is_none() || net(self.0.id()) != net(host) {
+            if Instant::now() > deadline {
+                return Err("the far host cannot be entered with nsenter; is this root?".to_owned());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        if process::wait(&mut self.0, SOON).is_err() {
+            eprintln!("a lab did not end by itself");
+        }
+    }
+}
+
+fn inside(pid: u32, words: &[String]) -> Command {
+    let target = pid.to_string();
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "nsenter", "--net", "--mount"]);
+    command.args(["--target", &target, "--"]).args(words);
+    command
+}
+
+/// Ends the server that the lab has started, which the lab does not mind.
+fn end_server(pid: u32) -> Result<(), String> {
+    let mut kill = Command::new("kill");
+    process::stdout_of(kill.arg(pid.to_string()), SOON)?;
+    let deadline = Instant::now() + SOON;
+    while is_running(pid) {
+        if Instant::now() > deadline {
+            return Err(format!("the lab's own server, process {pid}, does not end"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// An ended child of the lab's stays in the table until the lab ends.
+fn is_running(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit(')').next().unwrap_or_default().trim_start();
+    !state.is_empty() && !state.starts_with('Z')
+}

@@ -1,0 +1,201 @@
+//! The rows of one pair on one path, one after the other against one server.
+
+use super::check::{self, Course, Devices, Found, Slack};
+use super::lane::{FAR_V4, FAR_V6, Lane};
+use super::marks::Carried;
+use super::peer::Says;
+use super::rows::Row;
+use super::{Unit, claims};
+use crate::process;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Beyond the time of a row in which payload flows; a row that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// uiperf3 always takes ten seconds.
+const UIPERF_FLOWS: Duration = Duration::from_secs(11);
+const SETTLED: Duration = Duration::from_millis(60);
+const SETTLE_MAX: Duration = Duration::from_secs(4);
+
+/// What became of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Result {
+    Passed,
+    /// As [`Found::Dropped`].
+    Dropped(f64),
+    Failed(String),
+}
+
+/// All rows that both ends know.
+#[derive(Debug, Clone)]
+pub struct Played {
+    pub unit: Unit,
+    pub rows: Vec<(Row, Result)>,
+}
+
+impl Played {
+    pub fn passed(&self) -> usize {
+        let failed = |(_, result): &&(Row, Result)| matches!(result, Result::Failed(_));
+        self.rows.len() - self.rows.iter().filter(failed).count()
+    }
+
+    /// The rows in which the sender's count holds what it dropped, and the largest share of that.
+    pub fn dropped(&self) -> (usize, f64) {
+        let shares = self.rows.iter().filter_map(|(_, result)| match result {
+            Result::Dropped(share) => Some(*share),
+            _ => None,
+        });
+        shares.fold((0, 0.0), |(count, most), share| {
+            (count + 1, share.max(most))
+        })
+    }
+
+    pub fn failures(&self) -> impl Iterator<Item = (Row, &str)> {
+        self.rows.iter().filter_map(|(row, result)| match result {
+            Result::Failed(why) => Some((*row, why.as_str())),
+            _ => None,
+        })
+    }
+
+    pub fn summary(&self) -> String {
+        let failures: Vec<String> = self
+            .failures()
+            .map(|(row, why)| format!("\n  {}: {why}", row.text))
+            .collect();
+        format!("{}/{}{}", self.passed(), self.rows.len(), failures.concat())
+    }
+
+    /// One sentence for each row that failed.
+    pub fn misses(&self) -> Vec<String> {
+        let title = self.unit.title();
+        self.failures()
+            .map(|(row, why)| format!("{title}, {}: {why}", row.text))
+            .collect()
+    }
+}
+
+/// Plays every row of `rows` that both ends know.
+pub fn play(lane: &Lane, unit: &Unit, rows: &'static [&'static str]) -> Played {
+    let mut server = None;
+    let mut results = Vec::new();
+    for text in rows {
+        let row = Row { text };
+        let host = if row.is_ipv6() { FAR_V6 } else { FAR_V4 };
+        let Some(words) = unit.client.client(host, row) else {
+            continue;
+        };
+        if !unit.server.serves(row) {
+            continue;
+        }
+        let result = match served(&mut server, lane, unit) {
+            Ok(()) => one(lane, unit, row, &words),
+            Err(why) => Result::Failed(why),
+        };
+        if matches!(result, Result::Failed(_)) {
+            // The next row is to meet a server that nothing has happened to.
+            server = None;
+        }
+        results.push((row, result));
+    }
+    Played {
+        unit: unit.clone(),
+        rows: results,
+    }
+}
+
+/// A server that is ended with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        process::end(&mut self.0);
+    }
+}
+
+fn served(
+    server: &mut Option<Server>,
+    lane: &Lane,
+    unit: &Unit,
+) -> std::result::Result<(), String> {
+    let ended = |server: &mut Server| !matches!(server.0.try_wait(), Ok(None));
+    if server.as_mut().is_none_or(ended) {
+        let mut command = lane.far(&unit.server.server());
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn();
+        let child = child.map_err(|e| format!("the server cannot be started: {e}"))?;
+        *server = Some(Server(child));
+    }
+    lane.wait_for_listener()
+}
+
+fn one(lane: &Lane, unit: &Unit, row: Row, words: &[String]) -> Result {
+    match attempt(lane, unit, row, words) {
+        Ok(Found::Alike) => Result::Passed,
+        Ok(Found::Dropped(share)) => Result::Dropped(share),
+        Ok(Found::Apart(why)) | Err(why) => Result::Failed(why),
+    }
+}
+
+fn attempt(
+    lane: &Lane,
+    unit: &Unit,
+    row: Row,
+    words: &[String],
+) -> std::result::Result<Found, String> {
+    lane.near_watch.forget();
+    lane.far_watch.forget();
+    let before = (lane.near_watch.now()?, lane.far_watch.now()?);
+    let says = unit.client.says();
+    let flows = match says {
+        Says::UiperfText => UIPERF_FLOWS,
+        Says::Json => row.flows(unit.delay),
+    };
+    let output =
+        process::capture(&mut lane.near(words), flows + PATIENCE).map_err(|why| hang(&why))?;
+    let after = settled(lane, unit.delay.round_trip())?;
+    if !output.status.success() {
+        let said = claims::read(says, row, &output.stdout).err();
+        let said = said.unwrap_or_else(|| claims::start(&output.stderr));
+        return Err(format!("{}: {said}", output.status));
+    }
+    let claims = claims::read(says, row, &output.stdout)?;
+    let devices = Devices {
+        near: Course {
+            before: before.0,
+            at_end: lane.near_watch.at_end(),
+            after: after.0,
+        },
+        far: Course {
+            before: before.1,
+            at_end: lane.far_watch.at_end(),
+            after: after.1,
+        },
+    };
+    let slack = Slack {
+        buffer_bytes: lane.buffer_bytes(),
+        round_trip_bytes: unit.delay.round_trip().as_secs_f64() * super::lane::RATE_BPS / 8.0,
+    };
+    Ok(check::compare(row, &claims, &devices, slack))
+}
+
+fn hang(why: &str) -> String {
+    // The words of the client are those of the row.
+    let (_, short) = why.rsplit_once("`: ").unwrap_or(("", why));
+    format!("hangs: {short}")
+}
+
+/// The counters once nothing passes any more.
+fn settled(lane: &Lane, round_trip: Duration) -> std::result::Result<(Carried, Carried), String> {
+    let deadline = Instant::now() + SETTLE_MAX;
+    let read = || Ok::<_, String>((lane.near_watch.now()?, lane.far_watch.now()?));
+    let mut last = read()?;
+    loop {
+        std::thread::sleep(SETTLED + round_trip);
+        let now = read()?;
+        if now == last || Instant::now() > deadline {
+            return Ok(now);
+        }
+        last = now;
+    }
+}

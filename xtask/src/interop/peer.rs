@@ -1,0 +1,223 @@
+//! The peers of the matrix, and the words that start each of them in each role.
+
+use super::rows::Row;
+use crate::{peers, process};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A program that speaks iperf3's wire.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// As the table shows it.
+    pub name: String,
+    /// What it says of its version.
+    pub version: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// iperf3's own options and JSON; the program, and the words that make it iperf3.
+    Iperf3(Vec<String>),
+    /// `longhaul test --iperf3` and `longhaul serve`.
+    Longhaul(PathBuf),
+    /// Four options, ten seconds, text.
+    Uiperf3(Vec<String>),
+}
+
+/// How a peer says what it has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    Json,
+    UiperfText,
+}
+
+impl Peer {
+    /// Debian's, which every machine of the project has.
+    pub fn debian() -> Result<Peer, String> {
+        let program = process::find_program("iperf3")
+            .ok_or("there is no iperf3 here; install it: apt-get install iperf3")?;
+        Peer::iperf3("iperf3", vec![program.to_string_lossy().into_owned()])
+    }
+
+    /// Whatever has iperf3's options.
+    pub fn iperf3(name: &str, words: Vec<String>) -> Result<Peer, String> {
+        let version = version_of(&words)?;
+        Ok(Peer {
+            name: name.to_owned(),
+            version,
+            kind: Kind::Iperf3(words),
+        })
+    }
+
+    /// Ours, in its own words.
+    pub fn longhaul(program: &Path) -> Result<Peer, String> {
+        let words = [program.to_string_lossy().into_owned()];
+        Ok(Peer {
+            name: "longhaul".to_owned(),
+            version: version_of(&words)?,
+            kind: Kind::Longhaul(program.to_owned()),
+        })
+    }
+
+    /// `longhaul iperf3`, which takes iperf3's options.
+    pub fn personality(program: &Path) -> Result<Peer, String> {
+        let program = program.to_string_lossy().into_owned();
+        Peer::iperf3("longhaul iperf3", vec![program, "iperf3".to_owned()])
+    }
+
+    fn uiperf3(words: Vec<String>) -> Peer {
+        Peer {
+            name: "uiperf3".to_owned(),
+            version: peers::UIPERF3_VERSION.to_owned(),
+            kind: Kind::Uiperf3(words),
+        }
+    }
+
+    /// Every foreign peer that is here; with `install` those too that can be had.
+    pub fn foreign(install: bool) -> Result<Vec<Peer>, String> {
+        let found = |name: &str, installed: fn() -> Option<String>| {
+            let there = peers::present(name).map(|path| path.to_string_lossy().into_owned());
+            there.or_else(|| if install { installed() } else { None })
+        };
+        let mut all = vec![Peer::debian()?];
+        if let Some(program) = found("iperf3-rs", peers::newest_iperf3) {
+            all.push(Peer::iperf3("libiperf", vec![program])?);
+        }
+        if let Some(program) = found("riperf3", peers::riperf3) {
+            all.push(Peer::iperf3("riperf3", vec![program])?);
+        }
+        let python = if install || peers::has_uiperf3() {
+            peers::uiperf3()
+        } else {
+            None
+        };
+        all.extend(python.map(Peer::uiperf3));
+        Ok(all)
+    }
+
+    pub fn is_longhaul(&self) -> bool {
+        self.name.starts_with("longhaul")
+    }
+
+    pub fn says(&self) -> Says {
+        match self.kind {
+            Kind::Uiperf3(_) => Says::UiperfText,
+            Kind::Iperf3(_) | Kind::Longhaul(_) => Says::Json,
+        }
+    }
+
+    /// The words that start it as a server on port 5201.
+    pub fn server(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Iperf3(words) | Kind::Uiperf3(words) => with(words, &["-s"]),
+            Kind::Longhaul(program) => {
+                let options = "serve --anonymous --anonymous-runs 8 --anonymous-streams 128 \
+                               --anonymous-time 60s";
+                let words: Vec<&str> = options.split_whitespace().collect();
+                with(&[program.to_string_lossy().into_owned()], &words)
+            }
+        }
+    }
+
+    /// The words that start it as a client with the options of `row`; `None` when it does not know
+    /// one of them.
+    pub fn client(&self, host: &str, row: Row) -> Option<Vec<String>> {
+        match &self.kind {
+            Kind::Iperf3(words) => {
+                let mut words = with(words, &["-c", host, "-J"]);
+                words.extend(row.words().map(str::to_owned));
+                Some(words)
+            }
+            Kind::Longhaul(program) => {
+                let options = "--iperf3 --format iperf3 --no-save --quiet";
+                let mut words = with(&[program.to_string_lossy().into_owned()], &["test", host]);
+                words.extend(options.split(' ').map(str::to_owned));
+                words.extend(own_options(row)?);
+                Some(words)
+            }
+            Kind::Uiperf3(words) => {
+                let options = uiperf_options(row)?;
+                let mut words = with(words, &["-c", host]);
+                words.extend(options);
+                Some(words)
+            }
+        }
+    }
+
+    /// A server that can do what `row` asks for.
+    pub fn serves(&self, row: Row) -> bool {
+        // It knows one stream and one direction, and IPv4; of omitting it knows nothing. As a
+        // sender of datagrams it writes no heads into them.
+        let beyond = ["-P", "--bidir", "-6", "-O", "--udp-counters-64bit"];
+        let is_small = !beyond.iter().any(|option| row.has(option));
+        let sends_datagrams = row.is_udp() && row.is_reverse();
+        !matches!(self.kind, Kind::Uiperf3(_)) || (is_small && !sends_datagrams)
+    }
+}
+
+/// The row in the words of `longhaul test`; `None` when something has no counterpart there.
+fn own_options(row: Row) -> Option<Vec<String>> {
+    let mut words = row.words();
+    let mut own = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "-T"
+            | "--extra-data"
+            | "--get-server-output"
+            | "--repeating-payload"
+            | "--udp-counters-64bit" => return None,
+            "-A" => own.extend(["-A".to_owned(), words.next()?.replace(',', "/")]),
+            "-b" if row.text.contains("M/") => return None,
+            // iperf3's rate is one stream's, ours is that of all.
+            "-b" => own.extend(["-b".to_owned(), total_rate(words.next()?, row)?]),
+            "-S" => {
+                let dscp = words.next()?.parse::<u8>().ok()? >> 2;
+                own.extend(["--dscp".to_owned(), dscp.to_string()]);
+            }
+            word => own.push(word.to_owned()),
+        }
+    }
+    Some(own)
+}
+
+fn total_rate(each: &str, row: Row) -> Option<String> {
+    let streams: u32 = row.value("-P").map_or(Some(1), |text| text.parse().ok())?;
+    let megabits: u32 = each.strip_suffix('M')?.parse().ok()?;
+    Some(format!("{}M", megabits * streams))
+}
+
+/// Its four kinds of test, each asked for by one row.
+fn uiperf_options(row: Row) -> Option<Vec<String>> {
+    let words = match row.text {
+        "-t 2" | "-t 1 -P 2" => "",
+        "-t 2 -w 128K -R" | "-t 1 -R" => "-R",
+        "-u -t 2 -b 10M" | "-u -t 1 -b 10M" => "-u",
+        "-u -n 2M -b 20M -R" | "-u -t 1 -b 5M -P 2 -R" => "-u -R",
+        _ => return None,
+    };
+    Some(words.split_whitespace().map(str::to_owned).collect())
+}
+
+fn with(words: &[String], more: &[&str]) -> Vec<String> {
+    let more = more.iter().map(|&word| word.to_owned());
+    words.iter().cloned().chain(more).collect()
+}
+
+fn version_of(words: &[String]) -> Result<String, String> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("--version");
+    let said = process::capture(&mut command, LIMIT)?;
+    let first = said.stdout.lines().next().unwrap_or_default().trim();
+    if first.is_empty() {
+        let why = said.stderr.trim();
+        return Err(format!(
+            "`{}` tells no version: {why}",
+            process::words(&command)
+        ));
+    }
+    Ok(first.to_owned())
+}

@@ -1,0 +1,136 @@
+//! The matrix as a page of Markdown.
+
+use super::pair::Played;
+use super::peer::Peer;
+use super::rows::ROWS;
+use super::{DELAYS, Delay};
+use crate::bench::table::Table;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The page: who took part, the cells, and a note for each thing that failed.
+pub fn markdown(peers: &[Peer], played: &[Played]) -> String {
+    let mut notes = Vec::new();
+    let tables: String = DELAYS
+        .iter()
+        .filter_map(|&delay| table(peers, played, delay, &mut notes))
+        .map(|table| table.markdown())
+        .collect();
+    let notes: Vec<String> = notes
+        .iter()
+        .enumerate()
+        .map(|(at, note)| format!("{}. {note}\n", at + 1))
+        .collect();
+    let versions: Vec<String> = peers
+        .iter()
+        .map(|peer| format!("- {}: {}\n", peer.name, peer.version))
+        .collect();
+    let notes = if notes.is_empty() {
+        "None.\n".to_owned()
+    } else {
+        notes.concat()
+    };
+    format!(
+        "{}\nOn {}, with:\n\n{}\n{tables}## What failed\n\n{notes}\n## Rows\n\n{}",
+        include_str!("sheet.md"),
+        today(),
+        versions.concat(),
+        rows(),
+    )
+}
+
+fn rows() -> String {
+    let lines: Vec<String> = ROWS.iter().map(|row| format!("    {row}\n")).collect();
+    lines.concat()
+}
+
+fn table(
+    peers: &[Peer],
+    played: &[Played],
+    delay: Delay,
+    notes: &mut Vec<String>,
+) -> Option<Table> {
+    let here: Vec<&Played> = played
+        .iter()
+        .filter(|played| played.unit.delay == delay)
+        .collect();
+    if here.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = peers
+        .iter()
+        .map(|peer| format!("server {}", peer.name))
+        .collect();
+    let columns: Vec<&str> = std::iter::once("client")
+        .chain(names.iter().map(String::as_str))
+        .collect();
+    let mut table = Table::new(format!("{} ms", delay.0), &columns);
+    for client in peers {
+        let cells = peers.iter().map(|server| {
+            let found = here.iter().find(|played| {
+                played.unit.client.name == client.name && played.unit.server.name == server.name
+            });
+            found.map_or_else(|| "–".to_owned(), |played| cell(played, notes))
+        });
+        let cells: Vec<String> = cells.collect();
+        table.row(std::iter::once(client.name.clone()).chain(cells).collect());
+    }
+    Some(table)
+}
+
+/// Rows passed of rows tried, with the numbers of the notes.
+fn cell(played: &Played, notes: &mut Vec<String>) -> String {
+    let mut text = format!("{}/{}", played.passed(), played.rows.len());
+    let (count, share) = played.dropped();
+    if count > 0 {
+        text += &format!(" †{count} ({:.0} %)", 100.0 * share);
+    }
+    let title = played.unit.title();
+    let numbers: Vec<String> = played
+        .failures()
+        .map(|(row, why)| {
+            notes.push(format!("{title}, `{}`: {why}", row.text));
+            notes.len().to_string()
+        })
+        .collect();
+    if !numbers.is_empty() {
+        text += &format!(" [{}]", numbers.join(", "));
+    }
+    text
+}
+
+/// The day, of the Gregorian calendar. Source: Howard Hinnant's days-to-civil algorithm.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(seconds.map_or(0, |since| since.as_secs() / 86_400))
+}
+
+fn date(days: u64) -> String {
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let of_era = shifted % 146_097;
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_shifted + 2) / 5 + 1;
+    let month = if month_shifted < 10 {
+        month_shifted + 3
+    } else {
+        month_shifted - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn days_become_dates() {
+        for (days, expected) in [
+            (0, "1970-01-01"),
+            (11_016, "2000-02-29"),
+            (20_780, "2026-11-23"),
+        ] {
+            assert_eq!(super::date(days), expected);
+        }
+    }
+}
