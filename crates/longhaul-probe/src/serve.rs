@@ -20,7 +20,7 @@ mod slots;
 pub use crate::transfer::FilesRoot;
 pub use crate::wire::AnonymousLimits;
 pub use event::ServeEvent;
-pub use iperf3::Iperf3Options;
+pub use iperf3::{Following, Iperf3Limits, Iperf3Options, RateLimit, follow};
 
 use crate::error::ServeError;
 use crate::limits::MOST_STREAMS;

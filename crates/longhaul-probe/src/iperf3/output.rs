@@ -49,7 +49,8 @@ impl Story<'_> {
         text
     }
 
-    fn verdict(&self) -> Vec<String> {
+    /// What limited the run, a paragraph each; else why that is not known.
+    pub fn verdict(&self) -> Vec<String> {
         let Some(conclusion) = self.conclusion() else {
             let why = match (self.test.transport, self.test.direction) {
                 (Transport::Udp, _) => {

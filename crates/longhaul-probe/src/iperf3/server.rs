@@ -149,6 +149,7 @@ pub struct Server {
     /// Of the whole test, from the start of payload on.
     end: Option<Duration>,
     longest: Duration,
+    silence: Duration,
     most_bytes: Option<u64>,
     moved: u64,
     limit: Option<(Limit, u32)>,
@@ -165,6 +166,7 @@ impl Server {
             deadline: None,
             end: None,
             longest,
+            silence: SILENCE,
             most_bytes,
             moved: 0,
             limit: None,
@@ -172,6 +174,12 @@ impl Server {
             held: Vec::new(),
             actions: Vec::new(),
         }
+    }
+
+    /// How long no payload may come, instead of [`SILENCE`].
+    #[must_use]
+    pub fn with_silence(self, silence: Duration) -> Server {
+        Server { silence, ..self }
     }
 
     pub fn step(&self) -> Step {
@@ -266,12 +274,12 @@ impl Server {
             State::TestStart.byte(),
             State::TestRunning.byte(),
         ]));
-        self.enter(Step::Running, now + SILENCE);
+        self.enter(Step::Running, now + self.silence);
     }
 
     fn progress(&mut self, now: Duration, bytes: u64) {
         if bytes > self.moved && self.step == Step::Running {
-            self.deadline = Some(now + SILENCE);
+            self.deadline = Some(now + self.silence);
         }
         self.moved = bytes;
         if self.most_bytes.is_some_and(|most| bytes > most) {

@@ -2,19 +2,25 @@
 //! one that is not begins a test.
 
 mod book;
+pub mod follow;
+mod intervals;
+mod limits;
 mod session;
 mod streams;
 
 pub(super) use book::Book;
+pub use limits::{Iperf3Limits, RateLimit};
 
 use super::accept::{Arrival, read_until};
 use super::event::ServeEvent;
 use super::{Port, Service};
 use crate::iperf3::Users;
 use crate::iperf3::wire::{COOKIE_BYTES, Cookie, State};
+use follow::Follow;
 use session::Session;
 use std::io::Write;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How iperf3's clients are served.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +29,18 @@ pub struct Iperf3Options {
     pub users: Option<Users>,
     /// The server's output as JSON instead of text.
     pub json_output: bool,
+    pub limits: Iperf3Limits,
+    /// The core on which streams run; absent: any.
+    pub core: Option<u16>,
+    pub following: Option<Following>,
+}
+
+/// Somebody who is told of every test.
+#[derive(Debug, Clone)]
+pub struct Following {
+    pub by: Arc<dyn Follow>,
+    /// How long an interval is; absent: one for the whole test.
+    pub every: Option<Duration>,
 }
 
 /// One connection whose first bytes could be a cookie.

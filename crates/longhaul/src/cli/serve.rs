@@ -120,6 +120,7 @@ fn iperf3(args: &ServeArgs) -> Result<Option<Iperf3Options>, Fail> {
     Ok(Some(Iperf3Options {
         users,
         json_output: args.iperf3_json,
+        ..Iperf3Options::default()
     }))
 }
 

@@ -3,6 +3,7 @@
 //! TCP streams name their test by its cookie. A UDP stream names nothing, so that only its address
 //! tells: of one address one test at a time may open UDP streams, and others wait for their turn.
 
+use super::limits::Meter;
 use crate::iperf3::wire::{Cookie, Greeting};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -40,6 +41,8 @@ struct Held {
 pub(in crate::serve) struct Book {
     arrivals: AtomicU64,
     held: Mutex<Held>,
+    /// What all tests carry.
+    pub(super) meter: Meter,
 }
 
 /// A test's line in the book; struck out when dropped.

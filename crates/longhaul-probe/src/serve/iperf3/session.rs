@@ -1,27 +1,26 @@
 //! One test of an iperf3 client on its control connection: moves bytes between it and the state
 //! machine, and does what that wants.
 
-use super::Iperf3Options;
+mod admission;
+mod ending;
+
+use super::follow::FollowTest;
+use super::limits::Metered;
 use super::streams::{Awaited, Flowing};
-use crate::iperf3::course::Reading;
-use crate::iperf3::output::Story;
-use crate::iperf3::results::results;
-use crate::iperf3::server::{Action, Closed, Fault, Input, Server, Step};
-use crate::iperf3::wire::{Cookie, Parameters, Results, Test, Transport, Trouble};
-use crate::iperf3::{plan, stranger_trouble};
-use crate::limits::{LONGEST_US, check_anonymous};
+use super::{Following, Iperf3Options};
+use crate::iperf3::server::{Action, Closed, Input, Server, Step};
+use crate::iperf3::wire::{Cookie, Parameters, Test};
+use crate::limits::LONGEST_US;
 use crate::serve::accept::Arrival;
 use crate::serve::event::ServeEvent;
-use crate::serve::hooks::in_words;
 use crate::serve::pending::PendingPlace;
 use crate::serve::slots::Slot;
-use crate::serve::{Port, Service};
+use crate::serve::{AnonymousLimits, Port, Service};
 use crate::throughput::DEAD_PEER;
-use crate::told::one_line;
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_sys::{listen, sockopt, tcp_info};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How often the streams are looked at while they open and while payload flows.
@@ -31,15 +30,13 @@ const FLOWING_POLL: Duration = Duration::from_millis(10);
 const IDLE_POLL: Duration = Duration::from_millis(100);
 /// A client that does not take a few bytes in this time is gone.
 const WRITE_TIME: Duration = Duration::from_secs(10);
-/// So long the client may take to read our last words before the connection is given up.
-const FAREWELL: Duration = Duration::from_millis(500);
-const MOST_VERSION: usize = 16;
 
 /// What was granted.
 struct Granted<'a> {
     test: Test,
     plan: Plan,
     awaited: Option<Awaited<'a>>,
+    metered: Option<Metered<'a>>,
     _slot: Slot<'a>,
 }
 
@@ -59,6 +56,7 @@ pub(super) struct Session<'a> {
     waiting: Option<Box<(Parameters, Test)>>,
     granted: Option<Granted<'a>>,
     flowing: Option<Flowing<'a>>,
+    follower: Option<Box<dyn FollowTest>>,
     moved: u64,
     closed: Option<Closed>,
 }
@@ -91,13 +89,16 @@ impl<'a> Session<'a> {
         sockopt::set_no_delay(&stream, true)?;
         listen::notice_dead_peer(&stream, DEAD_PEER)?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        let most = service
-            .options
-            .anonymous
-            .filter(|_| options.users.is_none());
-        let longest = most.map_or(Duration::from_micros(LONGEST_US), |most| {
-            Duration::from_secs(most.seconds)
-        });
+        let most = strangers(service, options);
+        let longest = match (options.limits.longest, most) {
+            (Some(longest), _) => longest,
+            (None, Some(most)) => Duration::from_secs(most.seconds),
+            (None, None) => Duration::from_micros(LONGEST_US),
+        };
+        let mut server = Server::new(longest, most.and_then(|most| most.bytes));
+        if let Some(silence) = options.limits.silence {
+            server = server.with_silence(silence);
+        }
         Ok(Session {
             service,
             port,
@@ -108,11 +109,12 @@ impl<'a> Session<'a> {
             epoch: Instant::now(),
             idle_rtt: tcp_info::read(&stream).map_or(Duration::ZERO, |info| info.rtt),
             stream,
-            server: Server::new(longest, most.and_then(|most| most.bytes)),
+            server,
             pending: Some(arrival.place),
             waiting: None,
             granted: None,
             flowing: None,
+            follower: None,
             moved: 0,
             closed: None,
         })
@@ -138,6 +140,8 @@ impl<'a> Session<'a> {
         };
         let due = self.server.next_deadline();
         let left = due.map_or(poll, |due| due.saturating_sub(self.epoch.elapsed()));
+        let told = self.flowing.as_ref().and_then(Flowing::due_in);
+        let left = told.map_or(left, |told| told.min(left));
         let wait = left.clamp(Duration::from_millis(1), poll);
         let heard = self.stream.set_read_timeout(Some(wait));
         match heard.and_then(|()| self.stream.read(bytes)) {
@@ -186,7 +190,19 @@ impl<'a> Session<'a> {
         };
         self.moved = flowing.look();
         let quiet = flowing.is_quiet();
+        if let (Some(interval), Some(follower)) = (flowing.interval(), &mut self.follower) {
+            follower.interval(interval);
+        }
         self.feed(Input::Moved(self.moved));
+        let metered = self
+            .granted
+            .as_ref()
+            .and_then(|granted| granted.metered.as_ref());
+        if let Some(Err((trouble, why))) =
+            metered.map(|metered| metered.note(Instant::now(), self.moved))
+        {
+            self.feed(Input::Failed(trouble, why));
+        }
         if quiet && self.server.step() == Step::Draining {
             self.feed(Input::Drained);
         }
@@ -221,74 +237,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn admit(&mut self, asked: Box<(Parameters, Test)>) {
-        let turn = match asked.1.transport {
-            Transport::Tcp => None,
-            Transport::Udp => {
-                let turn = self
-                    .service
-                    .book
-                    .turn(self.peer.ip(), asked.1.all_streams());
-                let Some(turn) = turn else {
-                    self.waiting = Some(asked);
-                    return;
-                };
-                Some(turn)
-            }
-        };
-        let (asked, test) = *asked;
-        let plan = plan(&test);
-        let anonymous = self.options.users.is_none();
-        if let Err((trouble, why)) = self.check(&asked, &test, &plan) {
-            return self.feed(Input::Failed(trouble, why));
-        }
-        let strangers = self.service.options.anonymous.filter(|_| anonymous);
-        let slot = match self
-            .service
-            .slots
-            .take(strangers.map(|most| most.concurrent))
-        {
-            Ok(slot) => slot,
-            Err(why) => return self.feed(Input::Busy(why)),
-        };
-        let Some(entry) = self.service.book.enter(self.cookie, test.all_streams()) else {
-            return self.feed(Input::Busy("its cookie is in use".to_owned()));
-        };
-        let version = asked.client_version.as_deref().unwrap_or("before 3.1");
-        (self.service.log)(ServeEvent::SessionOpened {
-            peer: self.peer,
-            host: format!("iperf3 {}", one_line(version, MOST_VERSION)),
-            anonymous,
-            what: in_words(&plan),
-        });
-        let local = SocketAddr::new(self.local.ip(), self.port.address.port());
-        let device = self.service.options.device.as_deref();
-        self.granted = Some(Granted {
-            awaited: Some(Awaited::new(entry, turn, local, device)),
-            plan,
-            test,
-            _slot: slot,
-        });
-        self.pending = None;
-        self.feed(Input::Admitted);
-    }
-
-    /// Is this client allowed to ask for this?
-    fn check(&self, asked: &Parameters, test: &Test, plan: &Plan) -> Result<(), Fault> {
-        if test.streams > self.service.options.max_streams {
-            let most = self.service.options.max_streams;
-            return Err((Trouble::Streams, format!("at most {most} streams")));
-        }
-        if let Some(users) = &self.options.users {
-            return users.check(asked.authtoken.as_deref());
-        }
-        let Some(limits) = &self.service.options.anonymous else {
-            let why = "strangers are turned away, and iperf3 knows no token";
-            return Err((Trouble::Authentication, why.to_owned()));
-        };
-        check_anonymous(plan, limits).map_err(|error| (stranger_trouble(&error), error.to_string()))
-    }
-
     fn start(&mut self) {
         let Some(granted) = &mut self.granted else {
             return;
@@ -297,70 +245,27 @@ impl<'a> Session<'a> {
             return;
         };
         let asked = (&granted.test, &granted.plan);
-        match Flowing::start(awaited, asked, self.epoch, self.idle_rtt) {
-            Ok(flowing) => self.flowing = Some(flowing),
+        let every = self
+            .options
+            .following
+            .as_ref()
+            .map(|it: &Following| it.every);
+        match Flowing::start(awaited, asked, (self.epoch, self.idle_rtt), every) {
+            Ok((flowing, started)) => {
+                self.flowing = Some(flowing);
+                if let Some(follower) = &mut self.follower {
+                    follower.started(started);
+                }
+            }
             Err((trouble, why)) => self.feed(Input::Failed(trouble, why)),
         }
     }
+}
 
-    fn results(&mut self) -> Results {
-        let (Some(flowing), Some(granted)) = (self.flowing.take(), &self.granted) else {
-            return Results::default();
-        };
-        let (collected, course) = flowing.collect();
-        self.moved = course
-            .readings
-            .last()
-            .map_or(self.moved, Reading::total_bytes);
-        let mut told = results(&granted.test, &collected, &course);
-        (self.service.log)(ServeEvent::ResultsReady {
-            peer: self.peer,
-            bytes: self.moved,
-            streams: granted.test.all_streams() as u32,
-            capture_bytes: None,
-        });
-        if granted.test.server_output {
-            let story = Story {
-                test: &granted.test,
-                plan: &granted.plan,
-                collected: &collected,
-                course: &course,
-                idle_rtt: Some(self.idle_rtt).filter(|rtt| !rtt.is_zero()),
-            };
-            if self.options.json_output {
-                told.server_output_json = Some(story.json());
-            } else {
-                told.server_output_text = Some(story.text());
-            }
-        }
-        told
-    }
-
-    /// Lets the client read our last words, and gives everything back.
-    fn leave(mut self) {
-        // The streams first: the next test may want their place.
-        self.flowing = None;
-        self.granted = None;
-        let deadline = Instant::now() + FAREWELL;
-        let mut bytes = [0; 1024];
-        let mut open = self.stream.shutdown(Shutdown::Write).is_ok();
-        while open && Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timed = self
-                .stream
-                .set_read_timeout(Some(left.max(Duration::from_millis(1))));
-            open = timed.is_ok() && self.stream.read(&mut bytes).is_ok_and(|count| count > 0);
-        }
-        let reason = self
-            .closed
-            .map_or_else(String::new, |closed| closed.to_string());
-        (self.service.log)(ServeEvent::SessionClosed {
-            peer: self.peer,
-            reason: one_line(&reason, 200),
-            elapsed: self.epoch.elapsed(),
-            bytes: self.moved,
-        });
-    }
+/// What a client may ask here that names no user; absent: it has no such limits.
+fn strangers(service: &Service<'_>, options: &Iperf3Options) -> Option<AnonymousLimits> {
+    let stranger = options.users.is_none() && !options.limits.strangers_unlimited;
+    service.options.anonymous.filter(|_| stranger)
 }
 
 fn is_quiet(error: &io::Error) -> bool {

@@ -1,6 +1,8 @@
 //! The data streams of one test, from their arrival to their engines.
 
 use super::book::{Entry, Turn};
+use super::follow::{Interval, OpenStream, Started, TcpState};
+use super::intervals::{Intervals, Kernel, Look};
 use crate::drive::{Collected, EngineSetup, Engines, Sockets};
 use crate::engine::{self, DataSocket, EndRun, EngineError, Heads, Role as Flow};
 use crate::iperf3::course::{Course, Reading};
@@ -10,7 +12,8 @@ use crate::serve::datagram::open_flow;
 use crate::serve::hooks::prepare_flow;
 use crate::session::{EngineStart, Role};
 use longhaul_model::report::v1::plan::{Plan, Stop};
-use std::net::SocketAddr;
+use longhaul_sys::{sockopt, tcp_info};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// After the client's last word, so long without a byte means that nothing is under way.
@@ -69,6 +72,38 @@ impl<'a> Awaited<'a> {
         Ok(self.arrived.len())
     }
 
+    /// What there is to say of them to whoever follows the test, and where to ask more.
+    fn open(&mut self, test: &Test) -> (Started, Vec<Tap>) {
+        self.arrived.sort_by_key(|(number, _)| *number);
+        let mut started = Started::default();
+        let mut taps = Vec::new();
+        for (index, (_, socket)) in self.arrived.iter().enumerate() {
+            let sends = test.server_sends(index);
+            let (local, peer, tap) = match socket {
+                DataSocket::Tcp(tcp) => (tcp.local_addr(), tcp.peer_addr(), tcp.try_clone().ok()),
+                DataSocket::Udp(udp) => (udp.local_addr(), udp.peer_addr(), None),
+            };
+            // A stream whose client is gone already has no addresses; the control connection tells.
+            if let (Ok(local), Ok(peer)) = (local, peer) {
+                started.streams.push(OpenStream { sends, local, peer });
+            }
+            taps.push(Tap(tap.filter(|_| sends)));
+        }
+        let stored = |of: fn(&DataSocket) -> Option<usize>| {
+            let first = self.arrived.first().map(|(_, socket)| socket);
+            first.and_then(of).map(|bytes| bytes as u64)
+        };
+        started.send_buffer_bytes = stored(|socket| match socket {
+            DataSocket::Tcp(tcp) => sockopt::stored_send_buffer(tcp).ok(),
+            DataSocket::Udp(udp) => sockopt::stored_send_buffer(udp).ok(),
+        });
+        started.receive_buffer_bytes = stored(|socket| match socket {
+            DataSocket::Tcp(tcp) => sockopt::stored_receive_buffer(tcp).ok(),
+            DataSocket::Udp(udp) => sockopt::stored_receive_buffer(udp).ok(),
+        });
+        (started, taps)
+    }
+
     /// The sockets by direction, in the order in which the client opened them.
     fn sockets(&mut self, test: &Test, plan: &Plan) -> Result<Sockets, Fault> {
         self.arrived.sort_by_key(|(number, _)| *number);
@@ -107,6 +142,40 @@ fn fault(error: &EngineError) -> Fault {
     )
 }
 
+/// The kernel of a TCP stream on which this end sends, asked beside its engine.
+struct Tap(Option<TcpStream>);
+
+impl Tap {
+    fn read(&self) -> Kernel {
+        let info = tcp_info::read(self.0.as_ref()?).ok()?;
+        let mss = u64::from(info.send_mss_bytes);
+        let state = TcpState {
+            cwnd_bytes: u64::from(info.cwnd_segments) * mss,
+            peer_window_bytes: info.peer_window_bytes.map(u64::from),
+            rtt: info.rtt,
+            rttvar: info.rttvar,
+            path_mtu_bytes: u64::from(info.path_mtu_bytes),
+        };
+        Some((u64::from(info.retransmitted_segments), state))
+    }
+}
+
+/// What somebody who follows the test is told of.
+struct Followed {
+    intervals: Intervals,
+    taps: Vec<Tap>,
+    /// An interval that is over.
+    over: Option<Interval>,
+}
+
+/// A test that is over.
+pub(super) struct Ended {
+    pub collected: Collected,
+    pub course: Course,
+    /// What was left of the last interval.
+    pub rest: Option<Interval>,
+}
+
 /// The streams while payload flows.
 pub(super) struct Flowing<'a> {
     /// While it stands, its cookie begins no other test.
@@ -114,6 +183,7 @@ pub(super) struct Flowing<'a> {
     engines: Engines,
     began: Instant,
     pub course: Course,
+    followed: Option<Followed>,
     /// The client said at this time that it is over.
     stopped: Option<Instant>,
     changed: (u64, Instant),
@@ -121,13 +191,15 @@ pub(super) struct Flowing<'a> {
 }
 
 impl<'a> Flowing<'a> {
-    /// Starts the engines; payload flows from now on.
+    /// Starts the engines; payload flows from now on. `follow`: somebody wants to be told every so
+    /// often.
     pub fn start(
         mut awaited: Awaited<'a>,
         (test, plan): (&Test, &Plan),
-        epoch: Instant,
-        idle_rtt: Duration,
-    ) -> Result<Flowing<'a>, Fault> {
+        (epoch, idle_rtt): (Instant, Duration),
+        follow: Option<Option<Duration>>,
+    ) -> Result<(Flowing<'a>, Started), Fault> {
+        let (open, taps) = awaited.open(test);
         let sockets = awaited.sockets(test, plan)?;
         let heads = match test.transport {
             Transport::Tcp => Heads::Longhaul,
@@ -150,15 +222,23 @@ impl<'a> Flowing<'a> {
         let engines = engines.map_err(|error| fault(&error))?;
         engines.go();
         let now = Instant::now();
-        Ok(Flowing {
+        let omit = Duration::from_secs(u64::from(test.omit_seconds));
+        let followed = follow.map(|every| Followed {
+            intervals: Intervals::new(every, omit, sends(test), test.transport == Transport::Udp),
+            taps,
+            over: None,
+        });
+        let flowing = Flowing {
             _entry: awaited.entry,
             engines,
             began: now,
-            course: Course::new(Duration::from_secs(u64::from(test.omit_seconds))),
+            course: Course::new(omit),
+            followed,
             stopped: None,
             changed: (0, now),
             patience: QUIET.max(idle_rtt * 2),
-        })
+        };
+        Ok((flowing, open))
     }
 
     /// Looks at the counters; bytes moved so far.
@@ -170,8 +250,27 @@ impl<'a> Flowing<'a> {
         }
         if self.stopped.is_none() {
             self.course.note(&reading);
+            if let Some(followed) = &mut self.followed {
+                followed.note(reading);
+            }
         }
         bytes
+    }
+
+    /// Until when nothing has to be looked at for whoever follows the test.
+    pub fn due_in(&self) -> Option<Duration> {
+        let followed = self.followed.as_ref().filter(|_| self.stopped.is_none())?;
+        Some(
+            followed
+                .intervals
+                .due()?
+                .saturating_sub(self.began.elapsed()),
+        )
+    }
+
+    /// An interval that is over, once.
+    pub fn interval(&mut self) -> Option<Interval> {
+        self.followed.as_mut()?.over.take()
     }
 
     fn reading(&self) -> Reading {
@@ -200,12 +299,44 @@ impl<'a> Flowing<'a> {
     }
 
     /// Takes the last readings.
-    pub fn collect(mut self) -> (Collected, Course) {
+    pub fn collect(mut self) -> Ended {
         let mut last = self.reading();
         // What came after the client's last word counts, and so does its time; waiting does not.
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
+        let rest = self.followed.take();
+        let rest = rest.and_then(|mut followed| {
+            let look = followed.look(last.clone());
+            followed.intervals.finish(look)
+        });
         self.course.finish(last);
-        (self.engines.collect(), self.course)
+        Ended {
+            collected: self.engines.collect(),
+            course: self.course,
+            rest,
+        }
     }
+}
+
+impl Followed {
+    fn look(&self, reading: Reading) -> Look {
+        Look {
+            reading,
+            kernel: self.taps.iter().map(Tap::read).collect(),
+        }
+    }
+
+    fn note(&mut self, reading: Reading) {
+        if self.intervals.due().is_some_and(|due| reading.at >= due) {
+            let look = self.look(reading);
+            self.over = self.intervals.note(look);
+        }
+    }
+}
+
+/// On which streams this end sends, in the order in which they were opened.
+fn sends(test: &Test) -> Vec<bool> {
+    (0..test.all_streams())
+        .map(|index| test.server_sends(index))
+        .collect()
 }

@@ -1,0 +1,217 @@
+//! When an interval is over for whoever follows a test, and what was in it.
+
+use super::follow::{Datagrams, Interval, StreamInterval, TcpState};
+use crate::iperf3::course::Reading;
+use longhaul_model::report::v1::observation::Udp;
+use std::time::Duration;
+
+/// A last interval that is shorter than this part of the others, and empty, says nothing.
+const LEAST_PART: u32 = 10;
+
+/// What a sender's kernel says of a stream: segments sent again so far, and its state.
+pub(super) type Kernel = Option<(u64, TcpState)>;
+
+/// All counters at one time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Look {
+    pub reading: Reading,
+    /// In the same order.
+    pub kernel: Vec<Kernel>,
+}
+
+/// The intervals of one test; those that are omitted end where counting begins.
+#[derive(Debug)]
+pub(super) struct Intervals {
+    /// Absent: one from the start to the end.
+    every: Option<Duration>,
+    omit: Duration,
+    omitting: bool,
+    /// In which order the streams send.
+    sends: Vec<bool>,
+    datagrams: bool,
+    /// When this interval should have begun.
+    due_from: Duration,
+    /// Zero of the times that are told.
+    zero: Duration,
+    last: Look,
+    any: bool,
+}
+
+impl Intervals {
+    pub fn new(
+        every: Option<Duration>,
+        omit: Duration,
+        sends: Vec<bool>,
+        datagrams: bool,
+    ) -> Intervals {
+        Intervals {
+            every,
+            omit,
+            omitting: !omit.is_zero(),
+            sends,
+            datagrams,
+            due_from: Duration::ZERO,
+            zero: Duration::ZERO,
+            last: Look::default(),
+            any: false,
+        }
+    }
+
+    /// When this one is over, since the start of payload.
+    pub fn due(&self) -> Option<Duration> {
+        let regular = self.every.map(|every| self.due_from + every);
+        let omit = self.omitting.then_some(self.omit);
+        regular.into_iter().chain(omit).min()
+    }
+
+    /// An interval that is over at `look`, when one is due.
+    pub fn note(&mut self, look: Look) -> Option<Interval> {
+        let due = self.due().filter(|due| look.reading.at >= *due)?;
+        let at = look.reading.at;
+        let interval = self.close(look);
+        self.due_from = due;
+        if self.omitting && at >= self.omit {
+            self.omitting = false;
+            self.due_from = self.omit;
+            self.zero = at;
+        }
+        Some(interval)
+    }
+
+    /// What is left at the end, unless it says nothing.
+    pub fn finish(&mut self, look: Look) -> Option<Interval> {
+        let lasted = look.reading.at.saturating_sub(self.last.reading.at);
+        let long = self.every.is_none_or(|every| lasted >= every / LEAST_PART);
+        let first = !self.any;
+        let interval = self.close(look);
+        let full = interval.streams.iter().any(|stream| stream.bytes > 0);
+        (long || full || first).then_some(interval)
+    }
+
+    fn close(&mut self, look: Look) -> Interval {
+        let from = self.last.reading.at;
+        let streams = (0..self.sends.len()).map(|row| self.stream(row, &look));
+        let interval = Interval {
+            from: from.saturating_sub(self.zero),
+            to: look.reading.at.max(from).saturating_sub(self.zero),
+            omitted: self.omitting,
+            streams: streams.collect(),
+        };
+        self.any = true;
+        self.last = look;
+        interval
+    }
+
+    fn stream(&self, row: usize, now: &Look) -> StreamInterval {
+        let bytes = |look: &Look| look.reading.bytes.get(row).copied().unwrap_or(0);
+        let kernel = |look: &Look| look.kernel.get(row).copied().flatten();
+        let sends = self.sends[row];
+        let udp = |look: &Look| look.reading.datagrams.get(row).copied().unwrap_or_default();
+        let before = kernel(&self.last).map_or(0, |(resent, _)| resent);
+        StreamInterval {
+            sends,
+            bytes: bytes(now).saturating_sub(bytes(&self.last)),
+            resent: kernel(now).map(|(resent, _)| resent.saturating_sub(before)),
+            tcp: kernel(now).map(|(_, state)| state),
+            datagrams: self
+                .datagrams
+                .then(|| grown(sends, udp(&self.last), udp(now))),
+        }
+    }
+}
+
+/// Datagrams since `before`.
+pub(super) fn grown(sends: bool, before: Udp, now: Udp) -> Datagrams {
+    let lost = now.lost.saturating_sub(before.lost);
+    let came = now.datagrams.saturating_sub(before.datagrams);
+    let out = |udp: Udp| udp.out_of_order.unwrap_or(0);
+    Datagrams {
+        count: if sends { came } else { came + lost },
+        lost: if sends { 0 } else { lost },
+        out_of_order: out(now).saturating_sub(out(before)),
+        jitter: now.jitter_ns.filter(|_| !sends).map(Duration::from_nanos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(at_ms: u64, bytes: u64) -> Look {
+        Look {
+            reading: Reading {
+                at: Duration::from_millis(at_ms),
+                bytes: vec![bytes],
+                datagrams: vec![Udp::default()],
+            },
+            kernel: vec![Some((bytes / 100, TcpState::default()))],
+        }
+    }
+
+    fn of(every_ms: Option<u64>, omit_ms: u64) -> Intervals {
+        let every = every_ms.map(Duration::from_millis);
+        Intervals::new(every, Duration::from_millis(omit_ms), vec![true], false)
+    }
+
+    fn span(interval: &Interval) -> (u128, u128, u64) {
+        let bytes = interval.streams[0].bytes;
+        (interval.from.as_millis(), interval.to.as_millis(), bytes)
+    }
+
+    #[test]
+    fn intervals_keep_their_pace_however_late_somebody_looks() {
+        let mut intervals = of(Some(1000), 0);
+        assert!(intervals.note(look(900, 100)).is_none());
+        let first = intervals.note(look(1030, 1000)).expect("due");
+        assert_eq!(span(&first), (0, 1030, 1000));
+        assert_eq!(first.streams[0].resent, Some(10));
+        assert_eq!(intervals.due(), Some(Duration::from_secs(2)));
+        let second = intervals.note(look(2000, 1500)).expect("due");
+        assert_eq!(span(&second), (1030, 2000, 500));
+        assert_eq!(second.streams[0].resent, Some(5));
+        assert!(
+            intervals.finish(look(2050, 1500)).is_none(),
+            "short and empty"
+        );
+    }
+
+    #[test]
+    fn a_rest_with_bytes_in_it_is_an_interval_and_so_is_the_only_one() {
+        let mut intervals = of(Some(1000), 0);
+        intervals.note(look(1000, 10));
+        assert!(intervals.finish(look(1001, 11)).is_some());
+        assert!(of(Some(1000), 0).finish(look(1, 0)).is_some());
+        let mut whole = of(None, 0);
+        assert_eq!(whole.due(), None);
+        let only = whole.finish(look(5000, 10)).expect("the only one");
+        assert_eq!(span(&only), (0, 5000, 10));
+    }
+
+    #[test]
+    fn what_is_omitted_ends_where_counting_begins_and_times_begin_anew() {
+        let mut intervals = of(Some(1000), 1500);
+        let first = intervals.note(look(1000, 10)).expect("due");
+        let second = intervals
+            .note(look(1510, 15))
+            .expect("the omitted time is over");
+        assert!(first.omitted && second.omitted);
+        let third = intervals.note(look(2500, 25)).expect("due");
+        assert!(!third.omitted);
+        assert_eq!(span(&third), (0, 990, 10));
+    }
+
+    #[test]
+    fn a_receiver_counts_what_was_sent_to_it_and_a_sender_what_it_sent() {
+        let udp = |datagrams, lost| Udp {
+            datagrams,
+            lost,
+            jitter_ns: Some(5),
+            ..Udp::default()
+        };
+        let came = grown(false, udp(10, 1), udp(19, 3));
+        assert_eq!((came.count, came.lost), (11, 2));
+        assert_eq!(came.jitter, Some(Duration::from_nanos(5)));
+        let went = grown(true, udp(10, 0), udp(19, 0));
+        assert_eq!((went.count, went.lost, went.jitter), (9, 0, None));
+    }
+}

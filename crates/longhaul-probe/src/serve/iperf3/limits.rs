@@ -1,0 +1,270 @@
+//! Limits that iperf3's own server knows: the longest test, and the rate of all tests together.
+
+use crate::iperf3::server::Fault;
+use crate::iperf3::wire::{Limit, Test, Trouble};
+use longhaul_model::units::Rate;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Readings of one test within the window.
+const MOST_READINGS: u32 = 50;
+
+/// What a client may ask, whoever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Iperf3Limits {
+    /// Strangers get no other limits than these, as from iperf3's own server.
+    pub strangers_unlimited: bool,
+    /// With what is omitted.
+    pub longest: Option<Duration>,
+    pub rate: Option<RateLimit>,
+    /// Without a byte of payload; absent: as [`SILENCE`](crate::iperf3::server::SILENCE).
+    pub silence: Option<Duration>,
+}
+
+/// The most that all tests together may carry, on the mean of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    pub bits_per_second: u64,
+    pub window: Duration,
+}
+
+impl Iperf3Limits {
+    /// Is a test of this length allowed?
+    pub(super) fn check_time(&self, test: &Test) -> Result<(), Fault> {
+        let (Some(longest), Limit::Seconds(seconds)) = (self.longest, test.limit) else {
+            return Ok(());
+        };
+        let asked = Duration::from_secs(u64::from(seconds) + u64::from(test.omit_seconds));
+        if asked <= longest {
+            return Ok(());
+        }
+        let why = format!(
+            "{} s, where {} s are allowed",
+            asked.as_secs(),
+            longest.as_secs()
+        );
+        Err((Trouble::DurationAboveLimit, why))
+    }
+}
+
+/// bit/s that a client asks for, all its streams together; absent: as much as there is.
+fn asked(test: &Test) -> Option<u64> {
+    let each = test.rate_bps?;
+    Some(each.saturating_mul(test.all_streams() as u64))
+}
+
+/// What all tests carry.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Meter {
+    tests: Mutex<BTreeMap<u64, Carried>>,
+}
+
+#[derive(Debug, Default)]
+struct Carried {
+    asked: Option<u64>,
+    /// When, and how many bytes until then.
+    readings: VecDeque<(Instant, u64)>,
+    /// Over the last window; absent until one has passed.
+    bits_per_second: Option<u64>,
+}
+
+/// One test on the meter; off it when dropped.
+#[derive(Debug)]
+pub(super) struct Metered<'a> {
+    meter: &'a Meter,
+    number: u64,
+    limit: RateLimit,
+}
+
+impl Meter {
+    /// Puts a test on the meter, if what it asks for fits beside what others asked for.
+    pub(super) fn enter(&self, test: &Test, limit: RateLimit) -> Result<Metered<'_>, Fault> {
+        let mut tests = self.lock();
+        let others: u64 = tests.values().filter_map(|test| test.asked).sum();
+        let asked = asked(test);
+        let all = others.saturating_add(asked.unwrap_or(0));
+        if all > limit.bits_per_second {
+            let (all, most) = (Rate::bits_per_second(all), limit.shown());
+            return Err((
+                Trouble::TotalRate,
+                format!("{all} together, where {most} are allowed"),
+            ));
+        }
+        let number = tests.last_key_value().map_or(0, |(last, _)| last + 1);
+        let carried = Carried {
+            asked,
+            ..Carried::default()
+        };
+        tests.insert(number, carried);
+        Ok(Metered {
+            meter: self,
+            number,
+            limit,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Carried>> {
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RateLimit {
+    fn shown(&self) -> Rate {
+        Rate::bits_per_second(self.bits_per_second)
+    }
+}
+
+impl Metered<'_> {
+    /// Notes the bytes of this test until `now`. An error: all together are over the limit, and this
+    /// one carries the most.
+    pub fn note(&self, now: Instant, bytes: u64) -> Result<(), Fault> {
+        let mut tests = self.meter.lock();
+        let Some(own) = tests.get_mut(&self.number) else {
+            return Ok(());
+        };
+        own.note((now, bytes), self.limit.window);
+        let Some(rate) = own.bits_per_second else {
+            return Ok(());
+        };
+        let rates = || tests.values().filter_map(|test| test.bits_per_second);
+        let all: u64 = rates().fold(0, u64::saturating_add);
+        if all <= self.limit.bits_per_second || rates().any(|other| other > rate) {
+            return Ok(());
+        }
+        let (all, most) = (Rate::bits_per_second(all), self.limit.shown());
+        Err((
+            Trouble::TotalRate,
+            format!("{all} carried, where {most} are allowed"),
+        ))
+    }
+}
+
+impl Carried {
+    fn note(&mut self, (now, bytes): (Instant, u64), window: Duration) {
+        let spacing = window / MOST_READINGS;
+        let last = self.readings.back().map(|(at, _)| *at);
+        if last.is_some_and(|last| now.saturating_duration_since(last) < spacing) {
+            return;
+        }
+        self.readings.push_back((now, bytes));
+        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= window;
+        // The first one that is a window old is where the mean begins.
+        while self.readings.get(1).is_some_and(|(at, _)| is_old(at)) {
+            self.readings.pop_front();
+        }
+        self.bits_per_second = self
+            .readings
+            .front()
+            .filter(|(at, _)| is_old(at))
+            .map(|first| {
+                let lasted = now.saturating_duration_since(first.0).as_secs_f64();
+                (bytes.saturating_sub(first.1) as f64 * 8.0 / lasted) as u64
+            });
+    }
+}
+
+impl Drop for Metered<'_> {
+    fn drop(&mut self) {
+        self.meter.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iperf3::wire::Parameters;
+
+    const LIMIT: RateLimit = RateLimit {
+        bits_per_second: 10_000_000,
+        window: Duration::from_secs(2),
+    };
+
+    fn test(asked: Parameters) -> Test {
+        Test::of(&asked).expect("in range")
+    }
+
+    #[test]
+    fn a_test_is_over_the_limit_on_the_mean_of_the_window_and_not_before_one_has_passed() {
+        let meter = Meter::default();
+        let metered = meter
+            .enter(&test(Parameters::default()), LIMIT)
+            .expect("nothing asked");
+        let start = Instant::now();
+        // 20 Mbit/s; of the first window nothing is known before its end.
+        let at = |tenths: u32| start + Duration::from_millis(100) * tenths;
+        for tenths in 0..20 {
+            assert_eq!(
+                metered.note(at(tenths), u64::from(tenths) * 250_000),
+                Ok(())
+            );
+        }
+        let over = metered.note(at(20), 20 * 250_000).expect_err("20 Mbit/s");
+        assert_eq!(over.0, Trouble::TotalRate);
+        // A pause brings the mean down.
+        for tenths in 21..60 {
+            let _ = metered.note(at(tenths), 20 * 250_000);
+        }
+        assert_eq!(metered.note(at(60), 20 * 250_000), Ok(()));
+    }
+
+    #[test]
+    fn of_several_tests_the_one_that_carries_the_most_is_over_the_limit() {
+        let meter = Meter::default();
+        let enter = || {
+            meter
+                .enter(&test(Parameters::default()), LIMIT)
+                .expect("room")
+        };
+        let (slow, fast) = (enter(), enter());
+        let start = Instant::now();
+        let (mut slow_fine, mut fast_fine) = (true, true);
+        for tenths in 0..=30_u32 {
+            let at = start + Duration::from_millis(100) * tenths;
+            slow_fine &= slow.note(at, u64::from(tenths) * 50_000).is_ok();
+            fast_fine &= fast.note(at, u64::from(tenths) * 100_000).is_ok();
+        }
+        assert!(slow_fine && !fast_fine);
+        drop(fast);
+        assert_eq!(slow.note(start + Duration::from_secs(6), 3_000_000), Ok(()));
+    }
+
+    #[test]
+    fn what_clients_ask_for_is_added_up_before_they_are_let_in() {
+        let meter = Meter::default();
+        let asks = |bandwidth, parallel| {
+            test(Parameters {
+                bandwidth: Some(bandwidth),
+                parallel: Some(parallel),
+                ..Parameters::default()
+            })
+        };
+        let refused = |fault: Fault| fault.0;
+        let alone = meter.enter(&asks(3_000_000, 4), LIMIT).map_err(refused);
+        assert_eq!(alone.err(), Some(Trouble::TotalRate));
+        let first = meter.enter(&asks(3_000_000, 2), LIMIT).expect("6 of 10");
+        let second = meter.enter(&asks(5_000_000, 1), LIMIT).map_err(refused);
+        assert_eq!(second.err(), Some(Trouble::TotalRate));
+        drop(first);
+        assert!(meter.enter(&asks(5_000_000, 1), LIMIT).is_ok());
+    }
+
+    #[test]
+    fn a_time_over_the_longest_is_refused_with_what_is_omitted() {
+        let limits = Iperf3Limits {
+            longest: Some(Duration::from_secs(10)),
+            ..Iperf3Limits::default()
+        };
+        let of = |time, omit| {
+            test(Parameters {
+                time: Some(time),
+                omit: Some(omit),
+                ..Parameters::default()
+            })
+        };
+        assert_eq!(limits.check_time(&of(8, 2)), Ok(()));
+        let (trouble, _) = limits.check_time(&of(9, 2)).expect_err("11 s");
+        assert_eq!(trouble, Trouble::DurationAboveLimit);
+        assert_eq!(Iperf3Limits::default().check_time(&of(80_000, 2)), Ok(()));
+    }
+}
