@@ -4,31 +4,29 @@
 //! and sums it up. So nothing needs to reach the disk in any order, and a power failure costs the
 //! blocks that it really lost.
 
+mod journal;
+
 use super::BLOCK_BYTES;
 use super::buffer::{Buffer, aligned};
 use super::digest::{BlockSum, Digest, of_block};
 use super::names;
 use crate::wire::Entry;
+use journal::{claims, record, rewrite};
 use longhaul_sys::beneath::{Folder, begin_keeping, punch_hole};
 use std::fs::{File, FileTimes, Permissions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// In front of a journal; its last digit is the version.
-const MAGIC: &[u8; 8] = b"LHCOPY 1";
-const HEAD_BYTES: usize = 8 + 8 + 8 + 8;
 /// So many blocks are handed to the disk together.
 const BLOCKS_AT_ONCE: u64 = 16;
 /// Longer than the silence after which a far end takes its peer for dead.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const NEXT_TRY: Duration = Duration::from_millis(20);
 const GIVEN_UP: &str = "the copy was given up";
-/// Number, sum, and the first bytes of the sum of both.
-const RECORD_BYTES: usize = 8 + 32 + 8;
 
 #[derive(Debug)]
 pub(super) struct Partial {
@@ -290,97 +288,9 @@ pub(super) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<u
     Ok(filled)
 }
 
-/// Length and time of the source: another source begins anew.
-fn head(entry: &Entry) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    head[..8].copy_from_slice(MAGIC);
-    head[8..16].copy_from_slice(&entry.size_bytes.unwrap_or(0).to_be_bytes());
-    head[16..24].copy_from_slice(&entry.modified_ns.to_be_bytes());
-    head[24..].copy_from_slice(&BLOCK_BYTES.to_be_bytes());
-    head
-}
-
-fn record(index: u64, sum: &Digest) -> [u8; RECORD_BYTES] {
-    let mut bytes = [0; RECORD_BYTES];
-    bytes[..8].copy_from_slice(&index.to_be_bytes());
-    bytes[8..40].copy_from_slice(sum);
-    let check = blake3::hash(&bytes[..40]);
-    bytes[40..].copy_from_slice(&check.as_bytes()[..8]);
-    bytes
-}
-
-/// What the journal says; nothing where it is of another source, or none.
-fn claims(journal: &mut File, entry: &Entry) -> io::Result<Vec<(u64, Digest)>> {
-    let blocks = entry.size_bytes.unwrap_or(0).div_ceil(BLOCK_BYTES);
-    // Each block is noted once or, when a copy was taken up, twice.
-    let most = HEAD_BYTES as u64 + 2 * blocks * RECORD_BYTES as u64;
-    let mut bytes = Vec::new();
-    Read::by_ref(journal).take(most).read_to_end(&mut bytes)?;
-    Ok(read_claims(&bytes, entry, blocks))
-}
-
-fn read_claims(bytes: &[u8], entry: &Entry, blocks: u64) -> Vec<(u64, Digest)> {
-    let Some(records) = bytes.strip_prefix(&head(entry)) else {
-        return Vec::new();
-    };
-    let read = |bytes: &[u8]| {
-        let (index, rest) = bytes.split_first_chunk::<8>()?;
-        let (sum, _) = rest.split_first_chunk::<32>()?;
-        let index = u64::from_be_bytes(*index);
-        let whole = record(index, sum) == *bytes;
-        (whole && index < blocks).then_some((index, *sum))
-    };
-    let mut claims: Vec<_> = records.chunks_exact(RECORD_BYTES).map_while(read).collect();
-    claims.sort_unstable();
-    claims.dedup_by_key(|(index, _)| *index);
-    claims
-}
-
-/// Only what proved true stays claimed.
-fn rewrite(journal: &mut File, entry: &Entry, left: &Left) -> io::Result<()> {
-    let mut bytes = head(entry).to_vec();
-    for (index, sum) in left {
-        bytes.extend(record(*index, &sum.inner));
-    }
-    journal.set_len(0)?;
-    io::Seek::rewind(journal)?;
-    journal.write_all(&bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn entry(blocks: u64) -> Entry {
-        Entry {
-            path: String::new(),
-            folder: false,
-            size_bytes: Some(blocks * BLOCK_BYTES),
-            mode: 0o644,
-            modified_ns: 5,
-        }
-    }
-
-    fn journal(records: &[(u64, Digest)], entry: &Entry) -> Vec<u8> {
-        let mut bytes = head(entry).to_vec();
-        for (index, sum) in records {
-            bytes.extend(record(*index, sum));
-        }
-        bytes
-    }
-
-    #[test]
-    fn the_journal_of_another_source_claims_nothing() {
-        let bytes = journal(&[(1, [1; 32])], &entry(4));
-        assert_eq!(read_claims(&bytes, &entry(4), 4), [(1, [1; 32])]);
-        let later = Entry {
-            modified_ns: 6,
-            ..entry(4)
-        };
-        assert!(read_claims(&bytes, &later, 4).is_empty());
-        assert!(read_claims(&bytes, &entry(5), 5).is_empty());
-    }
 
     #[test]
     fn lengths_of_blocks_add_up_to_the_file() {
@@ -396,23 +306,5 @@ mod tests {
             assert_eq!(sum, size);
         }
         assert_eq!(block_length(u64::MAX, u64::MAX), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn a_torn_or_mangled_journal_claims_only_what_is_whole(
-            records in prop::collection::vec((0_u64..9, any::<[u8; 32]>()), 0..9),
-            cut in 0_usize..600,
-            flip in prop::option::of(0_usize..600),
-        ) {
-            let mut bytes = journal(&records, &entry(8));
-            bytes.truncate(cut);
-            if let Some(place) = flip.filter(|place| *place < bytes.len()) {
-                bytes[place] ^= 1;
-            }
-            for claim in read_claims(&bytes, &entry(8), 8) {
-                prop_assert!(claim.0 < 8 && records.contains(&claim));
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@
 use super::place::near_place;
 use super::{CopyError, Course, Near};
 use crate::throughput::{self, Target as Peer};
+use crate::transfer::digest::Digest;
 use crate::transfer::far::{mode, pack_sums, unpack_sums};
 use crate::transfer::list::Source;
 use crate::transfer::place::{Target, TargetWish};
@@ -14,13 +15,14 @@ use crate::wire::{
     BlockKey, Entry, FilesAnswer, FilesAsk, Listed, MOST_ENTRIES, MOST_SUMS, OpenAsk, Opened,
     SourceAsk, TargetAsk,
 };
+use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Entries as JSON in one message of the initiator.
-const ENTERED_BYTES: usize = 40 << 10;
+const ENTERED_BYTES: usize = 56 << 10;
 /// Of an entry without its name: names of fields, and the longest numbers.
 const FIELDS_BYTES: usize = 130;
 
@@ -78,28 +80,33 @@ impl Course<'_> {
             };
             known.skipped.extend(entered.there);
             for file in entered.begun {
-                let held = known.held.entry(file).or_default();
-                let mut from = 0;
-                loop {
-                    let FilesAnswer::Held(sums) = self.ask(FilesAsk::Held { file, from })? else {
-                        return self.unexpected();
-                    };
-                    let sums = unpack_sums(&sums).map_err(CopyError::Near)?;
-                    let Some(last) = sums.iter().map(|(index, _)| *index).max() else {
-                        break;
-                    };
-                    if last < from {
-                        return self.unexpected();
-                    }
-                    from = last.saturating_add(1);
-                    held.extend(sums);
-                }
+                let held = self.held_of(file)?;
+                known.held.insert(file, held);
             }
         }
         self.skipped = known.skipped.len() as u64;
         let dry = self.dry();
         self.done(FilesAsk::Begin { dry })?;
         sending::start(source, known, ends, mode(dry)).map_err(|error| cannot_begin(&error))
+    }
+
+    /// What the far end has of a file already.
+    fn held_of(&mut self, file: u32) -> Result<HashMap<u64, Digest>, CopyError> {
+        let (mut held, mut from) = (HashMap::new(), 0);
+        loop {
+            let FilesAnswer::Held(sums) = self.ask(FilesAsk::Held { file, from })? else {
+                return self.unexpected();
+            };
+            let sums = unpack_sums(&sums).map_err(CopyError::Near)?;
+            let Some(last) = sums.iter().map(|(index, _)| *index).max() else {
+                return Ok(held);
+            };
+            if last < from {
+                return self.unexpected();
+            }
+            from = last.saturating_add(1);
+            held.extend(sums);
+        }
     }
 
     /// The far end has the source.
