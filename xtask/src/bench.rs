@@ -14,6 +14,7 @@
 //! - [`days`]: what an agent finds on paths where something is made to happen
 //! - [`seeds`]: the incidents of June 2003 under the eyes of an agent
 //! - [`interop`]: longhaul on iperf3's wire beside iperf3 itself
+//! - [`mod@copy`]: copies of files beside their parts, killed ones, and what they waited for
 //! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
 //! - [`scratch`]: the files of one bench
 //! - [`table`]: how it is shown
@@ -22,6 +23,7 @@ pub mod accuracy;
 pub mod agent;
 pub mod archive;
 pub mod beds;
+pub mod copy;
 pub mod cost;
 pub mod days;
 pub mod detect;
@@ -74,6 +76,8 @@ struct Options<'a> {
     keep: Option<&'a Path>,
     /// Where policing finds its captures, and detect its marked series.
     data: Option<&'a Path>,
+    /// Of copy, the length of its files.
+    megabytes: Option<u64>,
     /// So many paths of tune or days are measured at one time.
     jobs: Option<usize>,
 }
@@ -87,6 +91,10 @@ impl<'a> Options<'a> {
                 "--only" => options.only = value,
                 "--data" => options.data = Some(Path::new(*value)),
                 "--keep" => options.keep = Some(Path::new(*value)),
+                "--size" => {
+                    let size = value.parse().ok().filter(|size| *size > 0);
+                    options.megabytes = Some(size.ok_or("`--size` takes megabytes, above 0")?);
+                }
                 "--jobs" => {
                     let jobs = value.parse().ok().filter(|jobs| *jobs > 0);
                     options.jobs = Some(jobs.ok_or("`--jobs` takes a number above 0")?);
@@ -98,7 +106,7 @@ impl<'a> Options<'a> {
         if let [unknown, ..] = words {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
-                 policing, interop, days and seeds take `--only TEXT`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
+                 policing, interop, copy, days and seeds take `--only TEXT`, copy `--size MB`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
                  and days `--jobs N`, policing and detect `--data FOLDER`"
             ));
         }
@@ -149,6 +157,7 @@ fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), 
         "days" => one(days::run_all(options.only, options.keep, options.jobs)?),
         "seeds" => one(seeds::run_all(options.only, options.keep)?),
         "archive" => archive::run_all()?,
+        "copy" => copy::run_all(options.only, options.megabytes)?,
         "interop" => interop::run_all(options.only)?,
         "fleet" => ungated(clickhouse::bench()?),
         _ => {

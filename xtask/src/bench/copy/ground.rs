@@ -1,0 +1,237 @@
+//! Where copies run: a loopback of its own or a path of the lab, a far end that serves a folder,
+//! and a near end that copies.
+
+use crate::bench::beds::{AllowedControl, Namespace};
+use crate::bench::kin::{self, Kin};
+use crate::bench::meter::machine_cpu;
+use crate::process;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Both ends know it: strangers may not write.
+const TOKEN: &str = "bench-of-this-machine";
+/// Not that of the far end which the lab itself starts.
+const PORT: &str = "5301";
+const UP: Duration = Duration::from_secs(20);
+/// The longest copy of this bench.
+pub const LIMIT: Duration = Duration::from_secs(900);
+
+/// Two hosts, or one, that copies go between.
+pub struct Ground {
+    pub longhaul: PathBuf,
+    /// Processes in the namespaces of both ends.
+    near: String,
+    far: String,
+    pub address: &'static str,
+    /// They keep the ground there: the one or the other.
+    _loopback: Option<(Namespace, AllowedControl)>,
+    _lab: Option<Lab>,
+}
+
+struct Lab(Child);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // The near command reads its end, and the lab takes the path down.
+        drop(self.0.stdin.take());
+        if process::wait(&mut self.0, UP).is_err() {
+            eprintln!("the lab did not end by itself");
+        }
+    }
+}
+
+impl Ground {
+    pub fn loopback(longhaul: &Path) -> Result<Ground, String> {
+        let allowed = AllowedControl::new()?;
+        let namespace = Namespace::new()?;
+        Ok(Ground {
+            longhaul: longhaul.to_owned(),
+            near: namespace.pid(),
+            far: namespace.pid(),
+            address: "127.0.0.1",
+            _loopback: Some((namespace, allowed)),
+            _lab: None,
+        })
+    }
+
+    /// A shipped path by its name, or a path file.
+    pub fn path(longhaul: &Path, path: &str) -> Result<Ground, String> {
+        let mut lab = Command::new(longhaul);
+        lab.args(["lab", "run", path, "--", "cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let lab = Lab(lab
+            .spawn()
+            .map_err(|e| format!("cannot start longhaul: {e}"))?);
+        let wait = |asked: fn(&Kin) -> bool| kin::wait_for(lab.0.id(), UP, asked);
+        let is_near = |kin: &Kin| kin.words.first().is_some_and(|word| word.ends_with("cat"));
+        let ends = wait(is_near).zip(wait(kin::is_far_end));
+        let (near, far) = ends.ok_or_else(|| format!("the path {path} did not come up"))?;
+        Ok(Ground {
+            longhaul: longhaul.to_owned(),
+            near: near.pid.to_string(),
+            far: far.pid.to_string(),
+            address: "far",
+            _loopback: None,
+            _lab: Some(lab),
+        })
+    }
+
+    /// What stands in front of a command of the near end.
+    pub fn near(&self) -> Vec<String> {
+        at(&self.near)
+    }
+
+    pub fn far(&self) -> Vec<String> {
+        at(&self.far)
+    }
+
+    /// Bytes that left the near end's interfaces so far, with all their headers.
+    pub fn sent_bytes(&self) -> Result<u64, String> {
+        let file = format!("/proc/{}/net/dev", self.near);
+        let text =
+            std::fs::read_to_string(&file).map_err(|e| format!("cannot read {file}: {e}"))?;
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let outer = lines.filter(|(name, _)| name.trim() != "lo");
+        let sent = outer.map(|(_, numbers)| numbers.split_whitespace().nth(8)?.parse::<u64>().ok());
+        sent.sum::<Option<u64>>()
+            .ok_or_else(|| format!("{file} has another form than expected"))
+    }
+
+    /// A far end that serves `folder`, with `before` in front of its words.
+    pub fn serve(&self, folder: &Path, before: &[&str]) -> Result<FarEnd, String> {
+        let mut words = self.far();
+        words.extend(before.iter().map(|&word| word.to_owned()));
+        let mut command = command(&words);
+        command
+            .arg(&self.longhaul)
+            .args(["serve", "-p", PORT, "--json", "--files"])
+            .arg(format!("{}:rw", folder.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|e| format!("cannot start the far end: {e}"))?;
+        let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);
+        let far = FarEnd { child };
+        let mut first = String::new();
+        log.read_line(&mut first)
+            .map_err(|e| format!("cannot read the far end's log: {e}"))?;
+        if !first.contains("\"serving\"") {
+            return Err(format!("the far end does not serve: {}", first.trim()));
+        }
+        // A log that nobody reads would hold it up one day.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Ok(far)
+    }
+
+    /// A copy to or from the far end, with `before` in front of its words.
+    pub fn copy(&self, before: &[&str], words: &[&str]) -> Command {
+        let mut near = self.near();
+        near.extend(before.iter().map(|&word| word.to_owned()));
+        let mut command = command(&near);
+        command
+            .arg(&self.longhaul)
+            .arg("copy")
+            .args(words)
+            .args(["-p", PORT, "--quiet", "--no-save", "--json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// A copy to standard output, whose report goes into an archive.
+    pub fn kept_copy(&self, archive: &str, words: &[&str]) -> Command {
+        let mut command = command(&self.near());
+        command
+            .arg(&self.longhaul)
+            .arg("copy")
+            .args(words)
+            .args(["-p", PORT, "--quiet", "--archive", archive])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// The last report of an archive.
+    pub fn last_of(&self, archive: &str) -> Result<Value, String> {
+        let mut show = Command::new(&self.longhaul);
+        show.args(["report", "show", "last", "--json", "--archive", archive]);
+        let text = process::stdout_of(&mut show, LIMIT)?;
+        serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))
+    }
+
+    /// Runs it to its end.
+    pub fn copied(&self, before: &[&str], words: &[&str]) -> Result<Copied, String> {
+        let (begun, cpu) = (Instant::now(), machine_cpu());
+        let text = process::stdout_of(&mut self.copy(before, words), LIMIT)?;
+        let cpu = machine_cpu().zip(cpu).map(|(now, then)| now - then);
+        let report = serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))?;
+        Ok(Copied {
+            report,
+            elapsed: begun.elapsed(),
+            cpu,
+        })
+    }
+}
+
+/// The report of a copy, and what it cost.
+pub struct Copied {
+    pub report: Value,
+    pub elapsed: Duration,
+    /// Of the whole machine.
+    pub cpu: Option<Duration>,
+}
+
+impl Copied {
+    /// A rate of the analysis, in bytes per second.
+    pub fn rate(&self, key: &str) -> Option<f64> {
+        self.report["analysis"][key].as_f64().map(|bps| bps / 8.0)
+    }
+
+    /// A count of the observation.
+    pub fn count(&self, key: &str) -> u64 {
+        self.report["observation"][key].as_u64().unwrap_or(0)
+    }
+
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        self.cpu.map(|cpu| cpu.as_secs_f64())
+    }
+}
+
+/// Ended when dropped, without a chance to tidy up.
+pub struct FarEnd {
+    child: Child,
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        process::end(&mut self.child);
+    }
+}
+
+fn at(pid: &str) -> Vec<String> {
+    let enter = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "nsenter",
+        "--net",
+        "--mount",
+    ];
+    let words = enter.iter().copied().chain(["--target", pid, "--"]);
+    words.map(str::to_owned).collect()
+}
+
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env("LONGHAUL_TOKEN", TOKEN);
+    command
+}

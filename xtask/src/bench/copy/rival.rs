@@ -1,0 +1,89 @@
+//! Others that copy files. rclone comes with Debian; bbcp and FDT are in no registry.
+//!
+//! rclone serves HTTP at the far end and pulls with several connections: of what it speaks by
+//! itself only that goes in parallel. Its copy is told to the disk afterwards, and that counts.
+
+use super::ground::Ground;
+use super::store::{self, Store};
+use crate::process;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 5302;
+const LISTEN: Duration = Duration::from_secs(10);
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        process::end(&mut self.0);
+    }
+}
+
+/// How long a copy from the far end takes; `None`: rclone is not installed.
+pub fn rclone(
+    ground: &Ground,
+    (store, source): (&Store, &Path),
+    limit: Duration,
+) -> Result<Option<Duration>, String> {
+    if process::find_program("rclone").is_none() {
+        return Ok(None);
+    }
+    let folder = source.parent().ok_or("a source without a folder")?;
+    let name = source.file_name().ok_or("a source without a name")?;
+    let _far = serve(ground, folder)?;
+    let target = store.path("there").join(name);
+    let near = ground.near();
+    let mut copy = Command::new(&near[0]);
+    copy.args(&near[1..])
+        .args(["rclone", "copyto", "--multi-thread-streams", "8"])
+        .args(["--multi-thread-cutoff", "16M", "--http-url"])
+        .arg(format!("http://{}:{PORT}", ground.address))
+        .arg(format!(":http:{}", name.display()))
+        .arg(&target)
+        .env("RCLONE_CONFIG", "/dev/null");
+    let begun = Instant::now();
+    process::stdout_of(&mut copy, limit)?;
+    process::stdout_of(Command::new("sync").arg(&target), limit)?;
+    let time = begun.elapsed();
+    if store::same(source, &target)? {
+        Ok(Some(time))
+    } else {
+        Err("rclone's copy differs from its source".to_owned())
+    }
+}
+
+fn serve(ground: &Ground, folder: &Path) -> Result<Serving, String> {
+    let far = ground.far();
+    let mut serve = Command::new(&far[0]);
+    serve
+        .args(&far[1..])
+        .args(["rclone", "serve", "http", "--read-only", "--addr"])
+        .arg(format!(":{PORT}"))
+        .arg(folder)
+        .env("RCLONE_CONFIG", "/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let serving = Serving(
+        serve
+            .spawn()
+            .map_err(|e| format!("cannot start rclone: {e}"))?,
+    );
+    // Its own table of connections says when it listens.
+    let deadline = Instant::now() + LISTEN;
+    let file = format!("/proc/{}/net/tcp6", serving.0.id());
+    let listens = format!(":{PORT:04X} ");
+    while Instant::now() < deadline {
+        let table = std::fs::read_to_string(&file).unwrap_or_default();
+        if table
+            .lines()
+            .any(|line| line.contains(&listens) && line.contains(" 0A "))
+        {
+            return Ok(serving);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("rclone does not listen".to_owned())
+}

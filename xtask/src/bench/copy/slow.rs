@@ -1,0 +1,197 @@
+//! Making one thing slow: a pipe, a core, a share of one, a disk.
+
+use crate::Outcome;
+use crate::process;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Pipes are fed and drained in pieces of so many bytes.
+const PIECE: usize = 256 << 10;
+const CPU: &str = "/sys/fs/cgroup/cpu";
+const BLKIO: &str = "/sys/fs/cgroup/blkio";
+/// The time over which the kernel counts a share of a core.
+const PERIOD_US: f64 = 100_000.0;
+
+/// Feeds a pipe at a rate.
+pub struct Fed(JoinHandle<std::io::Result<()>>);
+
+impl Fed {
+    pub fn start(into: Option<ChildStdin>, bytes_per_second: u64, bytes: u64) -> Fed {
+        Fed(std::thread::spawn(move || {
+            let mut into = into.ok_or(std::io::ErrorKind::BrokenPipe)?;
+            let pace = Pace::new(bytes_per_second);
+            let piece = vec![0x5a; PIECE];
+            for done in (0..bytes).step_by(PIECE) {
+                into.write_all(&piece)?;
+                pace.wait_for(done + PIECE as u64);
+            }
+            Ok(())
+        }))
+    }
+
+    pub fn end(self) -> Outcome {
+        ended(self.0)
+    }
+}
+
+/// Takes what comes out of a pipe at a rate.
+pub struct Drained(JoinHandle<std::io::Result<u64>>);
+
+impl Drained {
+    pub fn start(from: Option<ChildStdout>, bytes_per_second: u64) -> Drained {
+        Drained(std::thread::spawn(move || {
+            let mut from = from.ok_or(std::io::ErrorKind::BrokenPipe)?;
+            let pace = Pace::new(bytes_per_second);
+            let mut piece = vec![0; PIECE];
+            let mut bytes = 0;
+            loop {
+                match from.read(&mut piece)? {
+                    0 => return Ok(bytes),
+                    count => bytes += count as u64,
+                }
+                pace.wait_for(bytes);
+            }
+        }))
+    }
+
+    /// How much came.
+    pub fn end(self) -> Result<u64, String> {
+        ended(self.0)
+    }
+}
+
+fn ended<T>(thread: JoinHandle<std::io::Result<T>>) -> Result<T, String> {
+    let done = thread.join().map_err(|_| "a pipe's thread failed")?;
+    done.map_err(|e| format!("a pipe: {e}"))
+}
+
+/// What should have passed by now, and no more.
+struct Pace {
+    begun: Instant,
+    bytes_per_second: f64,
+}
+
+impl Pace {
+    fn new(bytes_per_second: u64) -> Pace {
+        Pace {
+            begun: Instant::now(),
+            bytes_per_second: bytes_per_second as f64,
+        }
+    }
+
+    fn wait_for(&self, bytes: u64) {
+        let due = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+    }
+}
+
+/// Programs that do nothing, as fast as they can, on one core.
+pub struct Spinners(Vec<Child>);
+
+impl Spinners {
+    pub fn start(core: usize, count: usize) -> Result<Spinners, String> {
+        let mut spinners = Spinners(Vec::new());
+        for _ in 0..count {
+            let mut spin = Command::new("setpriv");
+            spin.args(["--pdeathsig", "KILL", "taskset", "-c", &core.to_string()])
+                .args(["sh", "-c", "while :; do :; done"])
+                .stdin(Stdio::null());
+            let spin = spin.spawn();
+            spinners
+                .0
+                .push(spin.map_err(|e| format!("cannot start `taskset`: {e}"))?);
+        }
+        Ok(spinners)
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(process::end);
+    }
+}
+
+/// A control group of the first version, gone at the end.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(base: &str, settings: &[(&str, String)]) -> Result<Group, String> {
+        let group = Group(Path::new(base).join(format!("longhaul-copy-{}", std::process::id())));
+        let failed = |what: &Path, e: std::io::Error| {
+            let what = what.display();
+            format!("cannot limit by {what}: {e}; this wants control groups of version 1")
+        };
+        fs::create_dir_all(&group.0).map_err(|e| failed(&group.0, e))?;
+        for (name, value) in settings {
+            let file = group.0.join(name);
+            fs::write(&file, value).map_err(|e| failed(&file, e))?;
+        }
+        Ok(group)
+    }
+
+    /// What runs a command inside.
+    fn words(&self) -> Vec<String> {
+        let members = self.0.join("cgroup.procs").display().to_string();
+        let join = "echo $$ > \"$0\" && exec \"$@\"";
+        ["sh", "-c", join, &members].map(str::to_owned).to_vec()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel removes the last members a moment after their end.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("the group {} could not be removed", self.0.display());
+    }
+}
+
+/// A share of one core.
+pub struct Quota(Group);
+
+impl Quota {
+    pub fn of_a_core(share: f64) -> Result<Quota, String> {
+        let quota = (PERIOD_US * share).round().to_string();
+        Group::new(CPU, &[("cpu.cfs_quota_us", quota)]).map(Quota)
+    }
+
+    pub fn words(&self) -> Vec<String> {
+        self.0.words()
+    }
+}
+
+/// The disk below a folder, for the members of a group, with so many bytes per second each way.
+pub struct ThrottledDisk(Group);
+
+impl ThrottledDisk {
+    pub fn new(folder: &Path, bytes_per_second: u64) -> Result<ThrottledDisk, String> {
+        let about = fs::metadata(folder)
+            .map_err(|e| format!("cannot look at {}: {e}", folder.display()))?;
+        // As glibc's `gnu_dev_major` and `gnu_dev_minor` take a number apart.
+        let device = about.dev();
+        let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
+        let minor = (device & 0xff) | ((device >> 12) & !0xff);
+        let limit = format!("{major}:{minor} {bytes_per_second}");
+        let group = Group::new(
+            BLKIO,
+            &[
+                ("blkio.throttle.read_bps_device", limit.clone()),
+                ("blkio.throttle.write_bps_device", limit),
+            ],
+        )?;
+        Ok(ThrottledDisk(group))
+    }
+
+    pub fn words(&self) -> Vec<String> {
+        self.0.words()
+    }
+}
