@@ -1,0 +1,589 @@
+//! `longhaul iperf3 -s` beside Debian's `iperf3 -s`, 3.12: the same clients, and what both print.
+
+use crate::support::Folder;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What takes longer hangs.
+const HUNG: Duration = Duration::from_secs(60);
+const LISTENS: &str = "Server listening";
+
+/// Whose server, or client, it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Iperf3,
+    Longhaul,
+}
+
+const BOTH: [Whose; 2] = [Whose::Iperf3, Whose::Longhaul];
+
+impl Whose {
+    fn command(self) -> Command {
+        match self {
+            Whose::Iperf3 => Command::new("iperf3"),
+            Whose::Longhaul => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+                command.arg("iperf3");
+                command
+            }
+        }
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    free.local_addr().expect("its address").port()
+}
+
+/// Does something listen there? Asked of the kernel: a connection would be a client.
+fn listens(port: u16) -> bool {
+    let wanted = format!(":{port:04X} ");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let text = fs::read_to_string(table).unwrap_or_default();
+        let mut lines = text.lines();
+        lines.any(|line| line.contains(&wanted) && line.contains(" 0A "))
+    })
+}
+
+fn await_that(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + HUNG;
+    while !so() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server on loopback.
+struct Server {
+    child: Option<Child>,
+    port: u16,
+}
+
+impl Server {
+    fn start(whose: Whose, options: &[&str]) -> Server {
+        let port = free_port();
+        let mut command = whose.command();
+        command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
+        let child = command
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a server");
+        await_that("its listener", || listens(port));
+        let child = Some(child);
+        Server { child, port }
+    }
+
+    fn client(&self, options: &str) -> Child {
+        Command::new("iperf3")
+            .args(["-c", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(options.split_whitespace())
+            .env("IPERF3_PASSWORD", "rossi")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("iperf3 is installed")
+    }
+
+    fn run(&self, options: &str) -> Output {
+        ended(self.client(options))
+    }
+
+    fn id(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// What it printed; it ends by itself, or by the signal that was sent.
+    fn ended(mut self) -> Output {
+        ended(self.child.take().expect("it runs"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits for a child that ends by itself.
+fn ended(mut child: Child) -> Output {
+    let drain = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.read_to_end(&mut bytes).map(|_| bytes)
+        })
+    };
+    let out = drain(Box::new(child.stdout.take().expect("piped")));
+    let err = drain(Box::new(child.stderr.take().expect("piped")));
+    let deadline = Instant::now() + HUNG;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().expect("it runs");
+            panic!("it hangs");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let read = |thread: std::thread::JoinHandle<std::io::Result<Vec<u8>>>| {
+        thread.join().expect("a reader").expect("its output")
+    };
+    Output {
+        status,
+        stdout: read(out),
+        stderr: read(err),
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
+    assert!(sent.expect("kill").success());
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A line with its numbers and units replaced, so that what is measured does not matter, and
+/// columns of numbers without their width.
+fn pattern(line: &str) -> String {
+    let mut pattern = String::new();
+    let mut number = false;
+    for letter in line.chars() {
+        let digit = letter.is_ascii_digit() || (number && matches!(letter, '.' | '+'));
+        if digit && !number {
+            pattern.push('#');
+        }
+        if !digit {
+            pattern.push(letter);
+        }
+        number = digit;
+    }
+    for unit in ["KBytes", "MBytes", "GBytes", "Bytes"] {
+        pattern = pattern.replace(&format!("# {unit}"), "# B");
+    }
+    for unit in ["Kbits", "Mbits", "Gbits", "bits"] {
+        pattern = pattern.replace(&format!("# {unit}"), "# b");
+    }
+    pattern.split(' ').filter(|word| !word.is_empty()).fold(
+        if line.starts_with(' ') {
+            " ".to_owned()
+        } else {
+            String::new()
+        },
+        |text, word| text + word + " ",
+    )
+}
+
+/// The patterns of all lines; of intervals the first of each kind, since how many there are beyond
+/// the last whole second depends on the machine.
+fn patterns(output: &str) -> Vec<String> {
+    let mut patterns: Vec<String> = Vec::new();
+    for line in output.lines().map(pattern) {
+        let seen = line.starts_with("[ #]") || line.starts_with("[SUM]") || line.starts_with("- -");
+        let bare = line.trim_end();
+        let total = bare.ends_with("sender") || bare.ends_with("receiver");
+        if !(seen && !total && !bare.contains("local") && patterns.contains(&line)) {
+            patterns.push(line);
+        }
+    }
+    patterns
+}
+
+/// What a server with `-1` prints of one client.
+fn printed(whose: Whose, options: &[&str], client: &str) -> (Output, Output) {
+    let server = Server::start(whose, &[&["-1"], options].concat());
+    let client = server.run(client);
+    (server.ended(), client)
+}
+
+#[test]
+fn one_test_is_told_line_by_line_as_iperf3_does() {
+    for (options, client) in [
+        (&[][..], "-t 1"),
+        (&["-V"], "-t 1 -R"),
+        (&["-V", "-f", "M"], "-t 1 -P 2 -b 20M"),
+        (&["-i", "0.5"], "-t 1 --bidir -b 20M"),
+        (&[], "-u -t 1 -b 5M -P 2"),
+        (&["-V"], "-u -t 1 -b 5M -R"),
+        (&["-i", "0.5"], "-u -t 1 -b 5M --bidir"),
+        (&[], "-t 1 -O 1 -b 20M"),
+        (&["-i", "0"], "-n 100K"),
+    ] {
+        let [theirs, ours] = BOTH.map(|whose| printed(whose, options, client));
+        for (output, client_output) in [&theirs, &ours] {
+            assert!(output.status.success(), "{client}: {output:?}");
+            assert!(
+                client_output.status.success(),
+                "{client}: {client_output:?}"
+            );
+        }
+        let ours_text = text(&ours.0.stdout).replace("iperf 3.12 (longhaul 0.1.0)", "iperf 3.12");
+        assert_eq!(
+            patterns(&ours_text),
+            patterns(&text(&theirs.0.stdout)),
+            "{options:?} {client}: {ours_text}"
+        );
+        assert_eq!(text(&ours.0.stderr), "", "{client}");
+    }
+}
+
+/// Every path of keys, those of lists together.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, inner) in object {
+                keys(inner, &format!("{path}.{name}"), found);
+            }
+        }
+        Value::Array(list) => {
+            for inner in list {
+                keys(inner, &format!("{path}[]"), found);
+            }
+        }
+        _ => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn json_has_the_keys_of_iperf3s_server() {
+    for client in [
+        "-t 1 -b 20M -T title --extra-data more",
+        "-t 1 -b 20M -R -P 2 -M 1400 --get-server-output",
+        "-t 1 -b 20M --bidir",
+        "-u -t 1 -b 5M",
+        "-u -t 1 -b 5M --bidir",
+    ] {
+        let [theirs, ours] = BOTH.map(|whose| {
+            let (output, client_output) = printed(whose, &["-J"], client);
+            let value: Value = serde_json::from_slice(&output.stdout).expect(client);
+            let mut found = BTreeSet::new();
+            keys(&value, "", &mut found);
+            if client.contains("--get-server-output") {
+                let told = text(&client_output.stdout);
+                assert!(told.contains("Server JSON output"), "{told}");
+                let verdict = told.contains("\"limited_by\"");
+                assert_eq!(verdict, whose == Whose::Longhaul, "{told}");
+            }
+            found
+        });
+        assert_eq!(ours, theirs, "{client}");
+    }
+}
+
+#[test]
+fn a_client_that_asks_gets_the_text_and_the_verdict() {
+    let server = Server::start(Whose::Longhaul, &["-1"]);
+    let client = server.run("-t 1 -R --get-server-output");
+    let shown = text(&client.stdout);
+    let (_, told) = shown.split_once("Server output:\n").expect(&shown);
+    let own = text(&server.ended().stdout);
+    assert!(
+        told.starts_with(own.as_str()),
+        "{told}\nbut it printed\n{own}"
+    );
+    assert!(told.contains("imited"), "{told}");
+}
+
+#[test]
+fn each_event_is_a_line_where_that_is_asked_for() {
+    let server = Server::start(Whose::Longhaul, &["-1", "--json-stream", "-i", "0.5"]);
+    let client = server.run("-t 1 -b 10M");
+    assert!(client.status.success(), "{client:?}");
+    let output = text(&server.ended().stdout);
+    let events: Vec<Value> = output
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    let names: Vec<&str> = events
+        .iter()
+        .filter_map(|it| it["event"].as_str())
+        .collect();
+    assert_eq!(names.first(), Some(&"start"));
+    assert_eq!(names.last(), Some(&"end"));
+    assert!(
+        names[1..names.len() - 1]
+            .iter()
+            .all(|name| *name == "interval")
+    );
+    assert!(names.len() >= 4, "{names:?}");
+}
+
+#[test]
+fn in_the_background_it_has_a_process_id_and_a_log_and_leaves_neither_listener_nor_file() {
+    let folder = Folder::new("iperf3-server-daemon");
+    let (pidfile, log) = (folder.file("pid"), folder.file("log"));
+    let port = free_port().to_string();
+    let mut command = Whose::Longhaul.command();
+    command.args([
+        "-s",
+        "-D",
+        "-B",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "--timestamps=%Y ",
+    ]);
+    command.arg("-I").arg(&pidfile).arg("--logfile").arg(&log);
+    let done = command.output().expect("it starts");
+    assert!(done.status.success(), "{done:?}");
+    assert!(done.stdout.is_empty() && done.stderr.is_empty(), "{done:?}");
+    let pid: u32 = fs::read_to_string(&pidfile)
+        .expect("it stands")
+        .parse()
+        .expect("a number");
+    let again = Whose::Longhaul
+        .command()
+        .args(["-s", "-p", &port, "-I"])
+        .arg(&pidfile)
+        .output();
+    let again = again.expect("it starts");
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+    let server = Server {
+        child: None,
+        port: port.parse().expect("a port"),
+    };
+    let client = server.run("-n 100K");
+    assert!(client.status.success(), "{client:?}");
+    signal(pid, "-TERM");
+    await_that("its end", || {
+        !Path::new("/proc").join(pid.to_string()).exists()
+    });
+    assert!(!pidfile.exists());
+    // Whoever is next has the port at once.
+    TcpListener::bind(("127.0.0.1", server.port)).expect("a free port");
+    let log = fs::read_to_string(&log).expect("a log");
+    for words in ["Accepted connection from", "receiver", "(test #2)"] {
+        assert!(log.contains(words), "{log}");
+    }
+    assert!(log.lines().all(|line| line.starts_with("20")), "{log}");
+    let last = log.lines().last().expect("a line");
+    assert!(
+        last.ends_with("iperf3: interrupt - the server has terminated"),
+        "{log}"
+    );
+}
+
+#[test]
+fn over_its_rate_or_its_time_a_test_ends_with_iperf3s_words() {
+    let words = "total required bandwidth is larger than server limit";
+    let server = Server::start(Whose::Longhaul, &["--server-bitrate-limit", "10M/1"]);
+    let asked = server.run("-t 5 -b 20M");
+    assert!(text(&asked.stderr).contains(words), "{asked:?}");
+    let fast = server.run("-t 20 -R");
+    assert_eq!(fast.status.code(), Some(1), "{fast:?}");
+    assert!(text(&fast.stderr).contains(words), "{fast:?}");
+    assert!(server.run("-t 1 -b 2M").status.success());
+    signal(server.id(), "-INT");
+    let output = server.ended();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let errors = text(&output.stderr);
+    assert_eq!(errors.matches(words).count(), 2, "{errors}");
+    let limited = Server::start(Whose::Longhaul, &["-1", "--server-max-duration", "3"]);
+    let long = limited.run("-t 4");
+    // A client of 3.12 knows the number of this error, and no text.
+    assert_eq!(long.status.code(), Some(1), "{long:?}");
+    let output = limited.ended();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("maximum permitted limit"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn an_idle_server_for_one_test_ends_by_itself() {
+    for whose in BOTH {
+        let server = Server::start(whose, &["-1", "--idle-timeout", "1"]);
+        let output = server.ended();
+        assert!(output.status.success(), "{whose:?}: {output:?}");
+        assert_eq!(text(&output.stderr), "", "{whose:?}");
+        assert!(
+            text(&output.stdout).contains(LISTENS),
+            "{whose:?}: {output:?}"
+        );
+    }
+}
+
+fn openssl(arguments: &[&str]) {
+    let done = Command::new("openssl").args(arguments).output();
+    let done = done.expect("openssl is installed");
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn users_are_let_in_and_others_are_not_the_one_test() {
+    let folder = Folder::new("iperf3-server-users");
+    let path = |name: &str| folder.file(name).display().to_string();
+    let (private, public, users) = (path("private.pem"), path("public.pem"), path("users.csv"));
+    openssl(&["genrsa", "-out", &private, "2048"]);
+    openssl(&["rsa", "-in", &private, "-pubout", "-out", &public]);
+    // SHA-256 of `{mario}rossi`, from iperf3's own manual.
+    let list = "mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\n";
+    fs::write(&users, list).expect("written");
+    let options = [
+        "-1",
+        "--rsa-private-key-path",
+        &private,
+        "--authorized-users-path",
+        &users,
+        "--time-skew-threshold",
+        "60",
+    ];
+    let server = Server::start(Whose::Longhaul, &options);
+    let stranger = server.run("-n 100K");
+    assert!(
+        text(&stranger.stderr).contains("test authorization failed"),
+        "{stranger:?}"
+    );
+    let mario = server.run(&format!(
+        "-n 100K --username mario --rsa-public-key-path {public}"
+    ));
+    assert!(mario.status.success(), "{mario:?}");
+    let output = server.ended();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        text(&output.stderr),
+        "iperf3: error - test authorization failed\n"
+    );
+    assert!(text(&output.stdout).contains("(test #2)"), "{output:?}");
+}
+
+/// The lines of each test: those below the line that names it.
+fn by_client(output: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut clients: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut current = None;
+    for line in output.lines() {
+        if let Some(client) = line.strip_prefix("Accepted connection from ") {
+            let known = clients.iter().position(|(name, _)| *name == client);
+            current = Some(known.unwrap_or_else(|| {
+                clients.push((client, Vec::new()));
+                clients.len() - 1
+            }));
+        } else if line.starts_with("-----") || line.starts_with(LISTENS) {
+            current = None;
+        } else if let Some(current) = current {
+            clients[current].1.push(line);
+        }
+    }
+    clients
+}
+
+#[test]
+fn of_two_clients_at_once_each_line_belongs_to_the_one_that_was_named_last() {
+    let server = Server::start(Whose::Longhaul, &["-i", "0.2"]);
+    let long = server.client("-t 2 -b 5M");
+    let short = server.client("-t 1 -b 5M -R");
+    for client in [long, short] {
+        let output = ended(client);
+        assert!(output.status.success(), "{output:?}");
+    }
+    // No test is under way before the banner of the next one.
+    signal(server.id(), "-TERM");
+    let output = text(&server.ended().stdout);
+    let clients = by_client(&output);
+    assert_eq!(clients.len(), 2, "{output}");
+    for (client, lines) in clients {
+        let ends = |word: &str| lines.iter().filter(|line| line.ends_with(word)).count();
+        assert_eq!(ends("sender") + ends("receiver"), 1, "{client}: {output}");
+        let headers = lines
+            .iter()
+            .filter(|line| line.starts_with("[ ID]"))
+            .count();
+        assert_eq!(headers, 2, "{client}: {output}");
+        let opened = lines.iter().filter(|line| line.contains(" local ")).count();
+        assert_eq!(opened, 1, "{client}: {output}");
+    }
+}
+
+#[test]
+fn a_server_that_is_terminated_tells_its_clients() {
+    for whose in BOTH {
+        let mut server = Server::start(whose, &["--forceflush", "-i", "0.2"]);
+        let running = server.client("-t 20 -b 1M");
+        let pipe = server
+            .child
+            .as_mut()
+            .and_then(|child| child.stdout.as_mut());
+        let mut lines = BufReader::new(pipe.expect("piped"));
+        let mut line = String::new();
+        while !line.contains("sec") {
+            line.clear();
+            assert!(
+                lines.read_line(&mut line).expect("its output") > 0,
+                "{whose:?}"
+            );
+        }
+        signal(server.id(), "-TERM");
+        let client = ended(running);
+        assert_eq!(client.status.code(), Some(1), "{whose:?}: {client:?}");
+        let told = text(&client.stderr);
+        assert!(
+            told.contains("the server has terminated"),
+            "{whose:?}: {told}"
+        );
+        let output = server.ended();
+        assert_eq!(output.status.code(), Some(1), "{whose:?}: {output:?}");
+        let errors = text(&output.stderr);
+        assert_eq!(
+            errors, "iperf3: interrupt - the server has terminated\n",
+            "{whose:?}"
+        );
+        assert!(
+            text(&output.stdout).contains("receiver"),
+            "{whose:?}: {output:?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_exit_code_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    for (options, words) in [
+        (
+            &["-B", "127.0.0.1", "-p", port.as_str()][..],
+            "unable to start listener for connections",
+        ),
+        (
+            &["-P", "2"],
+            "some option you are trying to set is client only",
+        ),
+        (&["-F", "payload"], "-F is not supported"),
+        (
+            &["--idle-timeout", "0"],
+            "idle timeout parameter is not positive",
+        ),
+        (
+            &["--rsa-private-key-path", "key"],
+            "you must specify a path to a valid RSA",
+        ),
+        (
+            &["-I", "/nonexistent/pid", "-p", "0"],
+            "port number must be",
+        ),
+        (&["--timestamps=%"], "%"),
+    ] {
+        let mut command = Whose::Longhaul.command();
+        let output = command.arg("-s").args(options).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {output:?}");
+        assert!(
+            text(&output.stderr).contains(words),
+            "{options:?}: {output:?}"
+        );
+    }
+}
