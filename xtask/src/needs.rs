@@ -21,6 +21,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("python3", "python3"),
     // Reads captures with other eyes.
     ("tshark", "tshark"),
+    // Makes keys for iperf3's users.
+    ("openssl", "openssl"),
 ];
 
 /// The least Node.js that the page's tools run on.
