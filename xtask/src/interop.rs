@@ -42,6 +42,8 @@ impl Delay {
 
 /// Loopback-like, a continent, and Los Angeles to Geneva.
 pub const DELAYS: [Delay; 3] = [Delay(0), Delay(50), Delay(172)];
+/// Where pairs without longhaul are played too.
+const COMPARED: Delay = Delay(50);
 /// Paths that are in use at one time. Each carries 50 Mbit/s at most.
 const LANES: usize = 8;
 
@@ -132,7 +134,7 @@ impl Unit {
     }
 }
 
-/// Every pair on every path, those with longhaul in them first.
+/// Every pair with longhaul in it on every path, and on one path, for comparison, the others.
 pub fn units(peers: &[Peer]) -> Vec<Unit> {
     let mut all = Vec::new();
     for delay in DELAYS {
@@ -144,7 +146,9 @@ pub fn units(peers: &[Peer]) -> Vec<Unit> {
             }));
         }
     }
-    all.sort_by_key(|unit| !unit.has_longhaul());
+    all.retain(|unit| unit.has_longhaul() || unit.delay == COMPARED);
+    // The longest first, so that no lane is left alone with one at the end.
+    all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
     all
 }
 

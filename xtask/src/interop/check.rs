@@ -3,7 +3,8 @@
 //! Payload is what a device carried less the headers of its packets. Like is held against like:
 //!
 //! - A receiver counts until it is told to stop. It must have counted at least what its device had
-//!   received at that moment, and no more than what came in all.
+//!   received at that moment, and no more than what came in all. iperf3 drops the last block of a
+//!   stream unless it is whole: that much may be missing.
 //! - A sender counts what it wrote. That leaves its device, unless the connection is closed with
 //!   a reset while payload is still in the send buffer: then the sender says more than it sent, by
 //!   no more than its buffers hold. Such a row passes and is marked.
@@ -47,6 +48,12 @@ pub struct Slack {
     pub buffer_bytes: f64,
     /// What passes in a round trip at the rate of the path.
     pub round_trip_bytes: f64,
+    /// The same in a tenth of a second.
+    pub sample_bytes: f64,
+    /// What the receiver of each stream may have received and not counted, at the far end and at
+    /// the near end.
+    pub uncounted_far: f64,
+    pub uncounted_near: f64,
 }
 
 /// Compares all counts of a row.
@@ -54,12 +61,14 @@ pub fn compare(row: Row, claims: &Claims, devices: &Devices, slack: Slack) -> Fo
     let forward = claims.forward.map(|told| Direction {
         name: "to the far end",
         told,
+        uncounted: row.streams() * slack.uncounted_far,
         sent: Sums::new(devices.near, row, true),
         received: Sums::new(devices.far, row, false),
     });
     let reverse = claims.reverse.map(|told| Direction {
         name: "to the near end",
         told,
+        uncounted: row.streams() * slack.uncounted_near,
         sent: Sums::new(devices.far, row, true),
         received: Sums::new(devices.near, row, false),
     });
@@ -121,6 +130,7 @@ fn header_bytes(row: Row) -> f64 {
 struct Direction {
     name: &'static str,
     told: Told,
+    uncounted: f64,
     sent: Sums,
     received: Sums,
 }
@@ -131,7 +141,8 @@ impl Direction {
             return Ok(());
         };
         let again = self.told.retransmits * SEGMENT_BYTES;
-        let (least, most) = (self.received.at_end - again, self.received.all);
+        let least = self.received.at_end - again - self.uncounted;
+        let most = self.received.all;
         if within(received, least, most, omit(row, slack)) {
             return Ok(());
         }
@@ -152,12 +163,8 @@ impl Direction {
         if within(sent, most - again, most, omit(row, slack)) {
             return Ok(0.0);
         }
-        let streams: f64 = row
-            .value("-P")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(1.0);
         let over = sent - most;
-        if !row.is_udp() && over > 0.0 && over <= streams * slack.buffer_bytes {
+        if !row.is_udp() && over > 0.0 && over <= row.streams() * slack.buffer_bytes {
             return Ok(over / most);
         }
         Err(format!(
@@ -168,10 +175,10 @@ impl Direction {
     }
 }
 
-/// The two ends leave out their first second a round trip apart at most.
+/// The two ends leave out their first second a round trip and a sample of 100 ms apart at most.
 fn omit(row: Row, slack: Slack) -> f64 {
     if row.has("-O") {
-        slack.round_trip_bytes
+        slack.round_trip_bytes + slack.sample_bytes
     } else {
         0.0
     }
@@ -189,6 +196,9 @@ mod tests {
     const SLACK: Slack = Slack {
         buffer_bytes: 50_000.0,
         round_trip_bytes: 0.0,
+        sample_bytes: 0.0,
+        uncounted_far: 0.0,
+        uncounted_near: 0.0,
     };
 
     fn carried(bytes: u64) -> Carried {

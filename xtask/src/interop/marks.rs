@@ -81,10 +81,11 @@ impl Watch {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::default();
     }
 
-    /// The counters when the first word of the end of a test passed; `None` when none did.
-    pub fn at_end(&self) -> Option<Carried> {
+    /// The counters so long before the first word of the end of a test passed; `None` when none
+    /// did.
+    pub fn before_end(&self, lead: Duration) -> Option<Carried> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = *seen.ends.first()?;
+        let at = seen.ends.first()?.saturating_sub(lead);
         between(&seen.readings, at)
     }
 }
@@ -218,20 +219,14 @@ mod tests {
     fn packet(version: u8, port: u16, payload: &[u8]) -> Vec<u8> {
         let tcp = [0x9c, 0x40, (port >> 8) as u8, port as u8];
         let length = (32 + payload.len()) as u16;
-        let mut bytes = match version {
-            4 => {
-                let [high, low] = (20 + length).to_be_bytes();
-                let mut ip = vec![0x45, 0, high, low];
-                ip.resize(20, 0);
-                ip
-            }
-            _ => {
-                let [high, low] = length.to_be_bytes();
-                let mut ip = vec![0x60, 0, 0, 0, high, low];
-                ip.resize(40, 0);
-                ip
-            }
+        let mut bytes = if version == 4 {
+            let [high, low] = (20 + length).to_be_bytes();
+            vec![0x45, 0, high, low]
+        } else {
+            let [high, low] = length.to_be_bytes();
+            vec![0x60, 0, 0, 0, high, low]
         };
+        bytes.resize(if version == 4 { 20 } else { 40 }, 0);
         bytes.extend(tcp);
         bytes.extend([0; 8]);
         bytes.push(8 << 4);

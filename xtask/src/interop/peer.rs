@@ -148,6 +148,29 @@ impl Peer {
         }
     }
 
+    /// How long before it tells the end of a test it has stopped to count what it receives. The
+    /// client of riperf3 0.8.0 ends its streams, sleeps 100 ms and tells then, as its source has it.
+    pub fn stops_early(&self) -> Duration {
+        if self.name == "riperf3" {
+            Duration::from_millis(100)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Bytes that a stream may have received without counting them: iperf3 counts what it reads
+    /// from a stream in whole blocks, and at the end drops the one that is not whole.
+    pub fn uncounted(&self, row: Row) -> f64 {
+        const BLOCK_BYTES: f64 = 131_072.0;
+        let counts_blocks = self.name == "iperf3" || self.name == "libiperf";
+        if !counts_blocks || row.is_udp() {
+            return 0.0;
+        }
+        let asked = row.value("-l").and_then(|text| text.strip_suffix('K'));
+        let asked = asked.and_then(|text| text.parse::<f64>().ok());
+        asked.map_or(BLOCK_BYTES, |kibibytes| 1024.0 * kibibytes)
+    }
+
     /// A server that can do what `row` asks for.
     pub fn serves(&self, row: Row) -> bool {
         // It knows one stream and one direction, and IPv4; of omitting it knows nothing. As a
@@ -172,6 +195,7 @@ fn own_options(row: Row) -> Option<Vec<String>> {
             | "--udp-counters-64bit" => return None,
             "-A" => own.extend(["-A".to_owned(), words.next()?.replace(',', "/")]),
             "-b" if row.text.contains("M/") => return None,
+            "-k" => own.extend(["-k".to_owned(), words.next()?.replace('K', "024")]),
             // iperf3's rate is one stream's, ours is that of all.
             "-b" => own.extend(["-b".to_owned(), total_rate(words.next()?, row)?]),
             "-S" => {

@@ -92,9 +92,11 @@ impl Row {
         self.has("-6")
     }
 
-    /// The near end sends.
-    pub fn is_forward(self) -> bool {
-        !self.has("-R")
+    /// Streams in each direction.
+    pub fn streams(self) -> f64 {
+        self.value("-P")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1.0)
     }
 
     /// The far end sends.

@@ -84,6 +84,10 @@ fn cell(played: &Played, notes: &mut Vec<String>) -> String {
     if count > 0 {
         text += &format!(" †{count} ({:.0} %)", 100.0 * share);
     }
+    let again = played.again().count();
+    if again > 0 {
+        text += &format!(" ↻{again}");
+    }
     let title = played.unit.title();
     let numbers: Vec<String> = played
         .failures()

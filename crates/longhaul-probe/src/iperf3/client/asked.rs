@@ -13,6 +13,8 @@ const BLOCK_BYTES: u64 = 128 << 10;
 const MOST_BLOCK_BYTES: u64 = 1 << 20;
 const MOST_WINDOW_BYTES: u64 = 512 << 20;
 const MICROS: u64 = 1_000_000;
+/// iperf3 names it in every test since 3.2, and uiperf3's server ends without it.
+const PACING_TIMER_US: i64 = 1000;
 
 /// # Errors
 /// What the plan asks and no iperf3 server does.
@@ -109,6 +111,7 @@ pub(super) fn parameters(plan: &Plan, datagram_bytes: u64) -> Parameters {
         len: Some(whole(length)),
         bandwidth: udp_rate_bps.or(plan.write_rate_bps).map(each),
         fqrate: plan.pacing_bps.map(whole),
+        pacing_timer: Some(PACING_TIMER_US),
         tos: plan.dscp.map(|dscp| i64::from(dscp) << 2),
         congestion: plan.congestion_control.clone(),
         udp_counters_64bit: udp_rate_bps.is_some(),
