@@ -134,7 +134,8 @@ impl Unit {
     }
 }
 
-/// Every pair with longhaul in it on every path, and on one path, for comparison, the others.
+/// Every pair with longhaul in it on every path, and on one path, for comparison, those of others
+/// with Debian's.
 pub fn units(peers: &[Peer]) -> Vec<Unit> {
     let mut all = Vec::new();
     for delay in DELAYS {
@@ -146,7 +147,11 @@ pub fn units(peers: &[Peer]) -> Vec<Unit> {
             }));
         }
     }
-    all.retain(|unit| unit.has_longhaul() || unit.delay == COMPARED);
+    let is_compared = |unit: &Unit| {
+        let has_debians = unit.client.is_debians() || unit.server.is_debians();
+        has_debians && unit.delay == COMPARED
+    };
+    all.retain(|unit| unit.has_longhaul() || is_compared(unit));
     // The longest first, so that no lane is left alone with one at the end.
     all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
     all

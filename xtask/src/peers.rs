@@ -3,6 +3,8 @@
 //! Debian's iperf3 comes with the machine, see [`crate::needs`]. The others are packages of other
 //! registries, held to one version each so that tables of two days can be compared.
 
+mod debian;
+
 use crate::{needs, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,6 +73,27 @@ pub fn present(program: &str) -> Option<PathBuf> {
 /// Whether [`uiperf3`] would install nothing.
 pub fn has_uiperf3() -> bool {
     folder().is_ok_and(|folder| is_done(&folder.join(UIPERF3.name)))
+}
+
+/// iperf3 of other releases of Debian: a name, and the words that start it. With `install` what is
+/// not there is fetched.
+pub fn other_iperf3s(install: bool) -> Vec<(&'static str, Vec<String>)> {
+    let Ok(folder) = folder() else {
+        return Vec::new();
+    };
+    let words = |release: &debian::Release| {
+        if !install {
+            return release.present(&folder);
+        }
+        let installed = release.install(&folder);
+        installed
+            .inspect_err(|why| eprintln!("{} is left out: {why}", release.name))
+            .ok()
+    };
+    let found = debian::RELEASES.iter();
+    found
+        .filter_map(|release| Some((release.name, words(release)?)))
+        .collect()
 }
 
 fn shown(package: &Package, found: Result<PathBuf, String>) -> Option<String> {

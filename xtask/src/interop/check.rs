@@ -3,12 +3,13 @@
 //! Payload is what a device carried less the headers of its packets. Like is held against like:
 //!
 //! - A receiver counts until it is told to stop. It must have counted at least what its device had
-//!   received at that moment, and no more than what came in all. iperf3 drops the last block of a
-//!   stream unless it is whole: that much may be missing.
+//!   received at that moment, and no more than what came in all. iperf3 counts whole blocks, as
+//!   a receiver and as a sender: one for each stream may be missing.
 //! - A sender counts what it wrote. That leaves its device, unless the connection is closed with
 //!   a reset while payload is still in the send buffer: then the sender says more than it sent, by
 //!   no more than its buffers hold. Such a row passes and is marked.
-//! - Segments sent again pass a device twice and are counted once.
+//! - Segments sent again pass a device twice and are counted once; datagrams that the receiver says
+//!   it missed may have been lost behind its device.
 
 use super::claims::{Claims, Told};
 use super::marks::Carried;
@@ -50,8 +51,7 @@ pub struct Slack {
     pub round_trip_bytes: f64,
     /// The same in a tenth of a second.
     pub sample_bytes: f64,
-    /// What the receiver of each stream may have received and not counted, at the far end and at
-    /// the near end.
+    /// What each stream may have passed on and not counted, at the far end and at the near end.
     pub uncounted_far: f64,
     pub uncounted_near: f64,
 }
@@ -61,14 +61,16 @@ pub fn compare(row: Row, claims: &Claims, devices: &Devices, slack: Slack) -> Fo
     let forward = claims.forward.map(|told| Direction {
         name: "to the far end",
         told,
-        uncounted: row.streams() * slack.uncounted_far,
+        sender_drops: row.streams() * slack.uncounted_near,
+        receiver_drops: row.streams() * slack.uncounted_far,
         sent: Sums::new(devices.near, row, true),
         received: Sums::new(devices.far, row, false),
     });
     let reverse = claims.reverse.map(|told| Direction {
         name: "to the near end",
         told,
-        uncounted: row.streams() * slack.uncounted_near,
+        sender_drops: row.streams() * slack.uncounted_far,
+        receiver_drops: row.streams() * slack.uncounted_near,
         sent: Sums::new(devices.far, row, true),
         received: Sums::new(devices.near, row, false),
     });
@@ -130,7 +132,10 @@ fn header_bytes(row: Row) -> f64 {
 struct Direction {
     name: &'static str,
     told: Told,
-    uncounted: f64,
+    /// What the sender may have written and not counted.
+    sender_drops: f64,
+    /// What the receiver may have received and not counted.
+    receiver_drops: f64,
     sent: Sums,
     received: Sums,
 }
@@ -141,14 +146,15 @@ impl Direction {
             return Ok(());
         };
         let again = self.told.retransmits * SEGMENT_BYTES;
-        let least = self.received.at_end - again - self.uncounted;
+        let missing = again + self.told.lost_bytes + self.receiver_drops;
+        let least = self.received.at_end - missing;
         let most = self.received.all;
         if within(received, least, most, omit(row, slack)) {
             return Ok(());
         }
         Err(format!(
             "{}: {received:.0} bytes told by the receiver; its device had {:.0} when the end was \
-             told, {most:.0} in all, {again:.0} of them again",
+             told, {most:.0} in all, {missing:.0} of them again, lost or not counted",
             self.name, self.received.at_end,
         ))
     }
@@ -160,7 +166,8 @@ impl Direction {
         };
         let again = self.told.retransmits * SEGMENT_BYTES;
         let most = self.sent.all;
-        if within(sent, most - again, most, omit(row, slack)) {
+        let least = most - again - self.sender_drops;
+        if within(sent, least, most, omit(row, slack)) {
             return Ok(0.0);
         }
         let over = sent - most;
@@ -227,7 +234,7 @@ mod tests {
         let told = Told {
             sent: Some(sent),
             received: Some(received),
-            retransmits: 0.0,
+            ..Told::default()
         };
         let claims = Claims {
             forward: Some(told),

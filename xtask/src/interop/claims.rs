@@ -13,6 +13,8 @@ pub struct Told {
     pub received: Option<f64>,
     /// Segments sent again, as the sender tells.
     pub retransmits: f64,
+    /// Payload of datagrams that the receiver missed, as it tells.
+    pub lost_bytes: f64,
 }
 
 /// Both directions; one that the row does not ask for is `None`.
@@ -72,7 +74,11 @@ fn of(whole: &Value, ending: &str, row: Row) -> Told {
     } else {
         (bytes("sum_sent"), bytes("sum_received"))
     };
+    let sum = &end[format!("sum{ending}")];
+    let number = |name: &str| sum[name].as_f64().unwrap_or_default();
+    let datagram = number("bytes") / number("packets").max(1.0);
     Told {
+        lost_bytes: number("lost_packets").max(0.0) * datagram,
         sent: sent.map(|bytes| bytes + omitted),
         received: received.map(|bytes| bytes + omitted),
         retransmits: end[format!("sum_sent{ending}")]["retransmits"]
@@ -112,7 +118,7 @@ fn from_text(row: Row, output: &str) -> Result<Claims, String> {
     let told = |sent, received| Told {
         sent,
         received,
-        retransmits: 0.0,
+        ..Told::default()
     };
     Ok(if row.has("-R") {
         Claims {
@@ -152,6 +158,7 @@ mod tests {
                 sent: Some(sent),
                 received: Some(received),
                 retransmits,
+                lost_bytes: 0.0,
             })
         };
         assert_eq!(claims.forward, told(1000.0, 900.0, 2.0));

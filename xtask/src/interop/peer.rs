@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+/// The one that Debian 12 has, and CI.
+const DEBIANS: &str = "iperf3 3.12";
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A program that speaks iperf3's wire.
@@ -40,7 +42,7 @@ impl Peer {
     pub fn debian() -> Result<Peer, String> {
         let program = process::find_program("iperf3")
             .ok_or("there is no iperf3 here; install it: apt-get install iperf3")?;
-        Peer::iperf3("iperf3", vec![program.to_string_lossy().into_owned()])
+        Peer::iperf3(DEBIANS, vec![program.to_string_lossy().into_owned()])
     }
 
     /// Whatever has iperf3's options.
@@ -84,8 +86,11 @@ impl Peer {
             there.or_else(|| if install { installed() } else { None })
         };
         let mut all = vec![Peer::debian()?];
+        for (name, words) in peers::other_iperf3s(install) {
+            all.push(Peer::iperf3(name, words)?);
+        }
         if let Some(program) = found("iperf3-rs", peers::newest_iperf3) {
-            all.push(Peer::iperf3("libiperf", vec![program])?);
+            all.push(Peer::iperf3("iperf3 3.22", vec![program])?);
         }
         if let Some(program) = found("riperf3", peers::riperf3) {
             all.push(Peer::iperf3("riperf3", vec![program])?);
@@ -97,6 +102,11 @@ impl Peer {
         };
         all.extend(python.map(Peer::uiperf3));
         Ok(all)
+    }
+
+    /// The one that every machine of the project has.
+    pub fn is_debians(&self) -> bool {
+        self.name == DEBIANS
     }
 
     pub fn is_longhaul(&self) -> bool {
@@ -158,11 +168,11 @@ impl Peer {
         }
     }
 
-    /// Bytes that a stream may have received without counting them: iperf3 counts what it reads
-    /// from a stream in whole blocks, and at the end drops the one that is not whole.
+    /// Bytes that a stream may have passed on without counting them: iperf3 counts what it reads
+    /// and writes in whole blocks, and at the end drops the one that is not whole.
     pub fn uncounted(&self, row: Row) -> f64 {
         const BLOCK_BYTES: f64 = 131_072.0;
-        let counts_blocks = self.name == "iperf3" || self.name == "libiperf";
+        let counts_blocks = self.name.starts_with("iperf3");
         if !counts_blocks || row.is_udp() {
             return 0.0;
         }
@@ -217,10 +227,10 @@ fn total_rate(each: &str, row: Row) -> Option<String> {
 /// Its four kinds of test, each asked for by one row.
 fn uiperf_options(row: Row) -> Option<Vec<String>> {
     let words = match row.text {
-        "-t 2" | "-t 1 -P 2" => "",
+        "-t 2" => "",
         "-t 2 -w 128K -R" | "-t 1 -R" => "-R",
         "-u -t 2 -b 10M" | "-u -t 1 -b 10M" => "-u",
-        "-u -n 2M -b 20M -R" | "-u -t 1 -b 5M -P 2 -R" => "-u -R",
+        "-u -n 2M -b 20M -R" => "-u -R",
         _ => return None,
     };
     Some(words.split_whitespace().map(str::to_owned).collect())

@@ -1,0 +1,158 @@
+//! iperf3 of other releases of Debian, each with the libraries of its own release, unpacked beside
+//! the build output. Nothing of the machine's own packages is touched.
+
+use crate::process::{self, find_program};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const DONE: &str = "installed";
+
+/// A release whose iperf3 is run, and the packages that it needs.
+#[derive(Debug)]
+pub struct Release {
+    /// As the table calls it.
+    pub name: &'static str,
+    codename: &'static str,
+    packages: &'static [&'static str],
+}
+
+/// The oldest that Debian's mirrors still have, and one whose streams have threads.
+pub const RELEASES: [Release; 2] = [
+    Release {
+        name: "iperf3 3.9",
+        codename: "bullseye",
+        packages: &["iperf3", "libiperf0", "libssl1.1", "libsctp1", "libc6"],
+    },
+    Release {
+        name: "iperf3 3.18",
+        codename: "trixie",
+        packages: &[
+            "iperf3",
+            "libiperf0",
+            "libssl3t64",
+            "libsctp1",
+            "libc6",
+            "libzstd1",
+            "zlib1g",
+        ],
+    },
+];
+
+impl Release {
+    /// The words that start its iperf3, when it is there already.
+    pub fn present(&self, peers: &Path) -> Option<Vec<String>> {
+        let root = self.folder(peers).join("root");
+        self.folder(peers).join(DONE).is_file().then_some(())?;
+        let libraries = [root.join("usr/lib"), root.join("lib")];
+        let folders = libraries.iter().flat_map(|folder| entries(folder));
+        let folders: Vec<PathBuf> = folders
+            .filter(|folder| folder.to_string_lossy().ends_with("-linux-gnu"))
+            .collect();
+        // Its own loader, since the machine's fits the machine's libraries only.
+        let mut files = folders.iter().flat_map(|folder| entries(folder));
+        let loader = files.find(|file| is_loader(file))?;
+        let path: Vec<String> = folders.iter().map(|folder| text(folder)).collect();
+        Some(vec![
+            text(&loader),
+            "--library-path".to_owned(),
+            path.join(":"),
+            text(&root.join("usr/bin/iperf3")),
+        ])
+    }
+
+    /// The same; it is fetched when it is not there.
+    pub fn install(&self, peers: &Path) -> Result<Vec<String>, String> {
+        if let Some(words) = self.present(peers) {
+            return Ok(words);
+        }
+        if find_program("apt-get").is_none() {
+            return Err("its packages come by apt-get, which is not here".to_owned());
+        }
+        let folder = self.folder(peers);
+        for name in ["lists/partial", "cache/archives/partial", "root"] {
+            let name = folder.join(name);
+            std::fs::create_dir_all(&name)
+                .map_err(|e| format!("cannot make {}: {e}", name.display()))?;
+        }
+        self.fetch(&folder)?;
+        let unpack = |file: &PathBuf| {
+            let mut dpkg = Command::new("dpkg-deb");
+            dpkg.arg("-x").arg(file).arg(folder.join("root"));
+            process::stdout_of(&mut dpkg, LIMIT).map(drop)
+        };
+        let packed = entries(&folder)
+            .into_iter()
+            .filter(|file| file.extension().is_some_and(|it| it == "deb"));
+        packed.collect::<Vec<_>>().iter().try_for_each(unpack)?;
+        std::fs::write(folder.join(DONE), self.codename)
+            .map_err(|e| format!("cannot write into {}: {e}", folder.display()))?;
+        let missing = || format!("no iperf3 in the packages of {}", self.codename);
+        self.present(peers).ok_or_else(missing)
+    }
+
+    fn folder(&self, peers: &Path) -> PathBuf {
+        peers.join(format!("debian-{}", self.codename))
+    }
+
+    fn fetch(&self, folder: &Path) -> Result<(), String> {
+        let mirror = mirror()?;
+        let list = folder.join("sources.list");
+        let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        let line = format!(
+            "deb [signed-by={keyring}] {mirror} {} main\n",
+            self.codename
+        );
+        std::fs::write(&list, line).map_err(|e| format!("cannot write {}: {e}", list.display()))?;
+        let apt = |words: &[&str]| {
+            let mut apt = Command::new("apt-get");
+            apt.current_dir(folder).arg("--quiet");
+            for (key, value) in [
+                ("Dir::Etc::sourcelist", list.clone()),
+                ("Dir::Etc::sourceparts", PathBuf::from("/dev/null")),
+                ("Dir::State::lists", folder.join("lists")),
+                ("Dir::Cache", folder.join("cache")),
+            ] {
+                apt.arg("-o").arg(format!("{key}={}", value.display()));
+            }
+            process::stdout_of(apt.args(words), LIMIT).map(drop)
+        };
+        apt(&["update"])?;
+        let wanted = self.packages.iter();
+        let wanted: Vec<String> = wanted
+            .map(|name| format!("{name}/{}", self.codename))
+            .collect();
+        let words = std::iter::once("download").chain(wanted.iter().map(String::as_str));
+        apt(&words.collect::<Vec<_>>())
+    }
+}
+
+/// Where this machine gets Debian's packages.
+fn mirror() -> Result<String, String> {
+    let mut apt = Command::new("apt-get");
+    apt.args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]);
+    let said = process::stdout_of(apt.arg("Created-By: Packages"), LIMIT)?;
+    let mirror = said.lines().find_map(|line| line.strip_prefix("Debian "));
+    mirror
+        .map(str::to_owned)
+        .ok_or_else(|| "apt-get knows no mirror of Debian here".to_owned())
+}
+
+fn is_loader(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_file = file.symlink_metadata().is_ok_and(|it| it.is_file());
+    // Up to glibc 2.33 the file has its version in its name, and the other name is a link to it.
+    is_file && (name.starts_with("ld-linux") || name.starts_with("ld-2."))
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    entries.sort();
+    entries
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
