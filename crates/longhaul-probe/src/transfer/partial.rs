@@ -101,6 +101,12 @@ impl Partial {
         })
     }
 
+    /// Lets the disk work while others do, so that little is left for [`Partial::sync`].
+    pub fn begin_keeping(&self) {
+        // A file system that cannot begin early keeps all of it later.
+        let _ = begin_keeping(&self.file, 0, 0);
+    }
+
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -140,9 +146,7 @@ impl Partial {
         self.file.write_all_at(block, index * BLOCK_BYTES)?;
         let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.direct && written.is_multiple_of(BLOCKS_AT_ONCE) {
-            // The disk works while more comes, and little is left for the end. A file system that
-            // cannot begin early keeps all of it later.
-            let _ = begin_keeping(&self.file, 0, 0);
+            self.begin_keeping();
         }
         Ok(())
     }
@@ -174,11 +178,6 @@ impl Partial {
     /// More than one block: with a journal.
     pub fn is_long(&self) -> bool {
         self.journal.is_some()
-    }
-
-    /// The file system that it is on.
-    pub fn device(&self) -> io::Result<u64> {
-        self.file.metadata().map(|about| about.dev())
     }
 
     /// Gives it the length, time and mode of its source.

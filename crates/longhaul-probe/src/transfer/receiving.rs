@@ -73,12 +73,8 @@ pub(crate) fn start(
         let writing = Writing::taken_up(planned, &common);
         Mutex::new(writing)
     });
-    let keeping = match &target.place {
-        Some((folder, _)) => Keeping::new(folder)?,
-        None => Keeping::default(),
-    };
     let work = Arc::new(Receiving {
-        keeping,
+        keeping: Keeping::default(),
         files: files.collect(),
         common,
         mode,

@@ -127,7 +127,10 @@ impl Receiving {
             partial.discard(folder);
             return Err(differs());
         }
-        self.keep(Whole { file, partial }, size)
+        partial.settle(&self.target.entries[file as usize].entry, size)?;
+        // Where that fails the halt knows it, with the name of whichever file it was.
+        self.keep(Whole { file, partial });
+        Ok(())
     }
 
     /// The file that a measurement of the disk alone writes; it has no name any more.
