@@ -3,11 +3,10 @@
 //! Each step stands alone; the first that fails ends the run with its name. What a step could not
 //! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
 
-use crate::process::{self, cargo, show_and_run};
-use crate::{Outcome, boundaries, needs, page, tidy, tree};
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use crate::process::{cargo, show_and_run};
+use crate::{Outcome, boundaries, fuzz, needs, page, tidy};
+use std::thread;
+use std::time::Instant;
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -27,7 +26,7 @@ const STEPS: &[Step] = &[
     ),
     ("tests between namespaces", privileged_tests),
     ("documentation", documentation),
-    ("fuzzing", fuzzing),
+    ("fuzzing", fuzz::run),
 ];
 
 /// Runs every step in order.
@@ -86,7 +85,13 @@ fn privileged_tests() -> Outcome {
         }
         show_and_run(test.arg("--").args(options))
     };
-    tests(&["agent", "program", "protocol"], &["--test-threads=4"])?;
+    // Meanwhile the processor has time for what is fuzzed later.
+    let fuzzers = thread::spawn(fuzz::build);
+    let waiting = tests(&["agent", "program", "protocol"], &["--test-threads=4"]);
+    let built = fuzzers
+        .join()
+        .unwrap_or(Err("the build of the fuzzers died".into()));
+    waiting.and(built)?;
     // All but those.
     let others = ["[!ap]*", "a[!g]*", "p[!r]*", "pr[!o]*", "pro[!gt]*"];
     tests(&others, &["--test-threads=1"])
@@ -106,64 +111,4 @@ fn documentation() -> Outcome {
         "RUSTDOCFLAGS",
         "-D warnings -A rustdoc::private_intra_doc_links",
     ))
-}
-
-/// How long each target is fuzzed here; a night of it is for another place.
-const FUZZ_SECONDS: u32 = 10;
-
-/// The wire decoder under arbitrary bytes. Without cargo-fuzz its property tests, which ran
-/// above, stand in.
-pub fn fuzzing() -> Outcome {
-    let listed = fuzz_targets().or_else(|| install_fuzz().then(fuzz_targets).flatten());
-    let Some(targets) = listed else {
-        println!(
-            "cargo-fuzz or the nightly tool chain is not here: not fuzzed; the property tests of the wire ran"
-        );
-        return Ok(());
-    };
-    for target in targets {
-        let limit = format!("-max_total_time={FUZZ_SECONDS}");
-        // What is fuzzed is safe Rust: checks of overflow find more in it than sanitizers do, and it
-        // is built in a third of the time.
-        let quick = ["run", "--dev", "--sanitizer", "none"];
-        show_and_run(fuzz().args(quick).args([&target, "--", &limit]))?;
-    }
-    Ok(())
-}
-
-/// Into the target folder, where there is a nightly tool chain to use it with; false when it
-/// cannot be had.
-fn install_fuzz() -> bool {
-    let mut nightly = Command::new("cargo");
-    nightly.args(["+nightly", "--version"]);
-    if process::stdout_of(&mut nightly, Duration::from_secs(60)).is_err() {
-        return false;
-    }
-    let mut install = cargo();
-    install
-        .args(["install", "--quiet", "--locked", "cargo-fuzz", "--root"])
-        .arg(tools());
-    show_and_run(&mut install).is_ok()
-}
-
-/// Programs that CI made for itself.
-fn tools() -> PathBuf {
-    tree::root().join("target/tools")
-}
-
-fn fuzz() -> Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let own = std::iter::once(tools().join("bin"));
-    let path = std::env::join_paths(own.chain(std::env::split_paths(&path))).unwrap_or(path);
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(tree::root())
-        .env("PATH", path)
-        .args(["+nightly", "fuzz"]);
-    command
-}
-
-fn fuzz_targets() -> Option<Vec<String>> {
-    let listed = process::stdout_of(fuzz().arg("list"), Duration::from_secs(60)).ok()?;
-    Some(listed.lines().map(str::to_owned).collect())
 }

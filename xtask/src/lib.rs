@@ -4,6 +4,7 @@
 //! - [`tidy`]: the checks of form that no compiler makes
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
+//! - [`fuzz`]: the parsers of what comes from outside, under arbitrary bytes
 //! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
 //! - [`airports`]: the table of airports that the program carries
 //! - [`land`]: the outline of land that the program carries
@@ -22,6 +23,7 @@ pub mod boundaries;
 pub mod ci;
 pub mod clickhouse;
 pub mod demo;
+pub mod fuzz;
 pub mod interop;
 pub mod land;
 pub mod needs;
@@ -75,7 +77,10 @@ pub const CHORES: &[(&str, &str)] = &[
         "land",
         "the outline of land, of FILE land-110m.json of the package world-atlas",
     ),
-    ("fuzz", "the wire under arbitrary bytes, for a bounded time"),
+    (
+        "fuzz",
+        "the parsers under arbitrary bytes, for a bounded time",
+    ),
     ("demo", "two measurements over the la-geneva path"),
     (
         "demo-watch",
@@ -109,7 +114,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["api-test", examples] => page::hostile::run(Some(examples)),
         ["airports", file] => airports::run(file),
         ["land", file] => land::run(file),
-        ["fuzz"] => ci::fuzzing(),
+        ["fuzz"] => fuzz::run(),
         ["demo"] => demo::run(),
         ["demo-watch"] => demo::watch::run(),
         ["interop", rest @ ..] => interop::run(rest),
