@@ -7,10 +7,11 @@
 
 mod accept;
 mod datagram;
+mod detach;
 mod event;
 mod files;
 mod hooks;
-mod iperf3;
+pub(crate) mod iperf3;
 mod journal;
 mod pending;
 mod probes;
@@ -19,6 +20,7 @@ mod slots;
 
 pub use crate::transfer::FilesRoot;
 pub use crate::wire::AnonymousLimits;
+pub use detach::{Detached, detach};
 pub use event::ServeEvent;
 pub use iperf3::{Following, Iperf3Limits, Iperf3Options, RateLimit, follow};
 

@@ -3,10 +3,10 @@
 
 mod book;
 pub mod follow;
-mod intervals;
+pub(crate) mod intervals;
 mod limits;
 mod session;
-mod streams;
+pub(crate) mod streams;
 
 pub(super) use book::Book;
 pub use limits::{Iperf3Limits, RateLimit};

@@ -5,12 +5,13 @@ use crate::iperf3::wire::{Cookie, Parameters, Results, Test};
 use serde_json::Value;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Is told of every test; called from the thread of each, so that it must not wait for long.
 pub trait Follow: fmt::Debug + Send + Sync {
     /// A test was let in. All else of it is told to what this returns.
-    fn accepted(&self, accepted: Accepted) -> Box<dyn FollowTest>;
+    fn accepted(self: Arc<Self>, accepted: Accepted) -> Box<dyn FollowTest>;
 
     /// A client was let go of before its test was let in.
     fn turned_away(&self, peer: SocketAddr, closed: &Closed);

@@ -9,11 +9,11 @@ use std::time::Duration;
 const LEAST_PART: u32 = 10;
 
 /// What a sender's kernel says of a stream: segments sent again so far, and its state.
-pub(super) type Kernel = Option<(u64, TcpState)>;
+pub(crate) type Kernel = Option<(u64, TcpState)>;
 
 /// All counters at one time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Look {
+pub(crate) struct Look {
     pub reading: Reading,
     /// In the same order.
     pub kernel: Vec<Kernel>,
@@ -21,7 +21,7 @@ pub(super) struct Look {
 
 /// The intervals of one test; those that are omitted end where counting begins.
 #[derive(Debug)]
-pub(super) struct Intervals {
+pub(crate) struct Intervals {
     /// Absent: one from the start to the end.
     every: Option<Duration>,
     omit: Duration,
@@ -121,7 +121,7 @@ impl Intervals {
 }
 
 /// Datagrams since `before`.
-pub(super) fn grown(sends: bool, before: Udp, now: Udp) -> Datagrams {
+pub(crate) fn grown(sends: bool, before: Udp, now: Udp) -> Datagrams {
     let lost = now.lost.saturating_sub(before.lost);
     let came = now.datagrams.saturating_sub(before.datagrams);
     let out = |udp: Udp| udp.out_of_order.unwrap_or(0);

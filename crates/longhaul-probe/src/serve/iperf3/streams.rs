@@ -143,10 +143,10 @@ fn fault(error: &EngineError) -> Fault {
 }
 
 /// The kernel of a TCP stream on which this end sends, asked beside its engine.
-struct Tap(Option<TcpStream>);
+pub(crate) struct Tap(pub Option<TcpStream>);
 
 impl Tap {
-    fn read(&self) -> Kernel {
+    pub fn read(&self) -> Kernel {
         let info = tcp_info::read(self.0.as_ref()?).ok()?;
         let mss = u64::from(info.send_mss_bytes);
         let state = TcpState {

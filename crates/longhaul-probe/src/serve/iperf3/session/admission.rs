@@ -13,6 +13,7 @@ use crate::serve::hooks::in_words;
 use crate::told::one_line;
 use longhaul_model::report::v1::plan::{Affinity, Plan};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 const MOST_VERSION: usize = 16;
 
@@ -79,7 +80,7 @@ impl<'a> Session<'a> {
         });
         let following = self.options.following.as_ref();
         self.follower = following.map(|following| {
-            following.by.accepted(Accepted {
+            Arc::clone(&following.by).accepted(Accepted {
                 peer: self.peer,
                 port: self.port.address.port(),
                 cookie: self.cookie,
