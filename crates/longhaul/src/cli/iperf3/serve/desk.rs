@@ -194,9 +194,12 @@ impl Desk {
         let text = self.form == Form::Text;
         let complaint = error.filter(|error| text && *error != INTERRUPTED);
         let stopping = last || self.stop.load(Ordering::Relaxed);
-        let next = |count| match text && !stopping {
-            true => self.listening(count),
-            false => String::new(),
+        let next = |count| {
+            if text && !stopping {
+                self.listening(count)
+            } else {
+                String::new()
+            }
         };
         match place {
             Some(place) => self.screen.leave(place, complaint, next),

@@ -77,6 +77,8 @@ impl Screen {
         state.next += 1;
         if state.running == 0 {
             state.live = Some(number);
+            state.shown = Some(number);
+            self.write(&name);
         }
         state.running += 1;
         Place {

@@ -67,9 +67,8 @@ impl Shown {
     }
 
     fn introduce(&mut self) {
-        if !self.desk.verbose || self.desk.form != Form::Text {
-            // The line that names the test stands there at once.
-            return self.say("");
+        if !self.desk.verbose {
+            return;
         }
         let asked = &self.accepted.asked;
         let test = &self.accepted.test;
