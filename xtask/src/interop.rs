@@ -129,13 +129,17 @@ impl Unit {
         format!("{client} -> {server}, {} ms", self.delay.0)
     }
 
+    fn has_personality(&self) -> bool {
+        self.client.is_personality() || self.server.is_personality()
+    }
+
     pub fn has_longhaul(&self) -> bool {
         self.client.is_longhaul() || self.server.is_longhaul()
     }
 }
 
 /// Every pair with longhaul in it on every path, and on one path, for comparison, those of others
-/// with Debian's.
+/// with Debian's. The personality shares both roles' code with longhaul: it meets Debian's alone.
 pub fn units(peers: &[Peer]) -> Vec<Unit> {
     let mut all = Vec::new();
     for delay in DELAYS {
@@ -151,7 +155,10 @@ pub fn units(peers: &[Peer]) -> Vec<Unit> {
         let has_debians = unit.client.is_debians() || unit.server.is_debians();
         has_debians && unit.delay == COMPARED
     };
-    all.retain(|unit| unit.has_longhaul() || is_compared(unit));
+    all.retain(|unit| match (unit.has_personality(), unit.has_longhaul()) {
+        (true, _) => unit.client.is_debians() || unit.server.is_debians(),
+        (false, own) => own || is_compared(unit),
+    });
     // The longest first, so that no lane is left alone with one at the end.
     all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
     all

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// The one that Debian 12 has, and CI.
 const DEBIANS: &str = "iperf3 3.12";
+const PERSONALITY: &str = "longhaul iperf3";
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A program that speaks iperf3's wire.
@@ -68,7 +69,7 @@ impl Peer {
     /// `longhaul iperf3`, which takes iperf3's options.
     pub fn personality(program: &Path) -> Result<Peer, String> {
         let program = program.to_string_lossy().into_owned();
-        Peer::iperf3("longhaul iperf3", vec![program, "iperf3".to_owned()])
+        Peer::iperf3(PERSONALITY, vec![program, "iperf3".to_owned()])
     }
 
     fn uiperf3(words: Vec<String>) -> Peer {
@@ -107,6 +108,10 @@ impl Peer {
     /// The one that every machine of the project has.
     pub fn is_debians(&self) -> bool {
         self.name == DEBIANS
+    }
+
+    pub fn is_personality(&self) -> bool {
+        self.name == PERSONALITY
     }
 
     pub fn is_longhaul(&self) -> bool {
@@ -245,7 +250,9 @@ fn version_of(words: &[String]) -> Result<String, String> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg("--version");
     let said = process::capture(&mut command, LIMIT)?;
-    let first = said.stdout.lines().next().unwrap_or_default().trim();
+    let first = said.stdout.lines().next().unwrap_or_default();
+    // What follows in brackets says how it was built.
+    let first = first.split(" (").next().unwrap_or_default().trim();
     if first.is_empty() {
         let why = said.stderr.trim();
         return Err(format!(
