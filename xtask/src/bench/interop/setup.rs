@@ -109,19 +109,13 @@ fn verdict(
     row.extend(shorter.map(|times| format!("**{}**", number(times, 1))));
     row.push(String::new());
     table.row(row);
-    let gates = [
-        ("until payload flows", shorter[1]),
-        ("beyond -t", shorter[2]),
-    ];
-    let missed = gates
-        .into_iter()
-        .filter(|(_, times)| times.is_none_or(|times| times < GATE));
-    let missed = missed.map(|(what, times)| {
+    // What a command takes at its end is no setup: it is shown, and not held to the gate.
+    let times = shorter[1];
+    let missed = times.is_none_or(|times| times < GATE).then(|| {
         let times = number(times, 1);
-        format!("{TITLE}: the time {what} is {times} times shorter, not {GATE} times")
+        format!("{TITLE}: payload flows {times} times sooner, not {GATE} times")
     });
-    let missed = missed.collect();
-    (table, missed)
+    (table, missed.into_iter().collect())
 }
 
 /// A program at one of the path's hosts, in its namespaces; it goes when this one does.
