@@ -33,12 +33,13 @@ const END_SPACING: Duration = Duration::from_millis(10);
 /// Datagrams still under way when the end mark comes have this long.
 const LATE: Duration = Duration::from_secs(1);
 const SLOTS: usize = 64;
+/// Datagrams that nobody gave a size are no larger than such a packet.
+const MTU_MOST: u32 = 9000;
 
 /// Payload of a datagram that fits the path with room for one more header: 1448 bytes at an MTU of 1500
 /// over IPv4, 1432 over IPv6.
 pub(super) fn default_bytes(socket: &UdpSocket) -> usize {
     const MTU_USUAL: u32 = 1500;
-    const MTU_MOST: u32 = 9000;
     let Ok(peer) = socket.peer_addr() else {
         return 1432;
     };
@@ -188,6 +189,17 @@ fn batch(rate: Rate, datagram_bytes: usize) -> usize {
     due.clamp(1, most.max(1))
 }
 
+/// Room for the largest datagram that the plan allows, and a line of the cache more: slots whose
+/// distance is a power of two would share few lines of it.
+fn slot_bytes(asked: Option<u64>) -> usize {
+    const LINE_BYTES: usize = 64;
+    let most = asked.map_or(MTU_MOST as usize, |bytes| {
+        bytes.min(DATAGRAM_BYTES_MAX as u64) as usize
+    });
+    let lines = most.max(LINE_BYTES).div_ceil(LINE_BYTES) | 1;
+    lines * LINE_BYTES
+}
+
 /// One receiving stream.
 pub(super) struct DatagramReceiver<'a> {
     pub socket: &'a UdpSocket,
@@ -203,12 +215,12 @@ impl<'a> DatagramReceiver<'a> {
     /// Allocates all that receiving needs; in mode *wire* the payload stays in the kernel.
     pub fn new(
         socket: &'a UdpSocket,
-        (mode, heads): (Mode, Heads),
+        (mode, heads, asked): (Mode, Heads, Option<u64>),
         (meter, clock): (Meter<'a>, RunClock),
         stop: &'a StopRule,
     ) -> DatagramReceiver<'a> {
         let slot_bytes = match mode {
-            Mode::Delivered => 1 << 16,
+            Mode::Delivered => slot_bytes(asked),
             Mode::Wire => heads.bytes(),
         };
         DatagramReceiver {

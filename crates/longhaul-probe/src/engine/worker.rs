@@ -148,11 +148,12 @@ fn receive_udp(
     socket: &UdpSocket,
     outcome: &mut Outcome,
 ) -> io::Result<()> {
+    let plan = &shared.spec.plan;
     let meter = Meter::new(&shared.streams[index].counters, shared.clock());
     let parts = (meter, shared.clock());
     let receiver = DatagramReceiver::new(
         socket,
-        (shared.spec.plan.mode, shared.spec.heads),
+        (plan.mode, shared.spec.heads, plan.write_bytes),
         parts,
         &shared.stop,
     );
