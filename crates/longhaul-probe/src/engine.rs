@@ -18,6 +18,7 @@ mod counters;
 mod datagram;
 mod end;
 mod error;
+mod follow;
 mod memory;
 mod pace;
 mod payload;

@@ -168,6 +168,25 @@ pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
     get(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
+/// The core on which the kernel handled the last packet of the socket (SO_INCOMING_CPU).
+///
+/// # Errors
+/// `NotFound` before the first packet.
+pub fn incoming_core(socket: impl AsFd) -> io::Result<usize> {
+    let core: i32 = get(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU)?;
+    usize::try_from(core).map_err(|_| io::ErrorKind::NotFound.into())
+}
+
+/// Has the queue of a network card delivered the last packet (SO_INCOMING_NAPI_ID)? If not, a program
+/// of this machine has, from inside its own call: loopback, veth.
+///
+/// # Errors
+/// Kernels without busy polling do not know.
+pub fn came_by_card(socket: impl AsFd) -> io::Result<bool> {
+    let queue: i32 = get(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)?;
+    Ok(queue != 0)
+}
+
 /// Bytes sent or still to be sent, and not acknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     queue(socket, libc::TIOCOUTQ)

@@ -8,7 +8,7 @@
 //! Wrong when: cores do not share what is assumed (very large or very small L2). The figures
 //! come from a 2-core machine with 1 MiB of L2 per core.
 
-use super::{EndSpec, Role, pace};
+use super::{EndSpec, Heads, Role, pace};
 use longhaul_model::report::v1::plan::{Affinity, Mode, Stop};
 use longhaul_model::units::Rate;
 use longhaul_sys::sched;
@@ -32,6 +32,8 @@ pub(super) struct Choice {
     pub low_water_bytes: Option<i32>,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
+    /// A reader may go to the core on which its packets come; see [`super::follow`].
+    pub follows: bool,
     cores: Vec<usize>,
 }
 
@@ -39,6 +41,7 @@ impl Choice {
     pub fn new(spec: &EndSpec, streams: usize) -> Choice {
         let plan = &spec.plan;
         let near = spec.same_host && spec.idle_rtt.is_none_or(|rtt| rtt < NEAR_RTT);
+        let close = near || spec.idle_rtt.is_some_and(|rtt| rtt < NEAR_RTT);
         let cores = cores(spec, near);
         let per_stream =
             |bps: Option<u64>| bps.map(|bps| Rate::bits_per_second(bps / streams.max(1) as u64));
@@ -55,14 +58,16 @@ impl Choice {
             read_bytes: read_bytes(spec, near, read_rate),
             payload_bytes: match (near, plan.zero_copy) {
                 (true, false) => 16 * KIB,
-                (true, true) => 64 * KIB,
-                (false, _) => 2048 * KIB,
+                // Whatever compresses stands on a long path; here the cache decides.
+                _ if close => 64 * KIB,
+                _ => 2048 * KIB,
             },
             pipe_bytes: pipe_bytes(plan.mode, streams),
             send_buffer_bytes: (capped && spec.role == Role::Sender).then_some(256 * KIB),
             low_water_bytes: lazy.then_some(256 * 1024),
             write_rate,
             read_rate,
+            follows: close && cores.is_empty() && plan.affinity == Affinity::Auto,
             cores,
         }
     }
@@ -75,8 +80,10 @@ impl Choice {
 }
 
 fn cores(spec: &EndSpec, near: bool) -> Vec<usize> {
+    // One end alone on a core only gets in the way of the other, which goes where it likes.
+    let both_ours = spec.heads == Heads::Longhaul;
     match &spec.plan.affinity {
-        Affinity::Auto if near => sched::allowed_cores().unwrap_or_default(),
+        Affinity::Auto if near && both_ours => sched::allowed_cores().unwrap_or_default(),
         Affinity::Auto | Affinity::Off => Vec::new(),
         Affinity::Cores {
             initiator,

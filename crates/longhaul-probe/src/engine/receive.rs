@@ -3,6 +3,7 @@
 
 use super::choice::Choice;
 use super::counters::{Meter, RunClock};
+use super::follow::Follower;
 use super::pace::Pace;
 use super::stop::StopRule;
 use longhaul_model::report::v1::plan::Mode;
@@ -37,7 +38,15 @@ impl TcpReceiver<'_> {
             .choice
             .read_rate
             .map(|rate| Pace::new(rate, CREDIT, self.meter.now_ns()));
+        let mut follower = self
+            .choice
+            .follows
+            .then(|| Follower::new(self.socket))
+            .flatten();
         while !self.stop.stopped() {
+            if let Some(follower) = &mut follower {
+                follower.look(self.socket, self.meter.now_ns());
+            }
             if let Some(pace) = &mut pace {
                 if !pace.wait(self.clock, self.stop) {
                     break;

@@ -53,7 +53,8 @@ pub fn plan(test: &Test) -> Plan {
             Mode::Delivered
         },
         zero_copy: test.zero_copy && transport == Transport::Tcp,
-        affinity: Affinity::Off,
+        // Both ends are not ours, so nothing is pinned; a reader may follow its packets.
+        affinity: Affinity::Auto,
         interval_us: INTERVAL_US,
         ..Plan::default()
     }
