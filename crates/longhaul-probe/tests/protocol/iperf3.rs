@@ -320,6 +320,9 @@ fn finish(far: &FarEnd, raw: &mut Raw, cookie: &[u8; 37]) {
     assert_eq!(results["streams"][0]["bytes"], 1000);
     assert_eq!(raw.hear(), Some(State::DisplayResults));
     raw.say(&[State::Done.byte()]);
+    // When it hangs up, the place is free for the next one.
+    let mut rest = Vec::new();
+    raw.0.read_to_end(&mut rest).expect("it hangs up");
 }
 
 /// How far a client comes before it is lost; what must be held until then.
