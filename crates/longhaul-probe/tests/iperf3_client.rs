@@ -2,7 +2,7 @@
 
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_probe::error::ProbeError;
-use longhaul_probe::iperf3::client::{self, Action, Client, Closed, Input, Step};
+use longhaul_probe::iperf3::client::{self, Action, Client, Closed, Input, Step, Wish};
 use longhaul_probe::iperf3::wire::{
     Cookie, Parameters, Refusal, Results, State, StreamResults, Trouble, encode,
 };
@@ -192,7 +192,8 @@ fn against(words: &'static [&'static [u8]], plan: &Plan) -> Closed {
         ..Target::new("127.0.0.1")
     };
     let began = Instant::now();
-    let error = client::run(&target, plan, Duration::ZERO, &mut |_| {}).expect_err("no result");
+    let error = client::run(&target, plan, &Wish::default(), Duration::ZERO, &mut |_| {})
+        .expect_err("no result");
     assert!(began.elapsed() < Duration::from_secs(20), "{error}");
     thread.join().expect("the server");
     match error {
@@ -262,6 +263,13 @@ fn what_no_iperf3_server_does_is_refused_before_a_connection() {
         ..Plan::default()
     };
     let target = Target::new("no-such-host.invalid");
-    let error = client::run(&target, &plan, Duration::ZERO, &mut |_| {}).expect_err("no such test");
+    let error = client::run(
+        &target,
+        &plan,
+        &Wish::default(),
+        Duration::ZERO,
+        &mut |_| {},
+    )
+    .expect_err("no such test");
     assert!(matches!(error, ProbeError::Plan(_)), "{error:?}");
 }

@@ -27,6 +27,7 @@ pub mod filing;
 pub mod host;
 pub mod import;
 mod interrupt;
+pub mod iperf3;
 pub mod lab;
 pub mod load;
 pub mod output;

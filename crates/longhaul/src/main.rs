@@ -24,6 +24,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     fail::install_panic_hook();
     let outcome = std::panic::catch_unwind(|| {
+        let mut words = std::env::args_os();
+        if cli::iperf3::is_called(words.next().as_deref()) {
+            return Ok(cli::iperf3::run(&words.collect::<Vec<_>>()));
+        }
         let cli = Cli::parse();
         choose_colour(cli.color);
         run(cli.command)
@@ -51,6 +55,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Load(args) => cli::load::run(&args),
         Command::Copy(args) => cli::copy::run(&args),
         Command::Host(args) => cli::host::run(&args),
+        Command::Iperf3(args) => Ok(cli::iperf3::run(&args.words)),
         Command::Predict(args) => cli::predict::run(&args),
         Command::Lab(args) => cli::lab::run(args.command),
         Command::Report(args) => cli::report::run(args.command),

@@ -6,7 +6,9 @@
 //! Wrong when: bytes are acknowledged but never read (a reader that is slow shows as a small window).
 
 use crate::engine::EndResult;
+use longhaul_analysis::throughput::{conclude, sentence};
 use longhaul_model::report::v1::observation::{End, Ends, Observation, Sample, Stream, StreamEnd};
+use longhaul_model::report::v1::plan::Plan;
 use std::time::Duration;
 
 /// The observation of a sender alone.
@@ -24,6 +26,15 @@ pub fn seen_by_sender(forward: bool, own: &EndResult, idle_rtt: Option<Duration>
         ..End::default()
     };
     observation(forward, streams, (own.end.clone(), receiver), idle_rtt)
+}
+
+/// What limited a sender of this end, a paragraph each.
+pub(crate) fn verdict(plan: &Plan, own: &EndResult, idle_rtt: Option<Duration>) -> Vec<String> {
+    let conclusion = conclude(plan, &seen_by_sender(true, own, idle_rtt));
+    let findings = conclusion.findings.iter();
+    std::iter::once(sentence(&conclusion.analysis))
+        .chain(findings.map(|finding| finding.summary.clone()))
+        .collect()
 }
 
 fn observation(

@@ -7,6 +7,7 @@ mod copy;
 mod data;
 mod host;
 mod import;
+mod iperf3;
 mod lab;
 mod load;
 mod path;
@@ -25,6 +26,7 @@ pub use copy::CopyArgs;
 pub use data::{DataArgs, DataCommand};
 pub use host::HostArgs;
 pub use import::ImportArgs;
+pub use iperf3::{Iperf3Args, Iperf3ClientArgs, Iperf3UserArgs, Iperf3Words, padding};
 pub use lab::{BackendArg, ExecArgs, LabArgs, LabCommand, LayingArgs, RunArgs, UpArgs};
 pub use load::LoadArgs;
 pub use path::PathArgs;
@@ -82,6 +84,8 @@ pub enum Command {
     Copy(Box<CopyArgs>),
     /// Audit this host for long fast paths; apply, prove and revert its settings
     Host(Box<HostArgs>),
+    /// Measure, or serve, as iperf3 does: the same options, text and JSON
+    Iperf3(Iperf3Words),
     /// Predict throughput over windows and streams, beside a measured scan
     Predict(Box<PredictArgs>),
     /// Emulate long paths on this machine, with ground truth

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_model::report::v1::{Caveat, Throughput};
 use longhaul_probe::error::ProbeError;
-use longhaul_probe::iperf3::client;
+use longhaul_probe::iperf3::client::{self, Login, Wish};
 use longhaul_probe::throughput::{self, FlowProgress, Outcome, Progress, Target};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -42,10 +42,12 @@ pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
         &args.token,
         args.connect_timeout,
     )?;
+    let login = args.iperf3_user.login()?;
     let for_people = args.shape() == TestFormat::Text;
     let lines = !args.quiet && for_people && std::io::stderr().is_terminal();
     let mut live = Live::new(lines);
-    let mut outcome = outcome(args, &target, &plan, &mut |now| live.show(moment(now)))?;
+    let far = (&target, login.as_ref());
+    let mut outcome = outcome(args, far, &plan, &mut |now| live.show(moment(now)))?;
     live.finish();
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = filing::throughput(plan, outcome, None);
@@ -59,17 +61,21 @@ pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
 /// The run, on the wire that the far end speaks. A token would be worth nothing on iperf3's.
 fn outcome(
     args: &TestArgs,
-    target: &Target,
+    (target, login): (&Target, Option<&Login>),
     plan: &Plan,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, ProbeError> {
+    let wish = Wish {
+        login,
+        ..Wish::default()
+    };
     if args.iperf3 {
-        return client::run(target, plan, Duration::ZERO, watch);
+        return client::run(target, plan, &wish, Duration::ZERO, watch);
     }
     match throughput::run(target, plan, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
             // Our greeting keeps it busy until it has noticed that we left.
-            let mut outcome = client::run(target, plan, target.connect_timeout, watch)?;
+            let mut outcome = client::run(target, plan, &wish, target.connect_timeout, watch)?;
             outcome.caveats.push(Caveat::new("iperf3_found", FOUND));
             Ok(outcome)
         }

@@ -6,6 +6,7 @@
 
 mod end;
 mod intervals;
+pub mod live;
 
 use jiff::Timestamp;
 use longhaul_model::report::v1::Throughput;

@@ -42,11 +42,14 @@ impl Closed {
                 "try again when its test is over; `longhaul serve` in its place serves many at once"
             }
             Closed::Denied { .. } => {
-                "it may want a user and a password, which longhaul cannot give"
+                "it may want a user and a password: `--iperf3-user`, `--iperf3-public-key`"
             }
             Closed::Refused { refusal, .. } => match refusal.code {
                 5..=37 => "ask for less, or for what its release knows",
-                142 => "it wants a user and a password, which longhaul cannot give",
+                142 => {
+                    "it wants a user and a password that it knows: `--iperf3-user`, \
+                     `--iperf3-public-key`, and before 3.17 `--iperf3-pkcs1`"
+                }
                 _ => "look at what it printed there",
             },
             Closed::Terminated { .. } => "start it again, and measure again",

@@ -1,13 +1,16 @@
 //! What the client does outside the protocol: streams, engines, progress for the user.
 
-use super::asked;
+use super::follow::{Counted, Followed, Following};
 use super::streams;
+use super::{asked, observe};
 use crate::capture::beside::{Beside, attach};
 use crate::capture::missing;
 use crate::capture::store::MOST_HELD_BYTES;
 use crate::drive::{Collected, EngineSetup, Engines, Sockets};
 use crate::engine::{DataSocket, EndRun, EngineError, Heads};
-use crate::iperf3::wire::{Cookie, Counters};
+use crate::iperf3::wire::{Cookie, Counters, Results};
+use crate::serve::iperf3::follow::{OpenStream, Started};
+use crate::serve::iperf3::streams::Tap;
 use crate::session::{EngineStart, Role, State};
 use crate::throughput::{Captures, FlowProgress, Progress, Target};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
@@ -43,6 +46,11 @@ pub(super) struct Course<'a> {
     pub origin: Duration,
     pub idle_rtt: Option<Duration>,
     pub moved_bytes: u64,
+    /// Who follows the test, until its streams stand.
+    following: Option<(Following<'a>, Duration)>,
+    followed: Option<Followed<'a>>,
+    /// What the server was told of this end.
+    pub told: Option<Results>,
 }
 
 /// How far the engines have come.
@@ -76,7 +84,15 @@ impl<'a> Course<'a> {
             origin: Duration::ZERO,
             idle_rtt: None,
             moved_bytes: 0,
+            following: None,
+            followed: None,
+            told: None,
         }
+    }
+
+    /// Somebody follows the test; what comes within `omit` counts for nothing.
+    pub fn follow(&mut self, following: Following<'a>, omit: Duration) {
+        self.following = Some((following, omit));
     }
 
     /// Both ends have one address: nothing lies between them.
@@ -98,7 +114,70 @@ impl<'a> Course<'a> {
                 DataSocket::Udp(_) => None,
             });
         self.tails = tails.collect();
+        self.begin_following();
         Ok(())
+    }
+
+    fn begin_following(&mut self) {
+        let Some((following, omit)) = self.following.take() else {
+            return;
+        };
+        let all = || {
+            let sends = self.sockets.forward.iter().map(|socket| (socket, true));
+            sends.chain(self.sockets.reverse.iter().map(|socket| (socket, false)))
+        };
+        let tap = |(socket, sends): (&DataSocket, bool)| match socket {
+            DataSocket::Tcp(stream) if sends => Tap(stream.try_clone().ok()),
+            _ => Tap(None),
+        };
+        let sides = all().map(|(_, sends)| sends).collect();
+        let taps = all().map(tap).collect();
+        let datagrams = self.plan.transport != Transport::Tcp;
+        let mut followed = Followed::new(following, omit, (sides, taps), datagrams);
+        let first = self
+            .sockets
+            .forward
+            .first()
+            .or(self.sockets.reverse.first());
+        let size = |of: Option<io::Result<usize>>| of?.ok().map(|bytes| bytes as u64);
+        followed.started(&Started {
+            streams: all()
+                .filter_map(|(socket, sends)| open_stream(socket, sends))
+                .collect(),
+            send_buffer_bytes: size(first.map(sockopt::stored_send_buffer)),
+            receive_buffer_bytes: size(first.map(sockopt::stored_receive_buffer)),
+        });
+        self.followed = Some(followed);
+    }
+
+    /// What this end counted, once it is over.
+    pub fn take_counted(&mut self) -> Option<Counted> {
+        self.followed.as_mut()?.take_counted()
+    }
+
+    /// Counting ends here, before what was asked is done.
+    pub fn interrupt(&mut self) {
+        self.look_followed(true);
+    }
+
+    fn look_followed(&mut self, over: bool) {
+        if let (Some(followed), Some(engines)) = (&mut self.followed, &self.engines) {
+            let runs = engines.sender().into_iter().chain(engines.receiver());
+            let at = runs.map(|run| run.progress().elapsed).max();
+            followed.look(engines, at.unwrap_or_default(), over);
+        }
+    }
+
+    /// Our results in iperf3's words.
+    pub fn results(&mut self) -> Results {
+        let mut results = observe::told(&self.collected);
+        if let Some(followed) = &self.followed {
+            followed.without_omitted(&mut results);
+        }
+        if self.followed.is_some() {
+            self.told = Some(results.clone());
+        }
+        results
     }
 
     fn begin_capture(&mut self) {
@@ -138,6 +217,8 @@ impl<'a> Course<'a> {
     /// Takes the last readings; the sockets close.
     pub fn collect(&mut self) {
         self.tell(State::Exchanging);
+        // Where the server ended it by itself.
+        self.look_followed(true);
         self.tails.clear();
         self.collected = self
             .engines
@@ -169,6 +250,7 @@ impl<'a> Course<'a> {
             }
         };
         let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
+        self.look_followed(over || ended);
         Some(Moved {
             bytes: self.moved_bytes,
             over: over || ended,
@@ -242,6 +324,18 @@ impl<'a> Course<'a> {
             }),
         }
     }
+}
+
+fn open_stream(socket: &DataSocket, sends: bool) -> Option<OpenStream> {
+    let (local, peer) = match socket {
+        DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
+        DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
+    };
+    Some(OpenStream {
+        sends,
+        local: local.ok()?,
+        peer: peer.ok()?,
+    })
 }
 
 /// The plan as both engines run it: the server is told sizes that the plan leaves open.

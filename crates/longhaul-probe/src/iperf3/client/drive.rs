@@ -2,13 +2,14 @@
 
 use super::closed::Closed;
 use super::course::Course;
-use super::observe;
 use super::role::{Action, Client, Input, Step};
 use crate::iperf3::wire::Cookie;
 use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// How often the engines are looked at while payload flows, and the deadlines otherwise.
@@ -26,6 +27,8 @@ pub(super) struct Drive<'a, 'w> {
     pub cookie: Cookie,
     pub course: &'a mut Course<'w>,
     pub epoch: Instant,
+    /// The test ends when somebody sets it.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 impl Drive<'_, '_> {
@@ -67,6 +70,10 @@ impl Drive<'_, '_> {
         }
         // Half-closes what is sent, too: newer servers read to the end of each stream.
         let moved = self.course.look()?;
+        if self.stop.is_some_and(|stop| stop.load(Relaxed)) {
+            self.course.interrupt();
+            return self.feed(Input::Failed("the client has terminated".to_owned()));
+        }
         self.feed(Input::Moved {
             bytes: moved.bytes,
             over: moved.over,
@@ -111,7 +118,7 @@ impl Drive<'_, '_> {
             }
             Action::Collect => {
                 self.course.collect();
-                let results = observe::told(&self.course.collected);
+                let results = self.course.results();
                 Ok(Some(Input::Collected(Box::new(results))))
             }
             Action::Close(_) => Ok(None),

@@ -202,10 +202,9 @@ pub(super) fn told(collected: &Collected) -> Results {
             (None, _) => -1,
             (Some(_), knows) => i64::from(knows),
         },
-        congestion_used: collected
-            .sender
+        congestion_used: ends
             .iter()
-            .flat_map(|end| &end.streams)
+            .flat_map(|(end, _)| &end.streams)
             .find_map(|stream| stream.congestion_control.clone()),
         server_output_text: None,
         server_output_json: None,

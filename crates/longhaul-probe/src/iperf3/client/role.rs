@@ -101,6 +101,7 @@ pub struct Client {
     parameters: Parameters,
     step: Step,
     deadline: Duration,
+    silence: Duration,
     moved_bytes: u64,
     /// What has come of a refusal behind its state byte.
     refusal: Option<Vec<u8>>,
@@ -118,6 +119,7 @@ impl Client {
             parameters,
             step: Step::Greeting,
             deadline: greeting,
+            silence: SILENCE,
             moved_bytes: 0,
             refusal: None,
             bodies: Bodies::new(MOST_SERVER_RESULT_BYTES),
@@ -125,6 +127,13 @@ impl Client {
             results: None,
             actions: Vec::new(),
         }
+    }
+
+    /// Ends the test when no payload moves for so long, instead of [`SILENCE`].
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Client {
+        self.silence = silence;
+        self
     }
 
     pub fn step(&self) -> Step {
@@ -180,7 +189,7 @@ impl Client {
         }
         if bytes > self.moved_bytes {
             self.moved_bytes = bytes;
-            self.deadline = now + SILENCE;
+            self.deadline = now + self.silence;
         }
         if over {
             self.say(State::TestEnd);
@@ -261,7 +270,7 @@ impl Client {
                 self.actions.push(Action::Ready);
             }
             (Step::Starting, State::TestRunning) => {
-                self.enter(now, Step::Running, SILENCE);
+                self.enter(now, Step::Running, self.silence);
                 self.actions.push(Action::Go);
             }
             // A server that has sent all that was asked may end by itself.

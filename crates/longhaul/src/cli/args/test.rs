@@ -1,6 +1,6 @@
 //! Options of `longhaul test`; iperf3's letters where the meaning is the same.
 
-use super::{ArchiveArgs, LocalArgs, TestCaptureArgs, TokenArgs};
+use super::{ArchiveArgs, Iperf3UserArgs, LocalArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expect::Expectation;
 use crate::cli::parse::{self, StartAt};
 use clap::{Args, ValueEnum};
@@ -183,6 +183,8 @@ pub struct TestArgs {
     /// The far end is an iperf3 server
     #[arg(long, help_heading = "Measurement")]
     pub iperf3: bool,
+    #[command(flatten)]
+    pub iperf3_user: Iperf3UserArgs,
 
     #[command(flatten)]
     pub token: TokenArgs,

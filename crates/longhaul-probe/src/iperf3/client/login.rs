@@ -1,0 +1,157 @@
+//! Who measures: a token for the server's RSA key.
+//!
+//! Three lines (user, password, time), encrypted with OAEP as since 3.17, or with the padding of
+//! releases before. Nothing binds a token to its connection; it is made anew for every attempt, since
+//! our own servers take each once.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rsa::pkcs1::DecodeRsaPublicKey;
+use rsa::pkcs8::DecodePublicKey;
+use rsa::rand_core::OsRng;
+use rsa::{Oaep, Pkcs1v15Encrypt, RsaPublicKey};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The largest file of a key.
+const MOST_FILE_BYTES: u64 = 64 << 10;
+
+/// How a token is padded before it is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Padding {
+    /// Of releases since 3.17.
+    #[default]
+    Oaep,
+    /// PKCS #1 v1.5: the only one that releases before know.
+    Pkcs1,
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("cannot read the public key {path}", path = path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} holds no public RSA key in PEM", path = path.display())]
+    Key { path: PathBuf },
+    #[error("user and password are too long for this key")]
+    Long,
+}
+
+/// A user with a password, and the server's key.
+#[derive(Clone)]
+pub struct Login {
+    key: RsaPublicKey,
+    user: String,
+    password: String,
+    padding: Padding,
+}
+
+impl fmt::Debug for Login {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({:?}, {:?})", self.user, self.padding)
+    }
+}
+
+impl Login {
+    /// Reads a public key in PEM (PKCS #1 or SubjectPublicKeyInfo).
+    ///
+    /// # Errors
+    /// No such key, or what is said with it does not fit in it.
+    pub fn new(
+        key: &Path,
+        user: &str,
+        password: &str,
+        padding: Padding,
+    ) -> Result<Login, LoginError> {
+        let path = key.to_owned();
+        let text = read(key).map_err(|source| LoginError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let parsed = RsaPublicKey::from_public_key_pem(&text)
+            .ok()
+            .or_else(|| RsaPublicKey::from_pkcs1_pem(&text).ok());
+        let login = Login {
+            key: parsed.ok_or(LoginError::Key { path })?,
+            user: user.to_owned(),
+            password: password.to_owned(),
+            padding,
+        };
+        login.token(SystemTime::now()).map(|_| login)
+    }
+
+    /// A token of this time.
+    ///
+    /// # Errors
+    /// It does not fit in the key.
+    pub(super) fn token(&self, now: SystemTime) -> Result<String, LoginError> {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = since.map_or(0, |since| since.as_secs());
+        let text = format!(
+            "user: {}\npwd:  {}\nts:   {seconds}",
+            self.user, self.password
+        );
+        let cipher = match self.padding {
+            Padding::Oaep => {
+                self.key
+                    .encrypt(&mut OsRng, Oaep::new::<sha1::Sha1>(), text.as_bytes())
+            }
+            Padding::Pkcs1 => self
+                .key
+                .encrypt(&mut OsRng, Pkcs1v15Encrypt, text.as_bytes()),
+        };
+        let cipher = cipher.map_err(|_| LoginError::Long)?;
+        Ok(STANDARD.encode(cipher))
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(MOST_FILE_BYTES)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsa::RsaPrivateKey;
+    use rsa::pkcs8::{EncodePublicKey, LineEnding};
+
+    #[test]
+    fn a_token_says_user_password_and_time_to_whoever_has_the_private_key() {
+        let private = RsaPrivateKey::new(&mut OsRng, 1024).expect("a key");
+        let pem = private.to_public_key().to_public_key_pem(LineEnding::LF);
+        let name = format!("longhaul-login-{}.pem", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, pem.expect("PEM")).expect("written");
+        let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000);
+        for padding in [Padding::Oaep, Padding::Pkcs1] {
+            let login = Login::new(&path, "mario", "rossi", padding).expect("a login");
+            assert!(!format!("{login:?}").contains("rossi"));
+            let cipher = STANDARD.decode(login.token(now).expect("short"));
+            let cipher = cipher.expect("base64");
+            let plain = match padding {
+                Padding::Oaep => private.decrypt(Oaep::new::<sha1::Sha1>(), &cipher),
+                Padding::Pkcs1 => private.decrypt(Pkcs1v15Encrypt, &cipher),
+            };
+            let text = String::from_utf8(plain.expect("ours")).expect("text");
+            assert_eq!(text, "user: mario\npwd:  rossi\nts:   1800000000");
+        }
+        let long = "x".repeat(200);
+        let error = Login::new(&path, "mario", &long, Padding::Oaep).expect_err("too long");
+        assert!(matches!(error, LoginError::Long));
+        std::fs::write(&path, "no key").expect("written");
+        let error = Login::new(&path, "a", "b", Padding::Oaep).expect_err("no key");
+        assert!(error.to_string().contains("no public RSA key"));
+        std::fs::remove_file(&path).expect("removed");
+    }
+}

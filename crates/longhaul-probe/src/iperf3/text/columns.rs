@@ -1,0 +1,207 @@
+//! One line of an interval or a total.
+
+use super::unit::{Unit, rate, transfer};
+
+/// Between intervals of several streams, and before the totals.
+pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
+
+/// Whose line it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Id {
+    Stream(i64),
+    Sum,
+}
+
+impl Id {
+    pub(super) fn text(self) -> String {
+        match self {
+            Id::Stream(id) => format!("[{id:>3}]"),
+            Id::Sum => "[SUM]".to_owned(),
+        }
+    }
+}
+
+/// What stands behind the rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tail {
+    /// Nothing is known: a receiver's bytes.
+    Bytes,
+    /// Segments sent again, and the congestion window where the line is of one stream.
+    Resent { segments: u64, cwnd: Option<u64> },
+    /// Datagrams sent; `wide`: under the header of both directions.
+    Sent { datagrams: u64, wide: bool },
+    /// Datagrams that came, of how many.
+    Received {
+        jitter_ms: f64,
+        lost: i64,
+        datagrams: u64,
+    },
+}
+
+/// One line with its end, such as
+/// `[  5]   0.00-1.00   sec   946 MBytes  7.88 Gbits/sec    5   2.00 MBytes       `.
+///
+/// `role` is empty, or `[TX-C]` and so on; `last` is empty, `(omitted)`, `sender` or `receiver`.
+pub fn line(
+    unit: Unit,
+    (id, role): (Id, &str),
+    (from_s, to_s): (f64, f64),
+    (bytes, seconds): (u64, f64),
+    (tail, last): (Tail, &str),
+) -> String {
+    let per_second = if seconds > 0.0 {
+        bytes as f64 / seconds
+    } else {
+        0.0
+    };
+    let front = format!(
+        "{}{role} {from_s:6.2}-{to_s:<6.2} sec  {}  {}/sec",
+        id.text(),
+        transfer(bytes),
+        rate(unit, per_second)
+    );
+    let behind = match tail {
+        Tail::Bytes => " ".repeat(18),
+        Tail::Resent {
+            segments,
+            cwnd: Some(cwnd),
+        } => format!("  {segments:3}   {}       ", transfer(cwnd)),
+        Tail::Resent {
+            segments,
+            cwnd: None,
+        } => format!("  {segments:3}             "),
+        Tail::Sent { datagrams, wide } => {
+            let gap = if wide {
+                " ".repeat(12)
+            } else {
+                "  ".to_owned()
+            };
+            format!("{gap}{datagrams}  ")
+        }
+        Tail::Received {
+            jitter_ms,
+            lost,
+            datagrams,
+        } => {
+            let share = percent(lost, datagrams);
+            format!("  {jitter_ms:5.3} ms  {lost}/{datagrams} ({share}%)  ")
+        }
+    };
+    format!("{front}{behind}{last}\n")
+}
+
+/// A share with two significant digits, as C writes `%.2g`.
+fn percent(lost: i64, datagrams: u64) -> String {
+    if datagrams == 0 {
+        return "0".to_owned();
+    }
+    two_digits(100.0 * lost as f64 / datagrams as f64)
+}
+
+fn two_digits(value: f64) -> String {
+    let scientific = format!("{value:.1e}");
+    let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let power: i32 = power.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.split_once('.') {
+        Some((whole, part)) => match part.trim_end_matches('0') {
+            "" => whole.to_owned(),
+            rest => format!("{whole}.{rest}"),
+        },
+        None => text.to_owned(),
+    };
+    if (-4..2).contains(&power) {
+        let places = usize::try_from(1 - power).unwrap_or(0);
+        return trimmed(&format!("{value:.places$}"));
+    }
+    let sign = if power < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(mantissa), power.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_have_two_digits_as_c_writes_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (100.0, "1e+02"),
+            (12.345, "12"),
+            (5.0, "5"),
+            (5.25, "5.2"),
+            (0.05, "0.05"),
+            (0.000_123, "0.00012"),
+            (0.000_012_3, "1.2e-05"),
+            (-3.3, "-3.3"),
+        ] {
+            assert_eq!(two_digits(value), text);
+        }
+        assert_eq!(percent(0, 0), "0");
+        assert_eq!(percent(1, 8), "12");
+    }
+
+    #[test]
+    fn each_kind_of_line_is_the_one_that_3_12_prints() {
+        let shown = |id, role, tail, last| {
+            let bytes = 991_958_000;
+            line(
+                Unit::Adaptive,
+                (id, role),
+                (0.0, 1.0),
+                (bytes, 1.0),
+                (tail, last),
+            )
+        };
+        let resent = |cwnd| Tail::Resent { segments: 5, cwnd };
+        let received = Tail::Received {
+            jitter_ms: 0.0123,
+            lost: 1,
+            datagrams: 39,
+        };
+        let stream = Id::Stream(5);
+        for (line, text) in [
+            (
+                shown(stream, "", resent(Some(2 << 20)), ""),
+                "[  5]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec    5   2.00 MBytes       \n",
+            ),
+            (
+                shown(Id::Sum, "", resent(None), "(omitted)"),
+                "[SUM]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec    5             (omitted)\n",
+            ),
+            (
+                shown(stream, "[RX-C]", Tail::Bytes, "receiver"),
+                "[  5][RX-C]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec                  receiver\n",
+            ),
+            (
+                shown(
+                    stream,
+                    "",
+                    Tail::Sent {
+                        datagrams: 20,
+                        wide: false,
+                    },
+                    "",
+                ),
+                "[  5]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec  20  \n",
+            ),
+            (
+                shown(
+                    stream,
+                    "[TX-C]",
+                    Tail::Sent {
+                        datagrams: 20,
+                        wide: true,
+                    },
+                    "",
+                ),
+                "[  5][TX-C]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec            20  \n",
+            ),
+            (
+                shown(stream, "", received, "sender"),
+                "[  5]   0.00-1.00   sec   946 MBytes  7.94 Gbits/sec  0.012 ms  1/39 (2.6%)  sender\n",
+            ),
+        ] {
+            assert_eq!(line, text);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Which lines an interval and the totals of a test have.
+
+use super::COMPLETE;
+use super::columns::{Id, SEPARATOR, Tail, line};
+use super::unit::Unit;
+
+/// Which end prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Client,
+    Server,
+}
+
+/// A test, as far as its lines depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub role: Role,
+    pub unit: Unit,
+    pub udp: bool,
+    /// Both ends send.
+    pub both: bool,
+    /// In one direction.
+    pub streams: usize,
+}
+
+/// One stream in one interval, as this end counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Row {
+    pub id: i64,
+    /// This end sends on it.
+    pub sends: bool,
+    /// Seconds since counting began.
+    pub from_s: f64,
+    pub to_s: f64,
+    pub bytes: u64,
+    /// Segments sent again, where this end's kernel tells.
+    pub resent: Option<u64>,
+    /// Congestion window in bytes at the end of the interval.
+    pub cwnd: Option<u64>,
+    /// Sent, or of those that were sent to here.
+    pub datagrams: u64,
+    pub lost: i64,
+    pub jitter_ms: f64,
+}
+
+/// One end of a stream, over the whole test.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Side {
+    pub lasted_s: f64,
+    pub bytes: u64,
+    pub resent: Option<u64>,
+    pub datagrams: u64,
+    pub lost: i64,
+    pub jitter_ms: f64,
+}
+
+/// A stream over the whole test; absent: the end that has it does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    pub id: i64,
+    /// This end sends on it.
+    pub sends: bool,
+    pub sender: Option<Side>,
+    pub receiver: Option<Side>,
+}
+
+/// Processor time in percent of one core: user, system.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Processor {
+    pub local: (f64, f64),
+    pub remote: (f64, f64),
+}
+
+/// What `-V` adds to the totals.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Told {
+    pub processor: Processor,
+    /// Congestion control of each end, where known.
+    pub sender_congestion: Option<String>,
+    pub receiver_congestion: Option<String>,
+}
+
+impl Layout {
+    /// The first line of a table of intervals. `resent`: this end's kernel, or the far end, tells
+    /// what was sent again.
+    pub fn interval_header(&self, sends: bool, resent: bool) -> String {
+        let columns = match (self.udp, self.both || !sends, resent) {
+            (true, false, _) => "         Total Datagrams",
+            (true, true, _) => "         Jitter    Lost/Total Datagrams",
+            (false, _, true) => "         Retr  Cwnd",
+            (false, _, false) => "",
+        };
+        self.header(columns)
+    }
+
+    /// The first line of the totals.
+    pub fn total_header(&self, resent: bool) -> String {
+        self.header(match (self.udp, resent) {
+            (true, _) => "         Jitter    Lost/Total Datagrams",
+            (false, true) => "         Retr",
+            (false, false) => "",
+        })
+    }
+
+    fn header(&self, columns: &str) -> String {
+        let role = if self.both { "[Role]" } else { "" };
+        format!("[ ID]{role} Interval           Transfer     Bitrate{columns}\n")
+    }
+
+    /// One interval. `rows` are all streams in the order in which they were opened; `header`: the
+    /// first interval of all, and whether somebody tells what was sent again.
+    pub fn interval(&self, rows: &[Row], header: Option<bool>, omitted: bool) -> String {
+        let mut text = match header {
+            Some(resent) => {
+                let sends = rows.first().is_some_and(|row| row.sends);
+                self.interval_header(sends, resent)
+            }
+            None if self.streams > 1 => SEPARATOR.to_owned(),
+            None => String::new(),
+        };
+        let last = if omitted { "(omitted)" } else { "" };
+        for way in ways(rows, |row| row.sends) {
+            for row in &way {
+                text += &self.interval_line(Id::Stream(row.id), row, last);
+            }
+            if let (true, Some(sum)) = (self.streams > 1, added_up(&way)) {
+                text += &self.interval_line(Id::Sum, &sum, last);
+            }
+        }
+        text
+    }
+
+    fn interval_line(&self, id: Id, row: &Row, last: &str) -> String {
+        let tail = match (self.udp, row.sends, row.resent) {
+            (true, true, _) => Tail::Sent {
+                datagrams: row.datagrams,
+                wide: self.both,
+            },
+            (true, false, _) => Tail::Received {
+                jitter_ms: row.jitter_ms,
+                lost: row.lost,
+                datagrams: row.datagrams,
+            },
+            (false, true, Some(segments)) => Tail::Resent {
+                segments,
+                cwnd: row.cwnd,
+            },
+            (false, ..) => Tail::Bytes,
+        };
+        let span = (row.from_s, row.to_s);
+        let of = (row.bytes, row.to_s - row.from_s);
+        line(self.unit, (id, self.tag(row.sends)), span, of, (tail, last))
+    }
+
+    fn tag(&self, sends: bool) -> &'static str {
+        match (self.both, self.role, sends) {
+            (false, ..) => "",
+            (true, Role::Client, true) => "[TX-C]",
+            (true, Role::Client, false) => "[RX-C]",
+            (true, Role::Server, true) => "[TX-S]",
+            (true, Role::Server, false) => "[RX-S]",
+        }
+    }
+
+    /// The totals, from their rule on. `told`: what `-V` adds.
+    pub fn totals(&self, outcomes: &[Outcome], resent: bool, told: Option<&Told>) -> String {
+        let mut text = SEPARATOR.to_owned();
+        if told.is_some() {
+            text += COMPLETE;
+        }
+        text += &self.total_header(resent);
+        for way in ways(outcomes, |outcome| outcome.sends) {
+            for outcome in &way {
+                text += &self.outcome_lines(Id::Stream(outcome.id), outcome, told.is_some());
+            }
+            if let (true, Some(sum)) = (self.streams > 1, sum_of(&way)) {
+                text += &self.outcome_lines(Id::Sum, &sum, told.is_some());
+            }
+            if let (Some(told), Some(first)) = (told, way.first()) {
+                text += &self.told_lines(told, first);
+            }
+        }
+        text
+    }
+
+    fn outcome_lines(&self, id: Id, outcome: &Outcome, verbose: bool) -> String {
+        let mut text = String::new();
+        let sides = [("sender", &outcome.sender), ("receiver", &outcome.receiver)];
+        for (name, side) in sides {
+            match side {
+                Some(side) => text += &self.side_line(id, outcome.sends, (name, side)),
+                None if verbose => {
+                    text += &format!("{} ({name} statistics not available)\n", id.text());
+                }
+                None => {}
+            }
+        }
+        text
+    }
+
+    fn side_line(&self, id: Id, sends: bool, (name, side): (&str, &Side)) -> String {
+        let tail = match (self.udp, side.resent) {
+            (true, _) => Tail::Received {
+                jitter_ms: side.jitter_ms,
+                lost: side.lost,
+                datagrams: side.datagrams,
+            },
+            (false, Some(segments)) => Tail::Resent {
+                segments,
+                cwnd: None,
+            },
+            (false, None) => Tail::Bytes,
+        };
+        let span = (0.0, side.lasted_s);
+        let of = (side.bytes, side.lasted_s);
+        line(self.unit, (id, self.tag(sends)), span, of, (tail, name))
+    }
+
+    /// Behind the totals of one direction.
+    fn told_lines(&self, told: &Told, way: &Outcome) -> String {
+        let mut text = String::new();
+        if way.sends {
+            text += &processor(&told.processor, ("sender", "receiver"));
+            if self.both {
+                text += &processor(&told.processor, ("receiver", "sender"));
+            }
+        }
+        if self.udp {
+            return text;
+        }
+        let known = [
+            ("snd", &told.sender_congestion, way.sender),
+            ("rcv", &told.receiver_congestion, way.receiver),
+        ];
+        for (name, control, side) in known {
+            if let (Some(control), Some(_)) = (control, side) {
+                text += &format!("{name}_tcp_congestion {control}\n");
+            }
+        }
+        text
+    }
+}
+
+fn processor(of: &Processor, (local, remote): (&str, &str)) -> String {
+    let share = |(user, system): (f64, f64)| {
+        let total = user + system;
+        format!("{total:.1}% ({user:.1}%u/{system:.1}%s)")
+    };
+    format!(
+        "CPU Utilization: local/{local} {}, remote/{remote} {}\n",
+        share(of.local),
+        share(of.remote)
+    )
+}
+
+/// Both directions apart, that of the first stream first.
+fn ways<T: Copy>(all: &[T], sends: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
+    let first = all.first().is_some_and(&sends);
+    let (one, other): (Vec<T>, Vec<T>) = all.iter().copied().partition(|it| sends(it) == first);
+    [one, other]
+        .into_iter()
+        .filter(|way| !way.is_empty())
+        .collect()
+}
+
+fn added_up(way: &[Row]) -> Option<Row> {
+    let first = way.first()?;
+    Some(Row {
+        bytes: way.iter().map(|row| row.bytes).sum(),
+        resent: way.iter().map(|row| row.resent).sum(),
+        cwnd: None,
+        datagrams: way.iter().map(|row| row.datagrams).sum(),
+        lost: way.iter().map(|row| row.lost).sum(),
+        jitter_ms: way.iter().map(|row| row.jitter_ms).sum::<f64>() / way.len() as f64,
+        ..*first
+    })
+}
+
+fn sum_of(way: &[Outcome]) -> Option<Outcome> {
+    let sum = |of: fn(&Outcome) -> Option<Side>| {
+        let sides: Option<Vec<Side>> = way.iter().map(of).collect();
+        let sides = sides?;
+        Some(Side {
+            lasted_s: sides.iter().map(|side| side.lasted_s).fold(0.0, f64::max),
+            bytes: sides.iter().map(|side| side.bytes).sum(),
+            resent: sides.iter().map(|side| side.resent).sum(),
+            datagrams: sides.iter().map(|side| side.datagrams).sum(),
+            lost: sides.iter().map(|side| side.lost).sum(),
+            jitter_ms: sides.iter().map(|side| side.jitter_ms).sum::<f64>() / sides.len() as f64,
+        })
+    };
+    Some(Outcome {
+        sender: sum(|outcome| outcome.sender),
+        receiver: sum(|outcome| outcome.receiver),
+        ..*way.first()?
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Amounts and rates in four places: bytes in powers of 1024, bits in powers of 1000.
+
+/// Unit of the rates of a test (`-f`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Bits, with the prefix that fits.
+    #[default]
+    Adaptive,
+    /// Bytes, with the prefix that fits.
+    AdaptiveBytes,
+    Bits(Prefix),
+    Bytes(Prefix),
+}
+
+/// How many times 1000, or 1024 of bytes, one stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    Kilo = 1,
+    Mega,
+    Giga,
+    Tera,
+}
+
+const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
+
+impl Unit {
+    /// Of a letter of `-f`; `None`: of no use.
+    pub fn of(letter: char) -> Option<Unit> {
+        let prefix = match letter.to_ascii_lowercase() {
+            'k' => Prefix::Kilo,
+            'm' => Prefix::Mega,
+            'g' => Prefix::Giga,
+            't' => Prefix::Tera,
+            'a' if letter == 'a' => return Some(Unit::Adaptive),
+            'a' => return Some(Unit::AdaptiveBytes),
+            _ => return None,
+        };
+        Some(if letter.is_ascii_lowercase() {
+            Unit::Bits(prefix)
+        } else {
+            Unit::Bytes(prefix)
+        })
+    }
+}
+
+/// Bytes, such as `1.43 GBytes`.
+pub fn transfer(bytes: u64) -> String {
+    shown(bytes as f64, 1024.0, None, "Bytes")
+}
+
+/// What so many bytes per second are, without the time: `6.13 Gbits`.
+pub fn rate(unit: Unit, bytes_per_second: f64) -> String {
+    let bits = bytes_per_second * 8.0;
+    match unit {
+        Unit::Adaptive => shown(bits, 1000.0, None, "bits"),
+        Unit::AdaptiveBytes => shown(bytes_per_second, 1024.0, None, "Bytes"),
+        Unit::Bits(prefix) => shown(bits, 1000.0, Some(prefix), "bits"),
+        Unit::Bytes(prefix) => shown(bytes_per_second, 1024.0, Some(prefix), "Bytes"),
+    }
+}
+
+fn shown(mut value: f64, step: f64, prefix: Option<Prefix>, noun: &str) -> String {
+    let mut power = 0;
+    let most = prefix.map_or(PREFIXES.len() - 1, |prefix| prefix as usize);
+    while power < most && (prefix.is_some() || value >= step) {
+        value /= step;
+        power += 1;
+    }
+    // 9.995 would be shown as 10.00, which is one place too many.
+    let places = match value {
+        small if small < 9.995 => 2,
+        medium if medium < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:4.places$} {}{noun}", PREFIXES[power])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_fit_in_four_places_as_3_12_shows_them() {
+        for (bytes, text) in [
+            (0, "0.00 Bytes"),
+            (524_288, " 512 KBytes"),
+            (1_047_552, "1023 KBytes"),
+            (10_485_760, "10.0 MBytes"),
+            (992_000_000, " 946 MBytes"),
+            (1_535_000_000, "1.43 GBytes"),
+            (3 << 50, "3072 TBytes"),
+        ] {
+            assert_eq!(transfer(bytes), text);
+        }
+    }
+
+    #[test]
+    fn rates_follow_the_letter_that_was_asked_for() {
+        let shown = |letter: char| {
+            let unit = Unit::of(letter).expect("a unit");
+            rate(unit, 732_250_000.0)
+        };
+        assert_eq!(shown('a'), "5.86 Gbits");
+        assert_eq!(shown('k'), "5858000 Kbits");
+        assert_eq!(shown('m'), "5858 Mbits");
+        assert_eq!(shown('g'), "5.86 Gbits");
+        assert_eq!(shown('t'), "0.01 Tbits");
+        assert_eq!(shown('K'), "715088 KBytes");
+        assert_eq!(shown('M'), " 698 MBytes");
+        assert_eq!(shown('G'), "0.68 GBytes");
+        assert_eq!(rate(Unit::Adaptive, 0.0), "0.00 bits");
+        assert_eq!(Unit::of('x'), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What went wrong, in iperf3's words where it has some: scripts look for them.
+
+use crate::cli::iperf3::writer::plain;
+use longhaul_probe::error::ProbeError;
+use longhaul_probe::iperf3::client::{Closed, Step};
+use std::error::Error;
+
+/// The text behind `iperf3: error - `.
+pub fn text(error: &ProbeError) -> String {
+    match error {
+        ProbeError::Resolve { source, .. } | ProbeError::Connect { source, .. } => {
+            format!("unable to connect to server: {}", plain(source))
+        }
+        ProbeError::Iperf3 { closed, .. } => ended(closed),
+        other => match other.source() {
+            Some(source) => format!("{other}: {source}"),
+            None => other.to_string(),
+        },
+    }
+}
+
+fn ended(closed: &Closed) -> String {
+    match closed {
+        Closed::Busy => "the server is busy running a test. try again later".to_owned(),
+        Closed::Denied { .. } => {
+            "the server denied access: it is busy, or wants another user".to_owned()
+        }
+        Closed::Refused { refusal, .. } if refusal.code == 142 => {
+            "test authorization failed".to_owned()
+        }
+        Closed::Refused { refusal, .. } => refusal.to_string(),
+        Closed::Terminated { .. } => "the server has terminated".to_owned(),
+        Closed::Cut {
+            step: Step::Greeting,
+            ..
+        } => "unable to receive control message: the server closed the connection".to_owned(),
+        Closed::Cut { .. } => "control socket has closed unexpectedly".to_owned(),
+        other => match other.hint() {
+            Some(hint) => format!("{other}; {hint}"),
+            None => other.to_string(),
+        },
+    }
+}

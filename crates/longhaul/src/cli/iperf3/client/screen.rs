@@ -1,0 +1,277 @@
+//! A test as text, while it goes.
+
+use super::asked::Asked;
+use super::{Show, document};
+use crate::cli::args::Iperf3Args;
+use crate::cli::iperf3::system;
+use crate::cli::iperf3::writer::Writer;
+use crate::render::iperf3::live;
+use jiff::Timestamp;
+use longhaul_model::report::v1::plan::Direction;
+use longhaul_probe::iperf3::client::{Control, Follow, Followed};
+use longhaul_probe::iperf3::text::{
+    self, Layout, Outcome, Processor, Role, Row, Side, Told, opening,
+};
+use longhaul_probe::iperf3::wire::Results;
+use longhaul_probe::serve::follow::{Interval, Started, StreamInterval};
+use std::io;
+use std::time::Duration;
+
+/// Prints a test as iperf3 does.
+pub struct Screen<'a> {
+    args: &'a Iperf3Args,
+    asked: &'a Asked,
+    writer: Writer,
+    layout: Layout,
+    datagram_bytes: u64,
+    /// The table has its header.
+    begun: bool,
+    /// The last interval waits for the results, as there: only then is known what was sent again.
+    last: Option<Interval>,
+    /// The first write that failed.
+    trouble: Option<io::Error>,
+}
+
+impl<'a> Screen<'a> {
+    pub fn new(args: &'a Iperf3Args, asked: &'a Asked, writer: Writer) -> Screen<'a> {
+        Screen {
+            args,
+            asked,
+            writer,
+            layout: Layout {
+                role: Role::Client,
+                unit: args.format,
+                udp: asked.udp,
+                both: asked.plan.direction == Direction::Both,
+                streams: asked.plan.streams as usize,
+            },
+            datagram_bytes: 0,
+            begun: false,
+            last: None,
+            trouble: None,
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.trouble.is_none() {
+            self.trouble = self.writer.lines(text).err();
+        }
+    }
+
+    /// What `-V` has before the first line.
+    fn introduce(&mut self, control: &Control) {
+        let mut text = format!("{}\n{}\n", system::program(), system::system_info());
+        if let Some(mss) = control.mss_bytes {
+            text += &opening::control_mss(mss);
+        }
+        if self.asked.udp && self.asked.plan.write_bytes.is_none() {
+            text += &format!("Setting UDP block size to {}\n", control.datagram_bytes);
+        }
+        let now = Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
+        text += &opening::time(&now.to_string());
+        self.say(&text);
+    }
+
+    fn describe(&mut self, control: &Control) {
+        let mut text = opening::cookie(&control.cookie.0);
+        if !self.asked.udp {
+            let asked = self.asked.plan.mss_bytes;
+            let mss = asked.or(control.mss_bytes).unwrap_or(0);
+            text += &opening::mss(mss, asked.is_some());
+        }
+        if self.asked.rate_bps > 0 {
+            text += &opening::target_bitrate(self.asked.rate_bps);
+        }
+        self.say(&text);
+    }
+
+    fn show(&mut self, interval: &Interval, resent: bool) {
+        let rows: Vec<Row> = (interval.streams.iter().enumerate())
+            .map(|(index, stream)| row(interval, index, stream))
+            .collect();
+        let header = (!self.begun).then_some(resent);
+        self.begun = true;
+        let text = self.layout.interval(&rows, header, interval.omitted);
+        self.say(&text);
+    }
+
+    fn totals(&mut self, followed: &Followed) {
+        let outcomes = outcomes(followed, self.layout.streams, &self.layout);
+        let resent = outcomes
+            .iter()
+            .any(|outcome| outcome.sender.is_some_and(|side| side.resent.is_some()));
+        if let Some(last) = self.last.take() {
+            self.show(&last, resent);
+        }
+        let told = self.args.verbose.then(|| told(followed, &self.layout));
+        let text = self.layout.totals(&outcomes, resent, told.as_ref());
+        self.say(&text);
+    }
+
+    fn server_output(&mut self, far: &Results) {
+        if let Some(output) = &far.server_output_text {
+            self.say(&text::server_output(&tamed(output)));
+        }
+        if let Some(output) = &far.server_output_json {
+            self.say(&text::server_json(&format!("{output:#}")));
+        }
+    }
+}
+
+/// Letters that steer a terminal are shown, not obeyed.
+fn tamed(text: &str) -> String {
+    let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    text.chars()
+        .map(|c| if plain(c) { c } else { '?' })
+        .collect()
+}
+
+fn id(index: usize) -> i64 {
+    live::socket(index) as i64
+}
+
+fn row(interval: &Interval, index: usize, stream: &StreamInterval) -> Row {
+    let udp = stream.datagrams.unwrap_or_default();
+    Row {
+        id: id(index),
+        sends: stream.sends,
+        from_s: interval.from.as_secs_f64(),
+        to_s: interval.to.as_secs_f64(),
+        bytes: stream.bytes,
+        resent: stream.resent,
+        cwnd: stream.tcp.map(|tcp| tcp.cwnd_bytes),
+        datagrams: udp.count,
+        lost: i64::try_from(udp.lost).unwrap_or(i64::MAX),
+        jitter_ms: udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3),
+    }
+}
+
+fn side((lasted, stream): &(Duration, StreamInterval)) -> Side {
+    let udp = stream.datagrams.unwrap_or_default();
+    Side {
+        lasted_s: lasted.as_secs_f64(),
+        bytes: stream.bytes,
+        resent: stream.resent,
+        datagrams: udp.count,
+        lost: i64::try_from(udp.lost).unwrap_or(i64::MAX),
+        jitter_ms: udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3),
+    }
+}
+
+/// Both ends of each stream; without the far one when the test was interrupted.
+fn outcomes(followed: &Followed, streams: usize, layout: &Layout) -> Vec<Outcome> {
+    let counted = followed.counted.clone().unwrap_or_default();
+    let all = document::both_ends(
+        followed,
+        streams * if layout.both { 2 } else { 1 },
+        layout.udp,
+    );
+    let of = |(index, own): (usize, &StreamInterval)| {
+        let own_side = Some(side(&(counted.lasted, own.clone())));
+        let both = all.as_ref().and_then(|all| all.get(index));
+        let (sender, receiver) = match (both, own.sends) {
+            (Some(both), _) => (Some(side(&both.sent)), Some(side(&both.received))),
+            (None, true) => (own_side, None),
+            (None, false) => (None, own_side),
+        };
+        Outcome {
+            id: id(index),
+            sends: own.sends,
+            sender,
+            receiver,
+        }
+    };
+    counted.streams.iter().enumerate().map(of).collect()
+}
+
+fn told(followed: &Followed, layout: &Layout) -> Told {
+    let share = |results: Option<&Results>| {
+        results.map_or((0.0, 0.0), |it| (it.cpu_util_user, it.cpu_util_system))
+    };
+    let control = |results: Option<&Results>| results?.congestion_used.clone();
+    let (own, far) = (followed.own.as_ref(), followed.far.as_ref());
+    let counted = followed.counted.as_ref();
+    let sends = counted
+        .and_then(|it| it.streams.first())
+        .is_some_and(|it| it.sends);
+    let (sender, receiver) = if sends || layout.both {
+        (own, far)
+    } else {
+        (far, own)
+    };
+    Told {
+        processor: Processor {
+            local: share(own),
+            remote: share(far),
+        },
+        sender_congestion: control(sender),
+        receiver_congestion: control(receiver),
+    }
+}
+
+impl Follow for Screen<'_> {
+    fn connected(&mut self, control: &Control) {
+        self.datagram_bytes = control.datagram_bytes;
+        if self.args.verbose {
+            self.introduce(control);
+        }
+        let host = &self.asked.target.host;
+        let mut text = opening::connecting(host, self.asked.target.port);
+        if self.asked.plan.direction == Direction::Reverse {
+            text += &opening::reverse(host);
+        }
+        self.say(&text);
+        if self.args.verbose {
+            self.describe(control);
+        }
+    }
+
+    fn started(&mut self, started: &Started) {
+        let mut text = String::new();
+        for (index, stream) in started.streams.iter().enumerate() {
+            text += &opening::connected(id(index), stream.local, stream.peer);
+        }
+        if self.args.verbose {
+            let protocol = if self.asked.udp { "UDP" } else { "TCP" };
+            let block = self.asked.block_bytes(self.datagram_bytes);
+            let until = (u64::from(self.asked.omit_s), self.asked.limit);
+            let streams = self.asked.plan.streams;
+            text += &opening::starting(protocol, streams, block, until, self.asked.tos);
+        }
+        self.say(&text);
+    }
+
+    fn interval(&mut self, interval: Interval, last: bool) {
+        if last {
+            self.last = Some(interval);
+            return;
+        }
+        let resent = interval
+            .streams
+            .iter()
+            .any(|stream| stream.resent.is_some());
+        self.show(&interval, resent);
+    }
+}
+
+impl Show for Screen<'_> {
+    fn finish(&mut self, followed: &Followed) -> io::Result<()> {
+        self.totals(followed);
+        if let Some(far) = &followed.far {
+            self.server_output(far);
+            self.say(text::DONE);
+            if self.args.verbose && !followed.verdict.is_empty() {
+                let verdict = followed.verdict.join("\n");
+                self.say(&format!("\nlonghaul: {verdict}\n"));
+            }
+        }
+        self.trouble.take().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, text: &str) -> io::Result<bool> {
+        if self.writer.is_file {
+            self.writer.lines(&format!("iperf3: {text}\n"))?;
+        }
+        Ok(self.writer.is_file)
+    }
+}

@@ -1,0 +1,254 @@
+//! A test of `longhaul iperf3` in the shape of iperf3's JSON, made as it goes: what `-J` prints at its
+//! end, and `--json-stream` piece by piece.
+//!
+//! Unlike the shape of a report, it has the intervals that were asked for, and totals without what
+//! was omitted, as iperf3 has them.
+
+use super::{FIRST_SOCKET, number, put, span};
+use longhaul_probe::iperf3::wire::StreamResults;
+use longhaul_probe::serve::follow::{Datagrams, Interval, StreamInterval};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// The number of the stream that was opened as `index`: it tells streams apart, and is no descriptor.
+pub fn socket(index: usize) -> u64 {
+    FIRST_SOCKET + 2 * index as u64
+}
+
+/// Of one direction: names of its sums.
+const SUMS: [&str; 2] = ["", "_bidir_reverse"];
+
+/// One interval of all streams.
+pub fn interval(interval: &Interval) -> Value {
+    let streams = interval.streams.iter().enumerate();
+    let ways = ways(&interval.streams);
+    let mut one = Map::new();
+    one.insert(
+        "streams".to_owned(),
+        streams
+            .map(|(i, s)| interval_part(interval, s, Some(i)))
+            .collect(),
+    );
+    for (way, suffix) in ways.iter().zip(SUMS) {
+        one.insert(format!("sum{suffix}"), interval_part(interval, way, None));
+    }
+    Value::Object(one)
+}
+
+fn interval_part(interval: &Interval, stream: &StreamInterval, index: Option<usize>) -> Value {
+    let (from, to) = (interval.from.as_secs_f64(), interval.to.as_secs_f64());
+    let mut one = span(from, to, stream.bytes);
+    put(&mut one, "socket", index.map(socket));
+    put(&mut one, "retransmits", stream.resent);
+    if let (Some(tcp), Some(_)) = (stream.tcp, index) {
+        let us = |time: Duration| Some(time.as_micros() as u64);
+        put(&mut one, "snd_cwnd", Some(tcp.cwnd_bytes));
+        put(&mut one, "snd_wnd", tcp.peer_window_bytes);
+        put(&mut one, "rtt", us(tcp.rtt));
+        put(&mut one, "rttvar", us(tcp.rttvar));
+        put(&mut one, "pmtu", Some(tcp.path_mtu_bytes));
+    }
+    if let Some(udp) = stream.datagrams {
+        if stream.sends {
+            put(&mut one, "packets", Some(udp.count));
+        } else {
+            lost(&mut one, &udp);
+        }
+    }
+    one.insert("omitted".to_owned(), json!(interval.omitted));
+    one.insert("sender".to_owned(), json!(stream.sends));
+    Value::Object(one)
+}
+
+fn lost(one: &mut Map<String, Value>, udp: &Datagrams) {
+    let jitter = udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64());
+    let share = if udp.count > 0 {
+        100.0 * udp.lost as f64 / udp.count as f64
+    } else {
+        0.0
+    };
+    one.insert("jitter_ms".to_owned(), json!(jitter * 1e3));
+    one.insert("lost_packets".to_owned(), json!(udp.lost));
+    one.insert("packets".to_owned(), json!(udp.count));
+    one.insert("lost_percent".to_owned(), number(share));
+}
+
+/// Each direction added up, that of the first stream first.
+fn ways(streams: &[StreamInterval]) -> Vec<StreamInterval> {
+    let first = streams.first().is_some_and(|stream| stream.sends);
+    [first, !first]
+        .into_iter()
+        .filter_map(|sends| {
+            let of_way: Vec<_> = streams.iter().filter(|s| s.sends == sends).collect();
+            of_way.first()?;
+            let udp: Option<Vec<Datagrams>> = of_way.iter().map(|s| s.datagrams).collect();
+            Some(StreamInterval {
+                sends,
+                bytes: of_way.iter().map(|s| s.bytes).sum(),
+                resent: of_way.iter().map(|s| s.resent).sum(),
+                tcp: None,
+                datagrams: udp.map(|all| added_up(&all)),
+            })
+        })
+        .collect()
+}
+
+fn added_up(all: &[Datagrams]) -> Datagrams {
+    let jitters = || all.iter().filter_map(|udp| udp.jitter);
+    Datagrams {
+        count: all.iter().map(|udp| udp.count).sum(),
+        lost: all.iter().map(|udp| udp.lost).sum(),
+        out_of_order: all.iter().map(|udp| udp.out_of_order).sum(),
+        jitter: jitters()
+            .sum::<Duration>()
+            .checked_div(jitters().count() as u32),
+    }
+}
+
+/// One stream over the whole test, by both ends.
+#[derive(Debug, Clone)]
+pub struct Both {
+    /// This end sends.
+    pub sends: bool,
+    pub sent: (Duration, StreamInterval),
+    pub received: (Duration, StreamInterval),
+}
+
+/// What a server told of a stream, as if we had counted it.
+pub fn far(
+    told: &StreamResults,
+    sends: bool,
+    udp: bool,
+    own: Duration,
+) -> (Duration, StreamInterval) {
+    let times = told.start_time.zip(told.end_time);
+    let lasted = times.map_or(own, |(from, to)| {
+        Duration::try_from_secs_f64(to - from).unwrap_or(own)
+    });
+    let count = |all: i64, omitted: Option<i64>| (all - omitted.unwrap_or(0)).max(0) as u64;
+    let jitter = Duration::try_from_secs_f64(told.jitter).unwrap_or_default();
+    let stream = StreamInterval {
+        sends,
+        bytes: told.bytes.max(0) as u64,
+        resent: u64::try_from(told.retransmits)
+            .ok()
+            .filter(|_| sends && !udp),
+        tcp: None,
+        datagrams: udp.then(|| Datagrams {
+            count: count(told.packets, told.omitted_packets),
+            lost: count(told.errors, told.omitted_errors),
+            out_of_order: 0,
+            jitter: (!sends).then_some(jitter),
+        }),
+    };
+    (lasted, stream)
+}
+
+/// Largest and mean readings of a sending stream, from its intervals.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extremes {
+    cwnd: Option<u64>,
+    window: Option<u64>,
+    /// Largest, smallest, sum and count of round trips in microseconds.
+    rtt_us: Option<(u64, u64, u64, u64)>,
+}
+
+impl Extremes {
+    pub fn note(&mut self, stream: &StreamInterval) {
+        let Some(tcp) = stream.tcp else { return };
+        self.cwnd = self.cwnd.max(Some(tcp.cwnd_bytes));
+        self.window = self.window.max(tcp.peer_window_bytes);
+        let us = tcp.rtt.as_micros() as u64;
+        self.rtt_us = Some(match self.rtt_us {
+            None => (us, us, us, 1),
+            Some((most, least, sum, count)) => (most.max(us), least.min(us), sum + us, count + 1),
+        });
+    }
+}
+
+fn side((lasted, stream): &(Duration, StreamInterval)) -> Map<String, Value> {
+    let mut one = span(0.0, lasted.as_secs_f64(), stream.bytes);
+    put(&mut one, "retransmits", stream.resent);
+    one
+}
+
+/// The totals but for processors and congestion controls.
+pub fn end(streams: &[Both], extremes: &[Extremes], udp: bool) -> Map<String, Value> {
+    let each = streams.iter().enumerate().map(|(index, both)| {
+        if udp {
+            json!({ "udp": datagram_stream(index, both) })
+        } else {
+            byte_stream(index, both, extremes.get(index))
+        }
+    });
+    let mut end = Map::new();
+    end.insert("streams".to_owned(), each.collect());
+    let first = streams.first().is_some_and(|both| both.sends);
+    for (sends, suffix) in [first, !first].into_iter().zip(SUMS) {
+        let of_way: Vec<&Both> = streams.iter().filter(|both| both.sends == sends).collect();
+        if of_way.is_empty() {
+            continue;
+        }
+        let (sent, received) = (total(&of_way, |b| &b.sent), total(&of_way, |b| &b.received));
+        if udp {
+            end.insert(
+                format!("sum{suffix}"),
+                datagram_sum(&sent, &received, sends),
+            );
+        }
+        for (name, of) in [("sum_sent", &sent), ("sum_received", &received)] {
+            let mut one = side(of);
+            if let Some(datagrams) = of.1.datagrams {
+                lost(&mut one, &datagrams);
+            }
+            one.insert("sender".to_owned(), json!(sends));
+            end.insert(format!("{name}{suffix}"), Value::Object(one));
+        }
+    }
+    end
+}
+
+fn byte_stream(index: usize, both: &Both, extremes: Option<&Extremes>) -> Value {
+    let mut sender = side(&both.sent);
+    if let Some(seen) = extremes.filter(|_| both.sends) {
+        let rtt = seen.rtt_us;
+        put(&mut sender, "max_snd_cwnd", seen.cwnd);
+        put(&mut sender, "max_snd_wnd", seen.window);
+        put(&mut sender, "max_rtt", rtt.map(|rtt| rtt.0));
+        put(&mut sender, "min_rtt", rtt.map(|rtt| rtt.1));
+        put(&mut sender, "mean_rtt", rtt.map(|rtt| rtt.2 / rtt.3.max(1)));
+    }
+    let mut receiver = side(&both.received);
+    for one in [&mut sender, &mut receiver] {
+        put(one, "socket", Some(socket(index)));
+        one.insert("sender".to_owned(), json!(both.sends));
+    }
+    json!({ "sender": sender, "receiver": receiver })
+}
+
+fn datagram_stream(index: usize, both: &Both) -> Value {
+    let mut one = side(&both.sent);
+    let counted = both.received.1.datagrams.unwrap_or_default();
+    lost(&mut one, &counted);
+    put(&mut one, "socket", Some(socket(index)));
+    put(&mut one, "out_of_order", Some(counted.out_of_order));
+    one.insert("sender".to_owned(), json!(both.sends));
+    Value::Object(one)
+}
+
+type Total = (Duration, StreamInterval);
+
+fn total(of_way: &[&Both], of: fn(&Both) -> &Total) -> Total {
+    let lasted = of_way.iter().map(|both| of(both).0).max();
+    let streams: Vec<StreamInterval> = of_way.iter().map(|both| of(both).1.clone()).collect();
+    let sum = ways(&streams).into_iter().next().unwrap_or_default();
+    (lasted.unwrap_or_default(), sum)
+}
+
+/// The sender's bytes with the receiver's losses, as iperf3 puts them together.
+fn datagram_sum(sent: &Total, received: &Total, sends: bool) -> Value {
+    let mut one = side(sent);
+    lost(&mut one, &received.1.datagrams.unwrap_or_default());
+    one.insert("sender".to_owned(), json!(sends));
+    Value::Object(one)
+}
