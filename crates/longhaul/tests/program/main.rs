@@ -15,6 +15,8 @@ mod help;
 mod host;
 mod imported;
 mod iperf3;
+mod iperf3_killed;
+mod iperf3_server_command;
 mod load;
 mod loopback;
 mod measured_record;
