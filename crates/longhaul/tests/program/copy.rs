@@ -270,15 +270,12 @@ fn pass(
 /// A copy to the far end that has come to a stand with some blocks at the target.
 fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    // One stream: of several, each could stand in the middle of its first block.
     command.args([
         "copy",
         text(source),
         "127.0.0.1:",
         "-p",
         &proxy.port,
-        "-P",
-        "1",
         "-q",
         "--no-save",
     ]);
@@ -329,23 +326,8 @@ fn a_killed_copy_is_taken_up_where_it_was() {
             served
         };
         assert!(!served.folder.join("file").exists(), "half-written");
-        // The far end notices the end of a session within moments; until then the file is its.
-        let deadline = Instant::now() + DEADLINE;
-        let seen = loop {
-            let done = served
-                .copy(text(&source), "127.0.0.1:")
-                .arg("--json")
-                .output();
-            let done = done.expect("it runs");
-            if done.status.success() {
-                break serde_json::from_slice::<Value>(&done.stdout).expect("a report");
-            }
-            let why = String::from_utf8_lossy(&done.stderr).into_owned();
-            assert!(
-                why.contains("another copy") && Instant::now() < deadline,
-                "{why}"
-            );
-        };
+        // Whatever still holds the file at the far end lets go of it, and is waited for.
+        let seen = report(served.copy(text(&source), "127.0.0.1:"));
         let held = seen["observation"]["held_bytes"]
             .as_u64()
             .expect("a number");
@@ -428,6 +410,129 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
             .is_some_and(|held| held > 0)
     );
     assert!(fs::read(&target).expect("there") == noise(12 * MIB));
+}
+
+/// Longhaul that is subject to permission bits, whoever runs the test.
+fn without_privileges(words: &[&str]) -> Command {
+    let root = fs::metadata("/proc/self").expect("there").uid() == 0;
+    let mut command = Command::new(if root { "setpriv" } else { "env" });
+    if root {
+        command.args([
+            "--bounding-set=-dac_override,-dac_read_search",
+            "--inh-caps=-dac_override,-dac_read_search",
+        ]);
+    }
+    command.timeout(DEADLINE);
+    command.arg(env!("CARGO_BIN_EXE_longhaul")).args(words);
+    command
+}
+
+#[test]
+fn what_may_not_be_read_or_written_is_named() {
+    let scene = Folder::new("copy-permissions");
+    let served = Served::new(&scene, "rw");
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let run = |from: &str, to: &str| {
+        let mut copy =
+            without_privileges(&["copy", from, to, "-p", &served.far.port, "-q", "--no-save"]);
+        let token = served.far.token.as_deref().unwrap_or_default();
+        copy.env("LONGHAUL_TOKEN", token);
+        refused(copy, 5)
+    };
+    let secret = scene.file("secret");
+    fs::write(&secret, "unread").expect("a file");
+    mode(&secret, 0o000);
+    let why = run(text(&secret), "127.0.0.1:");
+    assert!(
+        why.contains("secret") && why.contains("Permission denied"),
+        "{why}"
+    );
+    assert!(!served.folder.join("secret").exists(), "half-written");
+
+    let closed = scene.file("closed");
+    fs::create_dir(&closed).expect("a folder");
+    mode(&closed, 0o555);
+    fs::write(served.folder.join("file"), noise(3 * MIB)).expect("a file");
+    let why = run("127.0.0.1:file", text(&closed));
+    assert!(
+        why.contains("cannot write file: Permission denied"),
+        "{why}"
+    );
+    assert_eq!(fs::read_dir(&closed).expect("there").count(), 0);
+    mode(&closed, 0o755);
+    served
+        .copy("127.0.0.1:file", text(&closed))
+        .assert()
+        .success();
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_copy_goes_on_once_there_is_room() {
+    let scene = Folder::new("copy-no-room");
+    let served = Served::new(&scene, "ro");
+    fs::write(served.folder.join("file"), noise(24 * MIB)).expect("a file");
+    let disk = scene.file("disk");
+    fs::create_dir(&disk).expect("a folder");
+    // A disk of 8 MiB that nobody else sees; later it has room.
+    let script = r#"
+        mount -t tmpfs -o size=8m tmpfs "$1" || exit 90
+        "$0" copy 127.0.0.1:file "$1" -p "$2" -q --no-save
+        test $? = 5 && test ! -e "$1/file" || exit 91
+        mount -o remount,size=64m "$1" || exit 92
+        "$0" copy 127.0.0.1:file "$1" -p "$2" -q --no-save --json || exit 93
+        cmp "$1/file" "$3" || exit 94
+    "#;
+    let mut command = Command::new("unshare");
+    command.timeout(DEADLINE);
+    command.args(["--map-root-user", "--mount", "sh", "-c", script]);
+    command.args([
+        env!("CARGO_BIN_EXE_longhaul"),
+        text(&disk),
+        &served.far.port,
+        text(&served.folder.join("file")),
+    ]);
+    let token = served.far.token.as_deref().unwrap_or_default();
+    command.env("LONGHAUL_TOKEN", token);
+    let done = command.assert().success();
+    let output = done.get_output();
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        why.contains("cannot write file: No space left on device"),
+        "{why}"
+    );
+    assert!(why.contains("make room at the target"), "{why}");
+    let seen: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let held = seen["observation"]["held_bytes"].as_u64();
+    assert!(held > Some(0), "{held:?}");
+}
+
+#[test]
+fn many_small_files_arrive_whole_and_keep_their_times() {
+    let scene = Folder::new("copy-many");
+    let served = Served::new(&scene, "rw");
+    let source = scene.file("many");
+    for number in 0..300_u32 {
+        let folder = source.join(format!("{}", number % 7));
+        fs::create_dir_all(&folder).expect("a folder");
+        let bytes = noise(number as usize * 13 % 5000);
+        fs::write(folder.join(format!("{number}")), bytes).expect("a file");
+    }
+    let seen = report(served.copy(text(&source), "127.0.0.1:"));
+    assert_eq!(seen["observation"]["files"], 300);
+    for number in 0..300_u32 {
+        let name = format!("{}/{number}", number % 7);
+        let (from, to) = (source.join(&name), served.folder.join("many").join(&name));
+        assert_eq!(fs::read(&from).expect("there"), fs::read(&to).expect(&name));
+        let times = [&from, &to].map(|path| fs::metadata(path).expect("there").mtime_nsec());
+        assert_eq!(times[0], times[1], "{name}");
+    }
+    let left = fs::read_dir(served.folder.join("many/3")).expect("there");
+    let hidden = left
+        .flatten()
+        .filter(|it| text(&it.path()).contains(".longhaul-"));
+    assert_eq!(hidden.count(), 0, "left over");
 }
 
 #[test]
