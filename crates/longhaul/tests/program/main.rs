@@ -15,6 +15,7 @@ mod help;
 mod host;
 mod imported;
 mod iperf3;
+mod iperf3_command;
 mod iperf3_killed;
 mod iperf3_server_command;
 mod load;
