@@ -48,7 +48,10 @@ impl Shown {
             both: test.all_streams() > test.streams as usize,
             streams: test.streams as usize,
         };
-        let name = opening::accepted(accepted.peer);
+        let mut name = opening::accepted(accepted.peer);
+        if desk.verbose {
+            name.insert_str(0, &opening::time(&object::now().0));
+        }
         let text = desk.form == Form::Text;
         let banner = desk.listening(desk.screen.number());
         let output = format!("{banner}{name}");
@@ -72,8 +75,7 @@ impl Shown {
         }
         let asked = &self.accepted.asked;
         let test = &self.accepted.test;
-        let mut text = opening::time(&object::now().0);
-        text += &opening::cookie(&self.accepted.cookie.0);
+        let mut text = opening::cookie(&self.accepted.cookie.0);
         if test.transport == Transport::Tcp {
             let mss = asked.mss.filter(|mss| *mss > 0);
             text += &opening::mss(mss.unwrap_or(0) as u32, mss.is_some());
