@@ -16,8 +16,8 @@ const FOREIGN: &[&str] = &[
     "server_name",
     "client_auth_root_subjects",
 ];
-/// Files of this name speak another program's wire, in its words: client, server, bandwidth.
-const FOREIGN_WIRE: &str = "iperf3";
+/// Files of these names speak another program's wire, in its words: client, server, bandwidth.
+const FOREIGN_WIRE: [&str; 2] = ["iperf3", "interop"];
 /// What an integer of a report counts or is measured in; one word of its name must say so.
 const UNITS: &[&str] = &[
     "bytes",
@@ -113,8 +113,10 @@ pub fn identifiers_use_the_vocabulary(file: &File, source: &Source) -> Vec<Breac
 
 /// A folder or file of the foreign wire.
 fn speaks_foreign(name: &str) -> bool {
-    name.strip_prefix(FOREIGN_WIRE)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    let mut rests = FOREIGN_WIRE
+        .iter()
+        .filter_map(|wire| name.strip_prefix(wire));
+    rests.any(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 fn against_vocabulary(name: &str) -> Option<&'static str> {
