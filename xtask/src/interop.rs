@@ -26,8 +26,8 @@ use lane::Lane;
 use pair::{Played, play};
 use peer::Peer;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Round trip of an emulated path, in milliseconds.
@@ -179,15 +179,13 @@ pub fn play_all(
                 while let Some((at, unit)) = next_of(&next, units) {
                     let played = on_a_lane(longhaul, unit, at, rows);
                     report(unit, &played);
-                    let mut done = done.lock().unwrap_or_else(|broken| broken.into_inner());
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((at, played));
                 }
             });
         }
     });
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(|broken| broken.into_inner());
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, played)| played).collect()
 }

@@ -142,6 +142,8 @@ impl Peer {
     /// one of them.
     pub fn client(&self, host: &str, row: Row) -> Option<Vec<String>> {
         match &self.kind {
+            // It never ends these, against its own server either.
+            Kind::Iperf3(_) if self.name == "iperf3 3.9" && by_amount(row) && row.has("-R") => None,
             Kind::Iperf3(words) => {
                 let mut words = with(words, &["-c", host, "-J"]);
                 words.extend(row.words().map(str::to_owned));
@@ -195,6 +197,10 @@ impl Peer {
         let sends_datagrams = row.is_udp() && row.is_reverse();
         !matches!(self.kind, Kind::Uiperf3(_)) || (is_small && !sends_datagrams)
     }
+}
+
+fn by_amount(row: Row) -> bool {
+    row.has("-n") || row.has("-k")
 }
 
 /// The row in the words of `longhaul test`; `None` when something has no counterpart there.

@@ -79,14 +79,14 @@ fn table(
 
 /// Rows passed of rows tried, with the numbers of the notes.
 fn cell(played: &Played, notes: &mut Vec<String>) -> String {
-    let mut text = format!("{}/{}", played.passed(), played.rows.len());
+    let mut parts = vec![format!("{}/{}", played.passed(), played.rows.len())];
     let (count, share) = played.dropped();
     if count > 0 {
-        text += &format!(" †{count} ({:.0} %)", 100.0 * share);
+        parts.push(format!("†{count} ({:.0} %)", 100.0 * share));
     }
     let again = played.again().count();
     if again > 0 {
-        text += &format!(" ↻{again}");
+        parts.push(format!("↻{again}"));
     }
     let title = played.unit.title();
     let numbers: Vec<String> = played
@@ -97,9 +97,9 @@ fn cell(played: &Played, notes: &mut Vec<String>) -> String {
         })
         .collect();
     if !numbers.is_empty() {
-        text += &format!(" [{}]", numbers.join(", "));
+        parts.push(format!("[{}]", numbers.join(", ")));
     }
-    text
+    parts.join(" ")
 }
 
 /// The day, of the Gregorian calendar. Source: Howard Hinnant's days-to-civil algorithm.
