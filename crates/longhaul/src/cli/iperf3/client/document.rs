@@ -52,8 +52,9 @@ impl<'a> Document<'a> {
 
     fn tell(&mut self, event: &str, data: &Value) {
         if self.args.json_stream && self.trouble.is_none() {
-            let line = json!({ "event": event, "data": data });
-            self.trouble = self.writer.plain(&format!("{line}\n")).err();
+            // By hand: the name of the event comes first, as there.
+            let line = format!("{{\"event\":\"{event}\",\"data\":{data}}}\n");
+            self.trouble = self.writer.plain(&line).err();
         }
     }
 
@@ -250,6 +251,10 @@ impl Show for Document<'_> {
             // An error follows, and then the object.
             return Ok(());
         };
+        // A server of 3.12 that was asked once tells all clients after that.
+        if !self.args.client.get_server_output {
+            return self.print();
+        }
         if let Some(text) = &far.server_output_text {
             self.rest
                 .insert("server_output_text".to_owned(), json!(text));

@@ -258,7 +258,10 @@ impl Show for Screen<'_> {
     fn finish(&mut self, followed: &Followed) -> io::Result<()> {
         self.totals(followed);
         if let Some(far) = &followed.far {
-            self.server_output(far);
+            // A server of 3.12 that was asked once tells all clients after that.
+            if self.args.client.get_server_output {
+                self.server_output(far);
+            }
             self.say(text::DONE);
             if self.args.verbose && !followed.verdict.is_empty() {
                 let verdict = followed.verdict.join("\n");
