@@ -5,6 +5,7 @@ use super::value::Timestamps;
 use crate::cli::args::Iperf3Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -59,6 +60,15 @@ impl Writer {
         self.out.flush()
     }
 
+    /// Lines of which only the first has something in front, as iperf3 shows what a server printed.
+    ///
+    /// # Errors
+    /// As of [`Writer::lines`].
+    pub fn block(&mut self, text: &str) -> io::Result<()> {
+        let front = self.front();
+        self.plain(&format!("{front}{text}"))
+    }
+
     /// As it is: JSON.
     ///
     /// # Errors
@@ -76,7 +86,7 @@ impl Writer {
             front += &jiff::fmt::strtime::format(form, &now).unwrap_or_default();
         }
         if let Some(title) = &self.title {
-            front += &format!("{title}:  ");
+            let _ = write!(front, "{title}:  ");
         }
         front
     }

@@ -14,6 +14,7 @@ use longhaul_probe::iperf3::text::{
 };
 use longhaul_probe::iperf3::wire::Results;
 use longhaul_probe::serve::follow::{Interval, Started, StreamInterval};
+use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ impl<'a> Screen<'a> {
             text += &opening::control_mss(mss);
         }
         if self.asked.udp && self.asked.plan.write_bytes.is_none() {
-            text += &format!("Setting UDP block size to {}\n", control.datagram_bytes);
+            let _ = writeln!(text, "Setting UDP block size to {}", control.datagram_bytes);
         }
         let now = Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
         text += &opening::time(&now.to_string());
@@ -110,10 +111,16 @@ impl<'a> Screen<'a> {
 
     fn server_output(&mut self, far: &Results) {
         if let Some(output) = &far.server_output_text {
-            self.say(&text::server_output(&tamed(output)));
+            self.show_block(&text::server_output(&tamed(output)));
         }
         if let Some(output) = &far.server_output_json {
-            self.say(&text::server_json(&format!("{output:#}")));
+            self.show_block(&text::server_json(&format!("{output:#}")));
+        }
+    }
+
+    fn show_block(&mut self, text: &str) {
+        if self.trouble.is_none() {
+            self.trouble = self.writer.block(text).err();
         }
     }
 }
