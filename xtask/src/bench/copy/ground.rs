@@ -172,7 +172,9 @@ impl Ground {
     pub fn copied(&self, before: &[&str], words: &[&str]) -> Result<Copied, String> {
         let (begun, cpu) = (Instant::now(), machine_cpu());
         let text = process::stdout_of(&mut self.copy(before, words), LIMIT)?;
-        let cpu = machine_cpu().zip(cpu).map(|(now, then)| now - then);
+        let cpu = machine_cpu()
+            .zip(cpu)
+            .map(|(now, then)| now.saturating_sub(then));
         let report = serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))?;
         Ok(Copied {
             report,

@@ -61,14 +61,14 @@ pub(super) struct Followed<'a> {
 
 impl<'a> Followed<'a> {
     pub fn new(
-        following: Following<'a>,
+        Following { follow, every }: Following<'a>,
         omit: Duration,
         (sends, taps): (Vec<bool>, Vec<Tap>),
         datagrams: bool,
     ) -> Followed<'a> {
         Followed {
-            follow: following.follow,
-            intervals: Intervals::new(following.every, omit, sends.clone(), datagrams),
+            follow,
+            intervals: Intervals::new(every, omit, sends.clone(), datagrams),
             whole: Intervals::new(None, omit, sends, datagrams),
             omit,
             taps,

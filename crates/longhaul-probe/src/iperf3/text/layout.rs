@@ -3,6 +3,7 @@
 use super::COMPLETE;
 use super::columns::{Id, SEPARATOR, Tail, line};
 use super::unit::Unit;
+use std::fmt::Write as _;
 
 /// Which end prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +191,7 @@ impl Layout {
             match side {
                 Some(side) => text += &self.side_line(id, outcome.sends, (name, side)),
                 None if verbose => {
-                    text += &format!("{} ({name} statistics not available)\n", id.text());
+                    let _ = writeln!(text, "{} ({name} statistics not available)", id.text());
                 }
                 None => {}
             }
@@ -234,7 +235,7 @@ impl Layout {
         ];
         for (name, control, side) in known {
             if let (Some(control), Some(_)) = (control, side) {
-                text += &format!("{name}_tcp_congestion {control}\n");
+                let _ = writeln!(text, "{name}_tcp_congestion {control}");
             }
         }
         text

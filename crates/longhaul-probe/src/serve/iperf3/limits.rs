@@ -180,15 +180,15 @@ mod tests {
         window: Duration::from_secs(2),
     };
 
-    fn test(asked: Parameters) -> Test {
-        Test::of(&asked).expect("in range")
+    fn test(asked: &Parameters) -> Test {
+        Test::of(asked).expect("in range")
     }
 
     #[test]
     fn a_test_is_over_the_limit_on_the_mean_of_the_window_and_not_before_one_has_passed() {
         let meter = Meter::default();
         let metered = meter
-            .enter(&test(Parameters::default()), LIMIT)
+            .enter(&test(&Parameters::default()), LIMIT)
             .expect("nothing asked");
         let start = Instant::now();
         // 20 Mbit/s; of the first window nothing is known before its end.
@@ -213,7 +213,7 @@ mod tests {
         let meter = Meter::default();
         let enter = || {
             meter
-                .enter(&test(Parameters::default()), LIMIT)
+                .enter(&test(&Parameters::default()), LIMIT)
                 .expect("room")
         };
         let (slow, fast) = (enter(), enter());
@@ -233,7 +233,7 @@ mod tests {
     fn what_clients_ask_for_is_added_up_before_they_are_let_in() {
         let meter = Meter::default();
         let asks = |bandwidth, parallel| {
-            test(Parameters {
+            test(&Parameters {
                 bandwidth: Some(bandwidth),
                 parallel: Some(parallel),
                 ..Parameters::default()
@@ -256,7 +256,7 @@ mod tests {
             ..Iperf3Limits::default()
         };
         let of = |time, omit| {
-            test(Parameters {
+            test(&Parameters {
                 time: Some(time),
                 omit: Some(omit),
                 ..Parameters::default()

@@ -4,10 +4,10 @@
 mod admission;
 mod ending;
 
+use super::Iperf3Options;
 use super::follow::FollowTest;
 use super::limits::Metered;
 use super::streams::{Awaited, Flowing};
-use super::{Following, Iperf3Options};
 use crate::iperf3::server::{Action, Closed, Input, Server, Step};
 use crate::iperf3::wire::{Cookie, Parameters, Test};
 use crate::limits::LONGEST_US;
@@ -245,12 +245,8 @@ impl<'a> Session<'a> {
             return;
         };
         let asked = (&granted.test, &granted.plan);
-        let every = self
-            .options
-            .following
-            .as_ref()
-            .map(|it: &Following| it.every);
-        match Flowing::start(awaited, asked, (self.epoch, self.idle_rtt), every) {
+        let following = self.options.following.as_ref();
+        match Flowing::start(awaited, asked, (self.epoch, self.idle_rtt), following) {
             Ok((flowing, started)) => {
                 self.flowing = Some(flowing);
                 if let Some(follower) = &mut self.follower {

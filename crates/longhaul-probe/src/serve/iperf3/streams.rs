@@ -1,5 +1,6 @@
 //! The data streams of one test, from their arrival to their engines.
 
+use super::Following;
 use super::book::{Entry, Turn};
 use super::follow::{Interval, OpenStream, Started, TcpState};
 use super::intervals::{Intervals, Kernel, Look};
@@ -191,13 +192,12 @@ pub(super) struct Flowing<'a> {
 }
 
 impl<'a> Flowing<'a> {
-    /// Starts the engines; payload flows from now on. `follow`: somebody wants to be told every so
-    /// often.
+    /// Starts the engines; payload flows from now on. `following`: somebody wants to be told.
     pub fn start(
         mut awaited: Awaited<'a>,
         (test, plan): (&Test, &Plan),
         (epoch, idle_rtt): (Instant, Duration),
-        follow: Option<Option<Duration>>,
+        following: Option<&Following>,
     ) -> Result<(Flowing<'a>, Started), Fault> {
         let (open, taps) = awaited.open(test);
         let sockets = awaited.sockets(test, plan)?;
@@ -223,8 +223,13 @@ impl<'a> Flowing<'a> {
         engines.go();
         let now = Instant::now();
         let omit = Duration::from_secs(u64::from(test.omit_seconds));
-        let followed = follow.map(|every| Followed {
-            intervals: Intervals::new(every, omit, sends(test), test.transport == Transport::Udp),
+        let followed = following.map(|it| Followed {
+            intervals: Intervals::new(
+                it.every,
+                omit,
+                sends(test),
+                test.transport == Transport::Udp,
+            ),
             taps,
             over: None,
         });

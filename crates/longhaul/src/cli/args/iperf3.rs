@@ -335,34 +335,41 @@ pub struct Iperf3UserArgs {
     /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD or the
     /// terminal
     #[arg(
-        long,
+        id = "iperf3_user",
+        long = "iperf3-user",
         value_name = "NAME",
         requires = "iperf3_public_key",
         help_heading = "Access"
     )]
-    pub iperf3_user: Option<String>,
+    pub user: Option<String>,
     /// Public RSA key of that server, in PEM
     #[arg(
-        long,
+        id = "iperf3_public_key",
+        long = "iperf3-public-key",
         value_name = "FILE",
         requires = "iperf3_user",
         help_heading = "Access"
     )]
-    pub iperf3_public_key: Option<PathBuf>,
+    pub public_key: Option<PathBuf>,
     /// The padding of iperf3 before 3.17, PKCS #1 v1.5
-    #[arg(long, requires = "iperf3_user", help_heading = "Access")]
-    pub iperf3_pkcs1: bool,
+    #[arg(
+        id = "iperf3_pkcs1",
+        long = "iperf3-pkcs1",
+        requires = "iperf3_user",
+        help_heading = "Access"
+    )]
+    pub pkcs1: bool,
 }
 
 impl Iperf3UserArgs {
     /// The user with a password; `None`: nobody in particular.
     pub fn login(&self) -> Result<Option<Login>, Fail> {
-        let (Some(user), Some(key)) = (&self.iperf3_user, &self.iperf3_public_key) else {
+        let (Some(user), Some(key)) = (&self.user, &self.public_key) else {
             return Ok(None);
         };
         let password = password::ask()
             .map_err(|error| Fail::new(USAGE, error).hint(Some("set IPERF3_PASSWORD")))?;
-        let login = Login::new(key, user, &password, padding(self.iperf3_pkcs1));
+        let login = Login::new(key, user, &password, padding(self.pkcs1));
         login
             .map(Some)
             .map_err(|error| Fail::from_error(USAGE, &error))

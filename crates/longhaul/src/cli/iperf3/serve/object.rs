@@ -66,7 +66,7 @@ pub fn pretty(value: &Value) -> String {
 }
 
 /// One line of `--json-stream`.
-pub fn event(accepted: &Accepted, name: &str, data: Value) -> String {
+pub fn event(accepted: &Accepted, name: &str, data: &Value) -> String {
     let cookie = cookie(accepted);
     let line = json!({"event": name, "data": data, "cookie": cookie});
     format!("{line}\n")

@@ -144,12 +144,11 @@ impl Screen {
     pub fn write(&self, text: &str) {
         let text = self.stamped(text);
         // A closed terminal or a full disk costs the text, not the tests.
-        let _ = match &self.file {
-            Some(file) => (&*file).write_all(text.as_bytes()),
-            None => {
-                let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes()).and_then(|()| out.flush())
-            }
+        let _ = if let Some(file) = &self.file {
+            (&*file).write_all(text.as_bytes())
+        } else {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
         };
     }
 
@@ -168,7 +167,7 @@ impl Screen {
         };
         let now = strtime::format(form, &Zoned::now()).unwrap_or_default();
         text.split_inclusive('\n')
-            .map(|line| format!("{now}{line}"))
+            .flat_map(|line| [now.as_str(), line])
             .collect()
     }
 

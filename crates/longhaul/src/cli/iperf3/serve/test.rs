@@ -10,6 +10,7 @@ use longhaul_probe::iperf3::wire::{Limit, Transport};
 use longhaul_probe::serve::follow::{
     Accepted, FollowTest, Interval, ServerOutput, Started, StreamInterval, Totals,
 };
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// What is kept for a client that wants the server's output.
@@ -98,7 +99,7 @@ impl Shown {
         }
     }
 
-    fn event(&mut self, name: &str, data: serde_json::Value) {
+    fn event(&mut self, name: &str, data: &serde_json::Value) {
         if self.desk.form != Form::Stream {
             return;
         }
@@ -196,7 +197,7 @@ impl FollowTest for Shown {
             text += &self.starting();
         }
         self.say(&text);
-        self.event("start", self.object.start.clone());
+        self.event("start", &self.object.start.clone());
     }
 
     fn interval(&mut self, interval: Interval) {
@@ -208,17 +209,17 @@ impl FollowTest for Shown {
         let text = self.layout.interval(&rows, header, interval.omitted);
         self.say(&text);
         let data = self.object.interval(&interval);
-        self.event("interval", data);
+        self.event("interval", &data);
     }
 
     fn finished(&mut self, totals: Totals<'_>) -> ServerOutput {
         self.say_totals(&totals);
         self.object.end(&totals);
-        self.event("end", self.object.end.clone());
+        self.event("end", &self.object.end.clone());
         if self.desk.form == Form::Text {
             let mut output = std::mem::take(&mut self.output);
             for paragraph in totals.verdict.iter().flat_map(|verdict| &verdict.words) {
-                output += &format!("\n{paragraph}\n");
+                let _ = writeln!(output, "\n{paragraph}");
             }
             return ServerOutput::Text(output);
         }
@@ -233,7 +234,7 @@ impl FollowTest for Shown {
         let error = words::error(closed, self.desk.interrupted());
         if let Some(error) = &error {
             self.object.error(error);
-            self.event("error", serde_json::Value::from(error.as_str()));
+            self.event("error", &serde_json::Value::from(error.as_str()));
         }
         if self.desk.form == Form::Json || self.desk.full {
             let text = object::pretty(&self.object.whole());
