@@ -92,7 +92,7 @@ fn total(id: i64, sends: bool) -> Outcome {
 fn a_client_that_says_more_has_processors_and_congestion_controls_behind_its_totals() {
     let told = Told {
         processor: Processor {
-            local: (0.84, 7.21),
+            local: (0.8, 7.2),
             remote: (0.0, 36.0),
         },
         sender_congestion: Some("bbr".to_owned()),

@@ -237,6 +237,6 @@ mod tests {
             screen.leave(first, None, next);
             screen.leave(second, None, next);
         });
-        assert!(text.starts_with("B\nbbb") && text.ends_with("bbb\nnext 3\n"));
+        assert!(text.starts_with("A\nB\nbbb") && text.ends_with("bbb\nnext 3\n"));
     }
 }
