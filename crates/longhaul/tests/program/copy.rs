@@ -270,15 +270,9 @@ fn pass(
 /// A copy to the far end that has come to a stand with some blocks at the target.
 fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args([
-        "copy",
-        text(source),
-        "127.0.0.1:",
-        "-p",
-        &proxy.port,
-        "-q",
-        "--no-save",
-    ]);
+    // One stream: of several, each could stand in the middle of its first block.
+    command.args(["copy", text(source), "127.0.0.1:", "-p", &proxy.port]);
+    command.args(["-P", "1", "-q", "--no-save"]);
     let token = served.far.token.as_deref().unwrap_or_default();
     command
         .env("LONGHAUL_TOKEN", token)
@@ -399,7 +393,9 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
         "copy",
         "127.0.0.1:file",
     ]);
-    command.args([text(&target), "-p", &served.far.port, "-q", "--no-save"]);
+    // One stream, so that whole blocks are there before one finds no room.
+    command.args([text(&target), "-p", &served.far.port, "-P", "1"]);
+    command.args(["-q", "--no-save"]);
     let why = refused(command, 5);
     assert!(why.contains("cannot write got: File too large"), "{why}");
     assert!(!target.exists(), "half-written");
