@@ -31,10 +31,11 @@ impl Store {
     fn new(name: &'static str, base: &Path) -> Result<Store, String> {
         let mut find = Command::new("findmnt");
         find.args(["-n", "-o", "FSTYPE", "-T"]).arg(base);
-        let kind = process::stdout_of(&mut find, LIMIT)?;
-        if (kind.trim() == "tmpfs") != (name == "tmpfs") {
-            let base = base.display();
-            return Err(format!("{base} is {}, not a {name}", kind.trim()));
+        let kinds = process::stdout_of(&mut find, LIMIT)?;
+        // The last of several mounts on one place is the one that is seen.
+        let kind = kinds.lines().last().unwrap_or_default().trim();
+        if (kind == "tmpfs") != (name == "tmpfs") {
+            return Err(format!("{} is {kind}, not a {name}", base.display()));
         }
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         let folder = base.join(format!("longhaul-copy-{}-{number}", std::process::id()));

@@ -1,0 +1,44 @@
+//! Copies of files between real ends: what they say held them, and what kills cost. Needs root.
+
+use xtask::bench::copy::ground::Ground;
+use xtask::bench::copy::proof;
+use xtask::bench::copy::resume::{self, Course, MOST_SENT_RATIO};
+use xtask::bench::copy::store::Store;
+
+/// Short and with large packets: what a kill loses is small beside a small file.
+const SHORT: &str = "name = \"short\"\nmtu = 9000\n\
+    [[hops]]\nname = \"narrow\"\ndelay = \"3 ms\"\nrate = \"400 Mbit/s\"\nqueue = \"2 MB\"\n\
+    [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
+
+#[test]
+fn the_verdict_follows_whatever_is_slow() {
+    xtask::needs::namespaces().expect("both ends lie in network namespaces");
+    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
+    let proofs = proof::everywhere(&longhaul).expect("every copy ends well");
+    assert_eq!(proofs.len(), 5);
+    for proof in proofs {
+        let split = &proof.report["analysis"]["split"];
+        assert!(proof.holds(), "{}: {} {split}", proof.slow, proof.said());
+    }
+}
+
+#[test]
+fn a_copy_that_is_killed_at_both_ends_is_taken_up_each_time() {
+    xtask::needs::namespaces().expect("the path lies between network namespaces");
+    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
+    let store = Store::memory().expect("a file system in memory");
+    let path = store.path("short.toml");
+    std::fs::write(&path, SHORT).expect("a path file");
+    let path = path.to_str().expect("plain");
+    let ground = Ground::path(&longhaul, path).expect("the path comes up");
+    let course = Course {
+        bytes: 160_000_000,
+        kills: 2,
+        options: &["-P", "2", "-w", "1M"],
+    };
+    let seen = resume::run(&ground, (&store, &store), course).expect("it ends well");
+    assert!(seen.same, "{seen:?}");
+    assert!(seen.held_bytes > seen.bytes / 2, "{seen:?}");
+    assert!(seen.sent_bytes > seen.bytes, "headers count: {seen:?}");
+    assert!(seen.sent_ratio() < MOST_SENT_RATIO, "{seen:?}");
+}
