@@ -63,6 +63,7 @@ pub const NAMES: &[&str] = &[
     "seeds",
     "fleet",
     "interop",
+    "copy",
 ];
 
 /// What may follow the name of a bench.
@@ -106,8 +107,9 @@ impl<'a> Options<'a> {
         if let [unknown, ..] = words {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
-                 policing, interop, copy, days and seeds take `--only TEXT`, copy `--size MB`, verdicts, tune, days and seeds `--keep FOLDER`, tune \
-                 and days `--jobs N`, policing and detect `--data FOLDER`"
+                 policing, interop, copy, days and seeds take `--only TEXT`, copy `--size MB`, \
+                 verdicts, tune, days and seeds `--keep FOLDER`, tune and days `--jobs N`, policing \
+                 and detect `--data FOLDER`"
             ));
         }
         Ok(options)

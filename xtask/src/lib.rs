@@ -93,7 +93,7 @@ pub const CHORES: &[(&str, &str)] = &[
     (
         "bench",
         "throughput | cost | lab | verdicts | accuracy | tune | path | policing | agent | detect | \
-         archive | fleet | days | seeds [--out FILE] …",
+         archive | fleet | days | seeds | interop | copy [--out FILE] …",
     ),
 ];
 

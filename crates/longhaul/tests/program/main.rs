@@ -17,7 +17,7 @@ mod imported;
 mod iperf3;
 mod iperf3_command;
 mod iperf3_killed;
-mod iperf3_server_command;
+mod iperf3_listening;
 mod load;
 mod loopback;
 mod measured_record;
