@@ -43,12 +43,21 @@ impl Halt {
         self.halted.store(true, Ordering::Relaxed);
     }
 
+    /// Keeps that the peer failed, and ends nothing: what is still on its way may come.
+    pub fn note_lost(&self, what: impl Into<String>) {
+        self.note(what.into(), true);
+    }
+
     fn set(&self, what: String, lost: bool) {
+        self.note(what, lost);
+        self.stop();
+    }
+
+    fn note(&self, what: String, lost: bool) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() && !self.is_set() {
             *first = Some(Trouble { what, lost });
         }
-        self.stop();
     }
 
     pub fn trouble(&self) -> Option<Trouble> {

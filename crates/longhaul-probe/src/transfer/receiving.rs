@@ -19,6 +19,10 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// For what a dead source's kernel still sends: full buffers of some hundred megabytes.
+const LINGER: Duration = Duration::from_secs(2);
 
 struct Receiving {
     target: Target,
@@ -125,6 +129,15 @@ impl Writing {
 impl Work for Receiving {
     fn common(&self) -> &Common {
         &self.common
+    }
+
+    /// A source that was killed has left blocks to its kernel, and that still sends them: they
+    /// need not be sent again.
+    fn lingers(&self) -> Duration {
+        match self.mode {
+            Mode::Files => LINGER,
+            Mode::Disk(_) | Mode::Network(_) => Duration::ZERO,
+        }
     }
 
     /// Folders get their times last: every file in them has changed them.

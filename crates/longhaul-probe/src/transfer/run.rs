@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Blocks that wait between two stages, for each thread of them.
 const BLOCKS_PER_THREAD: usize = 2;
+/// How often an end that lingers is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Threads at the disk: enough to keep a queue at the device, few enough to stay in order.
 pub(super) fn disk_threads() -> usize {
@@ -156,6 +158,10 @@ pub(super) trait Work: Send + Sync + 'static {
     fn common(&self) -> &Common;
     /// All threads have ended, and nothing went wrong: what is left to be done.
     fn finish(&self);
+    /// How long nobody may wait for it any more and it still goes on, if nothing went wrong here.
+    fn lingers(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// What one thread does.
@@ -197,7 +203,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.work.common().halt.stop();
+        let (common, begun) = (self.work.common(), Instant::now());
+        let is_done = || common.over.load(Ordering::Acquire) || common.halt.is_set();
+        while !is_done() && begun.elapsed() < self.work.lingers() {
+            std::thread::sleep(LOOK);
+        }
+        common.halt.stop();
         for handle in self.handles.drain(..) {
             let _ = handle.join();
         }

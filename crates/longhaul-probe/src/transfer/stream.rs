@@ -54,6 +54,8 @@ impl<'a> DataStream<'a> {
         Moved::Whole
     }
 
+    /// An end in the middle ends this connection alone: those beside it may still carry what a peer
+    /// that died had handed to its kernel.
     pub fn receive(&mut self, into: &mut [u8]) -> Moved {
         let mut filled = 0;
         while filled < into.len() {
@@ -62,14 +64,14 @@ impl<'a> DataStream<'a> {
             }
             match tcp::receive_whole(&self.stream, &mut into[filled..]) {
                 Ok(0) => {
-                    self.halt.lose("a data connection ended in the middle");
+                    self.halt.note_lost("a data connection ended in the middle");
                     return Moved::Over;
                 }
                 Ok(count) => filled += count,
                 Err(error) if is_turn(&error) => {}
                 Err(error) => {
                     self.halt
-                        .lose(format!("cannot receive on a data connection: {error}"));
+                        .note_lost(format!("cannot receive on a data connection: {error}"));
                     return Moved::Over;
                 }
             }
