@@ -1,12 +1,12 @@
 //! A test of `longhaul iperf3` in the shape of iperf3's JSON, made as it goes: what `-J` prints at its
-//! end, and `--json-stream` piece by piece.
+//! end, and `--json-stream` piece by piece. The parts that both roles have are here.
 //!
 //! Unlike the shape of a report, it has the intervals that were asked for, and totals without what
 //! was omitted, as iperf3 has them.
 
 use super::{FIRST_SOCKET, number, put, span};
-use longhaul_probe::iperf3::wire::StreamResults;
-use longhaul_probe::serve::follow::{Datagrams, Interval, StreamInterval};
+use longhaul_probe::iperf3::wire::{Results, StreamResults};
+use longhaul_probe::serve::follow::{Datagrams, Interval, Started, StreamInterval};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -18,15 +18,42 @@ pub fn socket(index: usize) -> u64 {
 /// Of one direction: names of its sums.
 const SUMS: [&str; 2] = ["", "_bidir_reverse"];
 
-/// One interval of all streams.
-pub fn interval(interval: &Interval) -> Value {
+/// The connections of a test; `socket` numbers them.
+pub fn connected(started: &Started, socket: impl Fn(usize) -> u64) -> Value {
+    let streams = started.streams.iter().enumerate();
+    let connected = streams.map(|(index, stream)| {
+        json!({
+            "socket": socket(index),
+            "local_host": stream.local.ip().to_canonical().to_string(),
+            "local_port": stream.local.port(),
+            "remote_host": stream.peer.ip().to_canonical().to_string(),
+            "remote_port": stream.peer.port(),
+        })
+    });
+    connected.collect()
+}
+
+/// Shares of the processors of both ends; 0 where an end has not told, since readers want the key.
+pub fn processors(own: Option<&Results>, far: Option<&Results>) -> Value {
+    let mut shares = Map::new();
+    for (name, results) in [("host", own), ("remote", far)] {
+        let share = |of: fn(&Results) -> f64| json!(results.map_or(0.0, of));
+        shares.insert(format!("{name}_total"), share(|r| r.cpu_util_total));
+        shares.insert(format!("{name}_user"), share(|r| r.cpu_util_user));
+        shares.insert(format!("{name}_system"), share(|r| r.cpu_util_system));
+    }
+    Value::Object(shares)
+}
+
+/// One interval of all streams; `socket` numbers them.
+pub fn interval(interval: &Interval, socket: impl Fn(usize) -> u64) -> Value {
     let streams = interval.streams.iter().enumerate();
     let ways = ways(&interval.streams);
     let mut one = Map::new();
     one.insert(
         "streams".to_owned(),
         streams
-            .map(|(i, s)| interval_part(interval, s, Some(i)))
+            .map(|(index, stream)| interval_part(interval, stream, Some(socket(index))))
             .collect(),
     );
     for (way, suffix) in ways.iter().zip(SUMS) {
@@ -35,12 +62,12 @@ pub fn interval(interval: &Interval) -> Value {
     Value::Object(one)
 }
 
-fn interval_part(interval: &Interval, stream: &StreamInterval, index: Option<usize>) -> Value {
+fn interval_part(interval: &Interval, stream: &StreamInterval, socket: Option<u64>) -> Value {
     let (from, to) = (interval.from.as_secs_f64(), interval.to.as_secs_f64());
     let mut one = span(from, to, stream.bytes);
-    put(&mut one, "socket", index.map(socket));
+    put(&mut one, "socket", socket);
     put(&mut one, "retransmits", stream.resent);
-    if let (Some(tcp), Some(_)) = (stream.tcp, index) {
+    if let (Some(tcp), Some(_)) = (stream.tcp, socket) {
         let us = |time: Duration| Some(time.as_micros() as u64);
         put(&mut one, "snd_cwnd", Some(tcp.cwnd_bytes));
         put(&mut one, "snd_wnd", tcp.peer_window_bytes);
@@ -60,14 +87,18 @@ fn interval_part(interval: &Interval, stream: &StreamInterval, index: Option<usi
     Value::Object(one)
 }
 
-fn lost(one: &mut Map<String, Value>, udp: &Datagrams) {
-    let jitter = udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64());
+/// In milliseconds; 0 where it is not known, since readers want the key.
+pub fn jitter_ms(udp: &Datagrams) -> f64 {
+    udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3)
+}
+
+pub fn lost(one: &mut Map<String, Value>, udp: &Datagrams) {
     let share = if udp.count > 0 {
         100.0 * udp.lost as f64 / udp.count as f64
     } else {
         0.0
     };
-    one.insert("jitter_ms".to_owned(), json!(jitter * 1e3));
+    one.insert("jitter_ms".to_owned(), json!(jitter_ms(udp)));
     one.insert("lost_packets".to_owned(), json!(udp.lost));
     one.insert("packets".to_owned(), json!(udp.count));
     one.insert("lost_percent".to_owned(), number(share));
@@ -78,19 +109,22 @@ fn ways(streams: &[StreamInterval]) -> Vec<StreamInterval> {
     let first = streams.first().is_some_and(|stream| stream.sends);
     [first, !first]
         .into_iter()
-        .filter_map(|sends| {
-            let of_way: Vec<_> = streams.iter().filter(|s| s.sends == sends).collect();
-            of_way.first()?;
-            let udp: Option<Vec<Datagrams>> = of_way.iter().map(|s| s.datagrams).collect();
-            Some(StreamInterval {
-                sends,
-                bytes: of_way.iter().map(|s| s.bytes).sum(),
-                resent: of_way.iter().map(|s| s.resent).sum(),
-                tcp: None,
-                datagrams: udp.map(|all| added_up(&all)),
-            })
-        })
+        .filter_map(|sends| way(streams, sends))
         .collect()
+}
+
+/// One direction added up.
+pub fn way(streams: &[StreamInterval], sends: bool) -> Option<StreamInterval> {
+    let of_way: Vec<_> = streams.iter().filter(|s| s.sends == sends).collect();
+    of_way.first()?;
+    let udp: Option<Vec<Datagrams>> = of_way.iter().map(|s| s.datagrams).collect();
+    Some(StreamInterval {
+        sends,
+        bytes: of_way.iter().map(|s| s.bytes).sum(),
+        resent: of_way.iter().map(|s| s.resent).sum(),
+        tcp: None,
+        datagrams: udp.map(|all| added_up(&all)),
+    })
 }
 
 fn added_up(all: &[Datagrams]) -> Datagrams {
@@ -110,8 +144,8 @@ fn added_up(all: &[Datagrams]) -> Datagrams {
 pub struct Both {
     /// This end sends.
     pub sends: bool,
-    pub sent: (Duration, StreamInterval),
-    pub received: (Duration, StreamInterval),
+    pub sent: Total,
+    pub received: Total,
 }
 
 /// What a server told of a stream, as if we had counted it.
@@ -164,9 +198,19 @@ impl Extremes {
             Some((most, least, sum, count)) => (most.max(us), least.min(us), sum + us, count + 1),
         });
     }
+
+    pub fn tell(&self, one: &mut Map<String, Value>) {
+        let rtt = self.rtt_us;
+        put(one, "max_snd_cwnd", self.cwnd);
+        put(one, "max_snd_wnd", self.window);
+        put(one, "max_rtt", rtt.map(|rtt| rtt.0));
+        put(one, "min_rtt", rtt.map(|rtt| rtt.1));
+        put(one, "mean_rtt", rtt.map(|rtt| rtt.2 / rtt.3.max(1)));
+    }
 }
 
-fn side((lasted, stream): &(Duration, StreamInterval)) -> Map<String, Value> {
+/// Bytes, rate and what was sent again of a whole test.
+pub fn side((lasted, stream): &Total) -> Map<String, Value> {
     let mut one = span(0.0, lasted.as_secs_f64(), stream.bytes);
     put(&mut one, "retransmits", stream.resent);
     one
@@ -211,12 +255,7 @@ pub fn end(streams: &[Both], extremes: &[Extremes], udp: bool) -> Map<String, Va
 fn byte_stream(index: usize, both: &Both, extremes: Option<&Extremes>) -> Value {
     let mut sender = side(&both.sent);
     if let Some(seen) = extremes.filter(|_| both.sends) {
-        let rtt = seen.rtt_us;
-        put(&mut sender, "max_snd_cwnd", seen.cwnd);
-        put(&mut sender, "max_snd_wnd", seen.window);
-        put(&mut sender, "max_rtt", rtt.map(|rtt| rtt.0));
-        put(&mut sender, "min_rtt", rtt.map(|rtt| rtt.1));
-        put(&mut sender, "mean_rtt", rtt.map(|rtt| rtt.2 / rtt.3.max(1)));
+        seen.tell(&mut sender);
     }
     let mut receiver = side(&both.received);
     for one in [&mut sender, &mut receiver] {
@@ -236,6 +275,7 @@ fn datagram_stream(index: usize, both: &Both) -> Value {
     Value::Object(one)
 }
 
+/// What was counted, and how long that took.
 type Total = (Duration, StreamInterval);
 
 fn total(of_way: &[&Both], of: fn(&Both) -> &Total) -> Total {

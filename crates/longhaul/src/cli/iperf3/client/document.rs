@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_probe::iperf3::client::{Control, Follow, Followed};
 use longhaul_probe::iperf3::text::opening::Limit;
-use longhaul_probe::iperf3::wire::Results;
 use longhaul_probe::serve::follow::{Interval, Started};
 use serde_json::{Map, Value, json};
 use std::io;
@@ -114,19 +113,9 @@ impl<'a> Document<'a> {
         let all = all.unwrap_or_default();
         let mut end = live::end(&all, &self.extremes, self.asked.udp);
         let (own, far) = (followed.own.as_ref(), followed.far.as_ref());
-        let mut processors = Map::new();
-        for (name, results) in [("host", own), ("remote", far)] {
-            let share = |of: fn(&Results) -> f64| results.map_or(0.0, of);
-            processors.insert(format!("{name}_total"), json!(share(|r| r.cpu_util_total)));
-            processors.insert(format!("{name}_user"), json!(share(|r| r.cpu_util_user)));
-            processors.insert(
-                format!("{name}_system"),
-                json!(share(|r| r.cpu_util_system)),
-            );
-        }
         end.insert(
             "cpu_utilization_percent".to_owned(),
-            Value::Object(processors),
+            live::processors(own, far),
         );
         let sends = all.first().is_some_and(|both| both.sends);
         let (sender, receiver) = if sends { (own, far) } else { (far, own) };
@@ -197,16 +186,7 @@ impl Follow for Document<'_> {
     }
 
     fn started(&mut self, started: &Started) {
-        let connected = started.streams.iter().enumerate().map(|(index, stream)| {
-            json!({
-                "socket": live::socket(index),
-                "local_host": stream.local.ip().to_canonical().to_string(),
-                "local_port": stream.local.port(),
-                "remote_host": stream.peer.ip().to_canonical().to_string(),
-                "remote_port": stream.peer.port(),
-            })
-        });
-        let connected: Value = connected.collect();
+        let connected = live::connected(started, live::socket);
         let window = self.asked.plan.send_buffer_bytes.unwrap_or(0);
         let mut known = vec![
             ("connected", connected),
@@ -234,7 +214,7 @@ impl Follow for Document<'_> {
                 extremes.note(stream);
             }
         }
-        let shown = live::interval(&interval);
+        let shown = live::interval(&interval, live::socket);
         self.tell("interval", &shown);
         if !self.args.json_stream || self.args.json_stream_full_output {
             self.intervals.push(shown);

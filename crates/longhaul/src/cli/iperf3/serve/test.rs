@@ -4,6 +4,7 @@ use super::desk::{Desk, Form};
 use super::object::{self, Object};
 use super::screen::Place;
 use super::words;
+use crate::render::iperf3::live;
 use longhaul_probe::iperf3::server::Closed;
 use longhaul_probe::iperf3::text::{Layout, Outcome, Processor, Role, Row, Side, Told, opening};
 use longhaul_probe::iperf3::wire::{Limit, Transport};
@@ -17,12 +18,12 @@ use std::sync::Arc;
 const MOST_OUTPUT_BYTES: usize = 1 << 20;
 
 /// Socket numbers of iperf3's own server: its first stream has 5.
-pub fn socket(index: usize, transport: Transport) -> i64 {
-    const FIRST: i64 = 5;
+pub fn socket(index: usize, transport: Transport) -> u64 {
+    const FIRST: u64 = 5;
     match (index, transport) {
         (0, _) => FIRST,
-        (more, Transport::Tcp) => FIRST + 1 + 2 * more as i64,
-        (more, Transport::Udp) => FIRST + more as i64,
+        (more, Transport::Tcp) => FIRST + 1 + 2 * more as u64,
+        (more, Transport::Udp) => FIRST + more as u64,
     }
 }
 
@@ -109,10 +110,14 @@ impl Shown {
         }
     }
 
+    fn id(&self, index: usize) -> i64 {
+        socket(index, self.accepted.test.transport) as i64
+    }
+
     fn row(&self, (index, stream): (usize, &StreamInterval), interval: &Interval) -> Row {
         let datagrams = stream.datagrams.unwrap_or_default();
         Row {
-            id: socket(index, self.accepted.test.transport),
+            id: self.id(index),
             sends: stream.sends,
             from_s: interval.from.as_secs_f64(),
             to_s: interval.to.as_secs_f64(),
@@ -121,7 +126,7 @@ impl Shown {
             cwnd: stream.tcp.map(|tcp| tcp.cwnd_bytes),
             datagrams: datagrams.count,
             lost: datagrams.lost as i64,
-            jitter_ms: object::jitter_ms(&datagrams),
+            jitter_ms: live::jitter_ms(&datagrams),
         }
     }
 
@@ -133,10 +138,10 @@ impl Shown {
             resent: stream.resent,
             datagrams: datagrams.count,
             lost: datagrams.lost as i64,
-            jitter_ms: object::jitter_ms(&datagrams),
+            jitter_ms: live::jitter_ms(&datagrams),
         };
         Outcome {
-            id: socket(index, self.accepted.test.transport),
+            id: self.id(index),
             sends: stream.sends,
             sender: stream.sends.then_some(side),
             receiver: (!stream.sends).then_some(side),
@@ -189,7 +194,7 @@ impl FollowTest for Shown {
         self.object.started(&started);
         let streams = started.streams.iter().enumerate();
         let lines = streams.map(|(index, stream)| {
-            let id = socket(index, self.accepted.test.transport);
+            let id = self.id(index);
             opening::connected(id, stream.local, stream.peer)
         });
         let mut text: String = lines.collect();
@@ -253,8 +258,8 @@ mod tests {
     #[test]
     fn sockets_are_numbered_as_iperf3_mostly_has_them() {
         let numbers = |transport| (0..4).map(|index| socket(index, transport)).collect();
-        let tcp: Vec<i64> = numbers(Transport::Tcp);
-        let udp: Vec<i64> = numbers(Transport::Udp);
+        let tcp: Vec<u64> = numbers(Transport::Tcp);
+        let udp: Vec<u64> = numbers(Transport::Udp);
         assert_eq!(tcp, [5, 8, 10, 12]);
         assert_eq!(udp, [5, 6, 7, 8]);
     }
