@@ -18,13 +18,14 @@ const STEPS: &[Step] = &[
     ("page, and lints beside it", page_and_lints),
     ("boundaries", boundaries::run),
     ("unit tests", unit_tests),
-    ("hostile requests", hostile_requests),
     (
         "what the tests of the fleet's archive need",
         crate::clickhouse::ensure,
     ),
-    ("tests between namespaces", privileged_tests),
-    ("documentation", documentation),
+    (
+        "tests between namespaces; beside them documentation and hostile requests",
+        privileged_tests,
+    ),
     ("fuzzing", fuzz::run),
 ];
 
@@ -84,8 +85,8 @@ fn unit_tests() -> Outcome {
 }
 
 /// The tests in files of their own: they make namespaces, and time things, so one at a time. Those
-/// of the program and of the protocol mostly wait, each for processes of its own or for a deadline,
-/// and may do so side by side.
+/// of the program, of the protocol and of the fleet's archive mostly wait, each for processes of
+/// its own or for a deadline, and may do so side by side.
 fn privileged_tests() -> Outcome {
     needs::namespaces()?;
     let tests = |names: &[&str], options: &[&str]| {
@@ -96,16 +97,32 @@ fn privileged_tests() -> Outcome {
         }
         show_and_run(test.arg("--").args(options))
     };
-    // Meanwhile the processor has time for what is fuzzed later.
-    let fuzzers = thread::spawn(fuzz::build);
-    let waiting = tests(&["agent", "program", "protocol"], &["--test-threads=4"]);
-    let built = fuzzers
+    let waiting = ["agent", "program", "protocol", "replicas", "watched"];
+    let beside = thread::spawn(beside_the_waiting);
+    let waited = tests(&waiting, &["--test-threads=4"]);
+    let beside = beside
         .join()
-        .unwrap_or(Err("the build of the fuzzers died".into()));
-    waiting.and(built)?;
+        .unwrap_or(Err("what ran beside the tests died".into()));
+    waited.and(beside)?;
     // All but those.
-    let others = ["[!ap]*", "a[!g]*", "p[!r]*", "pr[!o]*", "pro[!gt]*"];
+    let others = [
+        "[!aprw]*",
+        "a[!g]*",
+        "p[!r]*",
+        "pr[!o]*",
+        "pro[!gt]*",
+        "r[!e]*",
+        "re[!p]*",
+        "w[!a]*",
+    ];
     tests(&others, &["--test-threads=1"])
+}
+
+/// What the processor has time for meanwhile.
+fn beside_the_waiting() -> Outcome {
+    fuzz::build()?;
+    documentation()?;
+    hostile_requests()
 }
 
 fn documentation() -> Outcome {

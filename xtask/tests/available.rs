@@ -49,14 +49,21 @@ fn ip(wire_bps: f64, overhead: f64) -> f64 {
     wire_bps * 1500.0 / (1500.0 + overhead)
 }
 
-/// A busy machine spoils one look in a few: the middle of three counts. Where the first two are
-/// both good, a third one changes nothing.
+/// Looks of which the middle one counts.
+const MOST_LOOKS: usize = 5;
+
+/// A busy machine spoils one look in a few. Once most of them are good, two at least, more change
+/// nothing.
 fn looks(path: &str, begin_at: &str, is_good: impl Fn(&Value) -> bool) -> Vec<Value> {
-    let mut looks: Vec<Value> = (0..2).map(|_| estimate(path, begin_at)).collect();
-    if !looks.iter().all(is_good) {
+    let mut looks: Vec<Value> = Vec::new();
+    while looks.len() < 2 || (looks.len() < MOST_LOOKS && !most(&looks, &is_good)) {
         looks.push(estimate(path, begin_at));
     }
     looks
+}
+
+fn most<T>(looks: &[T], is_good: impl Fn(&T) -> bool) -> bool {
+    2 * looks.iter().filter(|look| is_good(look)).count() > looks.len()
 }
 
 fn is_near(of: &Value, expected: f64, share: f64) -> bool {
@@ -89,8 +96,7 @@ fn the_capacity_to_sdsc_lies_within_its_interval() {
         0.08,
     );
     // Timing of a busy machine shortens stretches by some per cent.
-    let reached = looks.iter().filter(|found| reaches(found));
-    assert!(reached.count() >= 2, "{truth} bit/s: {looks:#?}");
+    assert!(most(&looks, reaches), "{truth} bit/s: {looks:#?}");
 }
 
 #[test]
@@ -104,9 +110,9 @@ fn the_shaper_to_lyon_is_found_with_its_three_parameters() {
             && is_near(&bucket["peak_bps"], top, 0.25)
             && burst.is_some_and(|burst| (burst - ip(5300.0, 196.0)).abs() <= 1500.0)
     });
+    let is_shaper = |found: &Value| found["bucket"]["kind"] == "shaper";
+    assert!(most(&looks, is_shaper), "{looks:#?}");
     let buckets = || looks.iter().map(|found| &found["bucket"]);
-    let found = buckets().filter(|bucket| bucket["kind"] == "shaper");
-    assert!(found.count() >= 2, "{looks:#?}");
     let sustained = middle(buckets(), "sustained_bps");
     assert_near("sustained", sustained, rate, 0.03);
     // The peak stands for three packets only, and the first of them finds the shaper idle, so it reads
