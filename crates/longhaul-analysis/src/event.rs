@@ -43,7 +43,7 @@ pub use case_text::case_text;
 pub use case_text::routes::rows as hops_beside;
 pub use evidence::{Audited, BaseRate, Elsewhere, Evidence, Note, Place, PlanChange, Seen, Steady};
 pub use follow_up::{Cost, Measurement, Wanted, follow_up};
-pub use words::{span, value};
+pub use words::{date, span, value};
 
 use candidate::Candidate;
 use case::Case;

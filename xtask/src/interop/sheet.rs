@@ -5,6 +5,7 @@ use super::peer::Peer;
 use super::rows::ROWS;
 use super::{DELAYS, Delay};
 use crate::bench::table::Table;
+use longhaul_analysis::event;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The page: who took part, the cells, and a note for each thing that failed.
@@ -102,39 +103,7 @@ fn cell(played: &Played, notes: &mut Vec<String>) -> String {
     parts.join(" ")
 }
 
-/// The day, of the Gregorian calendar. Source: Howard Hinnant's days-to-civil algorithm.
 fn today() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
-    date(seconds.map_or(0, |since| since.as_secs() / 86_400))
-}
-
-fn date(days: u64) -> String {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_shifted + 2) / 5 + 1;
-    let month = if month_shifted < 10 {
-        month_shifted + 3
-    } else {
-        month_shifted - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn days_become_dates() {
-        for (days, expected) in [
-            (0, "1970-01-01"),
-            (11_016, "2000-02-29"),
-            (20_780, "2026-11-23"),
-        ] {
-            assert_eq!(super::date(days), expected);
-        }
-    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    event::date(since.map_or(0, |since| since.as_micros() as i64))
 }

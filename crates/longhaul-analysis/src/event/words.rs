@@ -130,7 +130,9 @@ mod tests {
     fn days_are_those_of_the_calendar() {
         assert_eq!(moment(0), "1970-01-01 00:00 UTC");
         assert_eq!(moment(1_055_371_500_000_000), "2003-06-11 22:45 UTC");
+        assert_eq!(date(0), "1970-01-01");
         assert_eq!(date(951_782_400_000_000), "2000-02-29");
+        assert_eq!(date(1_795_392_000_000_000), "2026-11-23");
         assert_eq!(date(1_709_164_800_000_000), "2024-02-29");
         assert_eq!(moment(-1), "1969-12-31 23:59 UTC");
         assert_eq!(date(4_107_542_400_000_000), "2100-03-01");

@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod password;
+pub mod rows;
 pub mod serve;
 pub mod system;
 pub mod value;

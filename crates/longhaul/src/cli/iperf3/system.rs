@@ -1,5 +1,6 @@
 //! What this host and this program are, as iperf3 says it.
 
+use jiff::Timestamp;
 use longhaul_probe::iperf3::RELEASE;
 use std::fs;
 
@@ -23,6 +24,13 @@ pub fn system_info() -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(" ")
+}
+
+/// Text and Unix time of this moment.
+pub fn now() -> (String, i64) {
+    let now = Timestamp::now();
+    let text = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    (text, now.as_second())
 }
 
 /// The answer to `-v`.

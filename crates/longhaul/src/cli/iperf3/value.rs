@@ -41,6 +41,14 @@ pub struct Burst {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timestamps(pub String);
 
+impl Timestamps {
+    /// With `%c` as C writes date and time where no place is set; the formatter at hand knows
+    /// another form.
+    pub fn form(&self) -> String {
+        self.0.replace("%c", "%a %b %e %H:%M:%S %Y")
+    }
+}
+
 /// A number with K, M, G or T behind it, each `step` times the one before.
 fn scaled(text: &str, step: f64) -> Result<f64, String> {
     let (digits, power) = match text.char_indices().next_back() {

@@ -9,9 +9,6 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 
-/// What C prints for `%c` where no language is set.
-const USUAL_TIME: &str = "%a %b %e %H:%M:%S %Y";
-
 /// Standard output or a file; every write is flushed, so that whoever follows sees it.
 pub struct Writer {
     out: Box<dyn Write + Send>,
@@ -39,10 +36,7 @@ impl Writer {
         Ok(Writer {
             out,
             is_file: args.logfile.is_some(),
-            timestamps: args
-                .timestamps
-                .as_ref()
-                .map(|Timestamps(form)| form.replace("%c", USUAL_TIME)),
+            timestamps: args.timestamps.as_ref().map(Timestamps::form),
             title: args.client.title.clone(),
         })
     }

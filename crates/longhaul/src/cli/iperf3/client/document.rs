@@ -6,7 +6,6 @@ use crate::cli::args::Iperf3Args;
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
 use crate::render::iperf3::live::{self, Both, Extremes};
-use jiff::Timestamp;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_probe::iperf3::client::{Control, Follow, Followed};
 use longhaul_probe::iperf3::text::opening::Limit;
@@ -153,17 +152,11 @@ pub fn both_ends(followed: &Followed, streams: usize, udp: bool) -> Option<Vec<B
 impl Follow for Document<'_> {
     fn connected(&mut self, control: &Control) {
         self.datagram_bytes = control.datagram_bytes;
-        let now = Timestamp::now();
+        let (time, seconds) = system::now();
         let cookie = control.cookie.0.iter().take_while(|byte| **byte != 0);
         let cookie: String = cookie.map(|byte| *byte as char).collect();
         let told = [
-            (
-                "timestamp",
-                json!({
-                    "time": now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
-                    "timesecs": now.as_second(),
-                }),
-            ),
+            ("timestamp", json!({"time": time, "timesecs": seconds})),
             (
                 "connecting_to",
                 json!({"host": self.asked.target.host, "port": self.asked.target.port}),

@@ -3,10 +3,10 @@
 use super::asked::Asked;
 use super::{Show, document};
 use crate::cli::args::Iperf3Args;
+use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
 use crate::render::iperf3::live;
-use jiff::Timestamp;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_probe::iperf3::client::{Control, Follow, Followed};
 use longhaul_probe::iperf3::text::{
@@ -68,8 +68,7 @@ impl<'a> Screen<'a> {
         if self.asked.udp && self.asked.plan.write_bytes.is_none() {
             let _ = writeln!(text, "Setting UDP block size to {}", control.datagram_bytes);
         }
-        let now = Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
-        text += &opening::time(&now.to_string());
+        text += &opening::time(&system::now().0);
         self.say(&text);
     }
 
@@ -88,7 +87,7 @@ impl<'a> Screen<'a> {
 
     fn show(&mut self, interval: &Interval, resent: bool) {
         let rows: Vec<Row> = (interval.streams.iter().enumerate())
-            .map(|(index, stream)| row(interval, index, stream))
+            .map(|(index, stream)| row(id(index), interval, stream))
             .collect();
         let header = (!self.begun).then_some(resent);
         self.begun = true;
@@ -137,32 +136,8 @@ fn id(index: usize) -> i64 {
     live::socket(index) as i64
 }
 
-fn row(interval: &Interval, index: usize, stream: &StreamInterval) -> Row {
-    let udp = stream.datagrams.unwrap_or_default();
-    Row {
-        id: id(index),
-        sends: stream.sends,
-        from_s: interval.from.as_secs_f64(),
-        to_s: interval.to.as_secs_f64(),
-        bytes: stream.bytes,
-        resent: stream.resent,
-        cwnd: stream.tcp.map(|tcp| tcp.cwnd_bytes),
-        datagrams: udp.count,
-        lost: i64::try_from(udp.lost).unwrap_or(i64::MAX),
-        jitter_ms: udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3),
-    }
-}
-
-fn side((lasted, stream): &(Duration, StreamInterval)) -> Side {
-    let udp = stream.datagrams.unwrap_or_default();
-    Side {
-        lasted_s: lasted.as_secs_f64(),
-        bytes: stream.bytes,
-        resent: stream.resent,
-        datagrams: udp.count,
-        lost: i64::try_from(udp.lost).unwrap_or(i64::MAX),
-        jitter_ms: udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3),
-    }
+fn whole((lasted, stream): &(Duration, StreamInterval)) -> Side {
+    side(lasted.as_secs_f64(), stream)
 }
 
 /// Both ends of each stream; without the far one when the test was interrupted.
@@ -174,10 +149,10 @@ fn outcomes(followed: &Followed, streams: usize, layout: &Layout) -> Vec<Outcome
         layout.udp,
     );
     let of = |(index, own): (usize, &StreamInterval)| {
-        let own_side = Some(side(&(counted.lasted, own.clone())));
+        let own_side = Some(side(counted.lasted.as_secs_f64(), own));
         let both = all.as_ref().and_then(|all| all.get(index));
         let (sender, receiver) = match (both, own.sends) {
-            (Some(both), _) => (Some(side(&both.sent)), Some(side(&both.received))),
+            (Some(both), _) => (Some(whole(&both.sent)), Some(whole(&both.received))),
             (None, true) => (own_side, None),
             (None, false) => (None, own_side),
         };

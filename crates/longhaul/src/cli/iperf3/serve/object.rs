@@ -6,7 +6,6 @@
 use super::test::socket;
 use crate::cli::iperf3::system;
 use crate::render::iperf3::live::{self, Extremes};
-use jiff::Timestamp;
 use longhaul_probe::iperf3::wire::{Limit, Test, Transport};
 use longhaul_probe::serve::follow::{Accepted, Interval, Started, StreamInterval, Totals};
 use serde_json::{Map, Value, json};
@@ -26,13 +25,6 @@ pub struct Object {
     seen: Vec<Extremes>,
     test: Test,
     top: Map<String, Value>,
-}
-
-/// Text and Unix time of this moment.
-pub fn now() -> (String, i64) {
-    let now = Timestamp::now();
-    let text = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    (text, now.as_second())
 }
 
 /// One whole object, as iperf3 ends it.
@@ -200,7 +192,7 @@ impl Object {
 
 fn start(accepted: &Accepted) -> Value {
     let (asked, test) = (&accepted.asked, &accepted.test);
-    let (time, seconds) = now();
+    let (time, seconds) = system::now();
     let rate = test.rate_bps.unwrap_or(0);
     let mut start = json!({
         "connected": [],

@@ -15,8 +15,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is held of one test before it is shown in parts.
 const MOST_HELD_BYTES: usize = 64 << 10;
-/// As C writes the date and time where no place is set; the formatter at hand knows another form.
-const C_DATE_AND_TIME: &str = "%a %b %e %H:%M:%S %Y";
 
 /// What a test needs to be told from others.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ impl Screen {
         let file = file.map(|path| OpenOptions::new().append(true).create(true).open(path));
         Ok(Screen {
             file: file.transpose()?,
-            timestamps: timestamps.map(|form| form.0.replace("%c", C_DATE_AND_TIME)),
+            timestamps: timestamps.map(Timestamps::form),
             state: Mutex::default(),
         })
     }

@@ -4,9 +4,10 @@ use super::desk::{Desk, Form};
 use super::object::{self, Object};
 use super::screen::Place;
 use super::words;
-use crate::render::iperf3::live;
+use crate::cli::iperf3::rows::{row, side};
+use crate::cli::iperf3::system;
 use longhaul_probe::iperf3::server::Closed;
-use longhaul_probe::iperf3::text::{Layout, Outcome, Processor, Role, Row, Side, Told, opening};
+use longhaul_probe::iperf3::text::{Layout, Outcome, Processor, Role, Row, Told, opening};
 use longhaul_probe::iperf3::wire::{Limit, Transport};
 use longhaul_probe::serve::follow::{
     Accepted, FollowTest, Interval, ServerOutput, Started, StreamInterval, Totals,
@@ -52,7 +53,7 @@ impl Shown {
         };
         let mut name = opening::accepted(accepted.peer);
         if desk.verbose {
-            name.insert_str(0, &opening::time(&object::now().0));
+            name.insert_str(0, &opening::time(&system::now().0));
         }
         let text = desk.form == Form::Text;
         let banner = desk.listening(desk.screen.number());
@@ -114,32 +115,8 @@ impl Shown {
         socket(index, self.accepted.test.transport) as i64
     }
 
-    fn row(&self, (index, stream): (usize, &StreamInterval), interval: &Interval) -> Row {
-        let datagrams = stream.datagrams.unwrap_or_default();
-        Row {
-            id: self.id(index),
-            sends: stream.sends,
-            from_s: interval.from.as_secs_f64(),
-            to_s: interval.to.as_secs_f64(),
-            bytes: stream.bytes,
-            resent: stream.resent,
-            cwnd: stream.tcp.map(|tcp| tcp.cwnd_bytes),
-            datagrams: datagrams.count,
-            lost: datagrams.lost as i64,
-            jitter_ms: live::jitter_ms(&datagrams),
-        }
-    }
-
     fn outcome(&self, (index, stream): (usize, &StreamInterval), lasted_s: f64) -> Outcome {
-        let datagrams = stream.datagrams.unwrap_or_default();
-        let side = Side {
-            lasted_s,
-            bytes: stream.bytes,
-            resent: stream.resent,
-            datagrams: datagrams.count,
-            lost: datagrams.lost as i64,
-            jitter_ms: live::jitter_ms(&datagrams),
-        };
+        let side = side(lasted_s, stream);
         Outcome {
             id: self.id(index),
             sends: stream.sends,
@@ -207,7 +184,9 @@ impl FollowTest for Shown {
 
     fn interval(&mut self, interval: Interval) {
         let streams = interval.streams.iter().enumerate();
-        let rows: Vec<Row> = streams.map(|it| self.row(it, &interval)).collect();
+        let rows: Vec<Row> = streams
+            .map(|(index, stream)| row(self.id(index), &interval, stream))
+            .collect();
         let resent = rows.iter().any(|row| row.resent.is_some());
         let header = (!self.any).then_some(resent);
         self.any = true;
