@@ -41,6 +41,7 @@ pub mod table;
 pub mod throughput;
 pub mod tune;
 pub mod verdicts;
+pub mod window;
 
 use crate::{Outcome, clickhouse, process};
 use std::path::Path;

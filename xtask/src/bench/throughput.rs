@@ -4,40 +4,36 @@
 //! of them; the table shows medians. Payload is counted by the kernel at the receiving device, for
 //! everybody alike, over a window inside the run.
 //!
-//! Wrong when: the machine serves others too. A run with more than `FOREIGN_CORES_MAX` of
-//! foreign load, or in which the cores changed their speed by more than a fifth, is dropped; where
-//! none was clean the cell says so with an asterisk.
+//! Wrong when: the machine serves others too. A run beside foreign load, or in which the cores
+//! changed their speed ([`window`]), is dropped; where none was clean the cell says so with an
+//! asterisk.
 
 mod contenders;
 
 use super::beds::{AllowedControl, Bed};
-use super::meter::{Group, core_speed, machine_cpu};
+use super::meter::Group;
 use super::table::{Table, median, number};
+use super::window::{self, Repeats, Window, at_steady_speed};
 use crate::process;
 use contenders::{Contender, contenders};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
 const REPETITIONS: usize = 3;
 /// The longest that connecting and warming up may take.
 const START_MAX: Duration = Duration::from_secs(4);
-const WARM_UP: Duration = Duration::from_millis(500);
-const WINDOW: Duration = Duration::from_millis(1600);
+const WINDOW: Window = Window {
+    start_max: START_MAX,
+    started_bytes: 50_000_000,
+    warm_up: Duration::from_millis(500),
+    lasts: Duration::from_millis(1600),
+};
 /// How long the contender is told to run: warm-up and window, and a margin for both ends.
 pub(crate) const SECONDS: u32 = 4;
-const FOREIGN_CORES_MAX: f64 = 0.15;
-const CORE_SPEED_CHANGE_MAX: f64 = 0.2;
-/// Payload after which a contender counts as under way.
-const STARTED_BYTES: u64 = 50_000_000;
 
-/// One run of one contender.
-#[derive(Debug, Clone, Copy)]
-struct Reading {
-    gigabits: f64,
-    cpu_seconds_per_gigabyte: f64,
-    clean: bool,
-}
+/// The cost is that of both ends together.
+type Reading = window::Reading<1>;
 
 /// Measures every cell and gives one table for each bed and class whose title holds `only`.
 pub fn tables(only: &str) -> Result<Vec<Table>, String> {
@@ -95,23 +91,12 @@ struct Cell {
 
 impl Cell {
     fn new(readings: &[Result<Reading, String>]) -> Self {
-        let all: Vec<Reading> = readings
-            .iter()
-            .filter_map(|r| r.as_ref().ok())
-            .copied()
-            .collect();
-        let clean: Vec<Reading> = all
-            .iter()
-            .copied()
-            .filter(|reading| reading.clean)
-            .collect();
-        let used = if clean.is_empty() { &all } else { &clean };
-        let of = |pick: fn(&Reading) -> f64| median(&used.iter().map(pick).collect::<Vec<_>>());
+        let repeats = Repeats::new(readings);
         Cell {
-            gigabits: of(|r| r.gigabits),
-            cost: of(|r| r.cpu_seconds_per_gigabyte),
-            clean: clean.len(),
-            why_empty: readings.iter().find_map(|r| r.as_ref().err()).cloned(),
+            gigabits: median(&repeats.each(|reading| reading.gigabits)),
+            cost: median(&repeats.each(Reading::cost)),
+            clean: repeats.clean,
+            why_empty: repeats.why_empty,
         }
     }
 
@@ -140,7 +125,7 @@ fn measure_cell(bed: &Bed, contenders: &[Contender], streams: u32) -> Vec<Cell> 
     let mut readings: Vec<Vec<Result<Reading, String>>> = vec![Vec::new(); contenders.len()];
     for _ in 0..REPETITIONS {
         for (contender, readings) in contenders.iter().zip(&mut readings) {
-            let reading = run(bed, contender, streams);
+            let reading = at_steady_speed(|| run(bed, contender, streams));
             eprintln!(
                 "{} · {} · {streams} streams: {reading:?}",
                 bed.name, contender.name
@@ -156,7 +141,6 @@ fn measure_cell(bed: &Bed, contenders: &[Contender], streams: u32) -> Vec<Cell> 
 
 /// One run: far end, near end, warm-up, window.
 fn run(bed: &Bed, contender: &Contender, streams: u32) -> Result<Reading, String> {
-    let speed_before = core_speed();
     let group = Group::new()?;
     let env = contender.env();
     let mut far = group.spawn(&bed.far().enter(), &contender.far(), &env)?;
@@ -166,48 +150,9 @@ fn run(bed: &Bed, contender: &Contender, streams: u32) -> Result<Reading, String
         &contender.near(bed.address, streams),
         &env,
     )?;
-    let reading = watch(bed, &group);
+    let reading = WINDOW.watch(&|| bed.payload_bytes(), [&group]);
     group.clear();
     process::end(&mut near);
     process::end(&mut far);
-    let speed_change = (core_speed() / speed_before - 1.0).abs();
-    let reading = reading?;
-    Ok(Reading {
-        clean: reading.clean && speed_change <= CORE_SPEED_CHANGE_MAX,
-        ..reading
-    })
-}
-
-fn watch(bed: &Bed, group: &Group) -> Result<Reading, String> {
-    let unreadable = || "counters could not be read".to_owned();
-    let bytes = || bed.payload_bytes().ok_or_else(unreadable);
-    let idle = bytes()?;
-    let deadline = Instant::now() + START_MAX;
-    while bytes()? < idle + STARTED_BYTES {
-        if Instant::now() > deadline {
-            return Err("did not start".to_owned());
-        }
-        sleep(Duration::from_millis(10));
-    }
-    sleep(WARM_UP);
-    let read = || {
-        Some((
-            Instant::now(),
-            bed.payload_bytes()?,
-            group.cpu()?,
-            machine_cpu()?,
-        ))
-    };
-    let (at, bytes, cpu, machine) = read().ok_or_else(unreadable)?;
-    sleep(WINDOW);
-    let (at_end, bytes_end, cpu_end, machine_end) = read().ok_or_else(unreadable)?;
-    let seconds = (at_end - at).as_secs_f64();
-    let payload = bytes_end.saturating_sub(bytes) as f64;
-    let own = cpu_end.saturating_sub(cpu).as_secs_f64();
-    let foreign = machine_end.saturating_sub(machine).as_secs_f64() - own;
-    Ok(Reading {
-        gigabits: payload * 8.0 / seconds / 1e9,
-        cpu_seconds_per_gigabyte: own / (payload / 1e9),
-        clean: foreign / seconds <= FOREIGN_CORES_MAX,
-    })
+    reading
 }

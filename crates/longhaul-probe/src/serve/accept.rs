@@ -209,11 +209,14 @@ fn control(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) -> Result<(
     let epoch = Instant::now();
     let mut hooks = ResponderHooks::new((service, port), (local, peer), epoch, place, control);
     let (closed, _) = Drive::new(channel, session, epoch).run(&mut hooks);
+    let bytes = hooks.moved_bytes();
+    // Whoever hears that the session is closed may want its place at once.
+    drop(hooks);
     (service.log)(ServeEvent::SessionClosed {
         peer,
         reason: closed.to_string(),
         elapsed: epoch.elapsed(),
-        bytes: hooks.moved_bytes(),
+        bytes,
     });
     Ok(())
 }

@@ -1,25 +1,20 @@
-//! iperf3's own client, 3.12 of Debian, against a far end of ours; and clients that do it wrong.
+//! iperf3's own client, 3.12 of Debian, against a far end of ours.
 
 use crate::far_end::{FarEnd, options};
 use longhaul_probe::iperf3::Users;
-use longhaul_probe::iperf3::wire::State;
 use longhaul_probe::serve::{AnonymousLimits, Iperf3Options, ServeEvent, ServeOptions};
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// For whatever should come soon, on a machine that does much else.
-const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(20);
 /// A client that takes longer hangs.
 const HUNG: Duration = Duration::from_secs(60);
-/// A client is lost, and so much later at the most the next one has had its test.
-const RECOVERED: Duration = Duration::from_secs(1);
-const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz234567abcd\0";
 
-fn open(runs: u32) -> ServeOptions {
+pub fn open(runs: u32) -> ServeOptions {
     ServeOptions {
         anonymous: Some(AnonymousLimits {
             seconds: 30,
@@ -33,7 +28,7 @@ fn open(runs: u32) -> ServeOptions {
     }
 }
 
-fn client(far: &FarEnd, arguments: &[&str]) -> Child {
+pub fn client(far: &FarEnd, arguments: &[&str]) -> Child {
     let port = far.address.port().to_string();
     Command::new("iperf3")
         .args(["-c", "127.0.0.1", "-p", &port, "-J"])
@@ -45,7 +40,7 @@ fn client(far: &FarEnd, arguments: &[&str]) -> Child {
 }
 
 /// What the client printed; it must end by itself.
-fn outcome(mut client: Child) -> Value {
+pub fn outcome(mut client: Child) -> Value {
     let mut text = String::new();
     let mut output = client.stdout.take().expect("piped");
     let reader = std::thread::spawn(move || {
@@ -66,11 +61,17 @@ fn outcome(mut client: Child) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn run(far: &FarEnd, arguments: &[&str]) -> Value {
+pub fn run(far: &FarEnd, arguments: &[&str]) -> Value {
     outcome(client(far, arguments))
 }
 
-fn error(outcome: &Value) -> Option<&str> {
+/// As SIGKILL does: no farewell.
+pub fn kill(mut client: Child) {
+    client.kill().expect("it runs");
+    client.wait().expect("a child");
+}
+
+pub fn error(outcome: &Value) -> Option<&str> {
     outcome["error"].as_str()
 }
 
@@ -235,227 +236,6 @@ fn beyond_the_limits_a_client_is_told_at_once() {
         error(&refused).is_some_and(|text| text.contains("busy")),
         "{refused}"
     );
-}
-
-/// As SIGKILL does: no farewell.
-fn kill(mut client: Child) {
-    client.kill().expect("it runs");
-    client.wait().expect("a child");
-}
-
-/// A client of bytes.
-struct Raw(TcpStream);
-
-impl Raw {
-    fn new(far: &FarEnd) -> Raw {
-        Raw::with(far, COOKIE)
-    }
-
-    fn with(far: &FarEnd, cookie: &[u8; 37]) -> Raw {
-        let mut stream = far.connect();
-        stream.set_read_timeout(Some(SOON)).expect("a time");
-        stream.write_all(cookie).expect("it accepts");
-        Raw(stream)
-    }
-
-    fn say(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).expect("it listens");
-    }
-
-    fn framed(&mut self, text: &str) {
-        let length = (text.len() as u32).to_be_bytes();
-        self.say(&[&length, text.as_bytes()].concat());
-    }
-
-    fn hear(&mut self) -> Option<State> {
-        let mut byte = [0];
-        self.0.read_exact(&mut byte).expect("an answer in time");
-        State::of(byte[0])
-    }
-
-    /// The number of the error that the server says.
-    fn trouble(&mut self) -> i32 {
-        assert_eq!(self.hear(), Some(State::ServerError));
-        let mut code = [0; 4];
-        self.0.read_exact(&mut code).expect("its number");
-        i32::from_be_bytes(code)
-    }
-}
-
-const PLAIN: &str =
-    r#"{"tcp":true,"omit":0,"time":20,"parallel":1,"len":1000,"bandwidth":1000000}"#;
-
-/// A whole test of few bytes, begun again as long as the place is not free.
-fn small_test(far: &FarEnd, until: Instant) {
-    let mut cookie = *COOKIE;
-    cookie[0] = b'q';
-    loop {
-        assert!(Instant::now() < until, "the place is not free in time");
-        let mut raw = Raw::with(far, &cookie);
-        assert_eq!(raw.hear(), Some(State::ParameterExchange));
-        raw.framed(r#"{"tcp":true,"num":1000,"parallel":1,"len":1000}"#);
-        match raw.hear() {
-            Some(State::CreateStreams) => return finish(far, &mut raw, &cookie),
-            other => assert_eq!(other, Some(State::AccessDenied)),
-        }
-    }
-}
-
-fn finish(far: &FarEnd, raw: &mut Raw, cookie: &[u8; 37]) {
-    let mut data = Raw::with(far, cookie);
-    assert_eq!(raw.hear(), Some(State::TestStart));
-    assert_eq!(raw.hear(), Some(State::TestRunning));
-    data.say(&[7; 1000]);
-    raw.say(&[State::TestEnd.byte()]);
-    assert_eq!(raw.hear(), Some(State::ExchangeResults));
-    raw.framed(
-        r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":-1,
-            "streams":[{"id":1,"bytes":1000,"retransmits":-1,"jitter":0,"errors":0,"packets":0}]}"#,
-    );
-    let mut length = [0; 4];
-    raw.0.read_exact(&mut length).expect("results in time");
-    let mut results = vec![0; u32::from_be_bytes(length) as usize];
-    raw.0.read_exact(&mut results).expect("results in time");
-    let results: Value = serde_json::from_slice(&results).expect("JSON");
-    assert_eq!(results["streams"][0]["bytes"], 1000);
-    assert_eq!(raw.hear(), Some(State::DisplayResults));
-    raw.say(&[State::Done.byte()]);
-    // When it hangs up, the place is free for the next one.
-    let mut rest = Vec::new();
-    raw.0.read_to_end(&mut rest).expect("it hangs up");
-}
-
-/// How far a client comes before it is lost; what must be held until then.
-fn stopped_at(far: &FarEnd, steps: u32) -> (Raw, Option<Raw>) {
-    let mut raw = Raw::new(far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
-    let mut data = None;
-    if steps > 0 {
-        raw.framed(PLAIN);
-        assert_eq!(raw.hear(), Some(State::CreateStreams));
-    }
-    if steps > 1 {
-        data = Some(Raw::new(far));
-        assert_eq!(raw.hear(), Some(State::TestStart));
-        assert_eq!(raw.hear(), Some(State::TestRunning));
-    }
-    if steps > 2 {
-        raw.say(&[State::TestEnd.byte()]);
-        assert_eq!(raw.hear(), Some(State::ExchangeResults));
-    }
-    if steps > 3 {
-        raw.say(b"\x00\x00\x01\x00{\"cpu_util_total\":");
-    }
-    (raw, data)
-}
-
-#[test]
-fn a_client_lost_at_any_step_frees_the_only_place_within_a_second() {
-    let far = FarEnd::start(open(1));
-    for steps in 0..5 {
-        drop(stopped_at(&far, steps));
-        small_test(&far, Instant::now() + RECOVERED);
-        let lost = |event: &ServeEvent| match event {
-            ServeEvent::SessionClosed { reason, .. } if reason.contains("lost while") => Some(()),
-            _ => None,
-        };
-        far.event(SOON, lost);
-    }
-}
-
-/// A client that has seen payload flow.
-fn running_client(far: &FarEnd, arguments: &[&str]) -> Child {
-    let mut client = Command::new("iperf3")
-        .args(["-c", "127.0.0.1", "-p", &far.address.port().to_string()])
-        .args(["-i", "0.1", "--forceflush"])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("iperf3 is installed");
-    let mut lines = BufReader::new(client.stdout.take().expect("piped"));
-    let mut line = String::new();
-    while !line.contains("bits/sec") {
-        line.clear();
-        let read = lines.read_line(&mut line).expect("its output");
-        assert!(read > 0, "it ended by itself");
-    }
-    // What it prints until it is killed is of no use, and must not block it.
-    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-    client
-}
-
-#[test]
-fn a_client_that_is_killed_frees_the_only_place_within_a_second() {
-    let far = FarEnd::start(open(1));
-    for arguments in [
-        &["-t", "20", "-b", "1M"][..],
-        &["-t", "20", "-R"],
-        &["-t", "20", "--bidir", "-P", "4"],
-        &["-u", "-t", "20"],
-    ] {
-        let running = running_client(&far, arguments);
-        kill(running);
-        small_test(&far, Instant::now() + RECOVERED);
-    }
-    // A stock client is served after all of them.
-    assert_eq!(error(&run(&far, &["-n", "100K"])), None);
-}
-
-#[test]
-fn what_is_no_test_gets_an_error_that_clients_print() {
-    let far = FarEnd::start(open(4));
-    for (text, code) in [
-        (r#"{"tcp":true,"#, 114),
-        ("[]", 114),
-        (r#"{"parallel":"many"}"#, 114),
-        (r#"{"parallel":1000}"#, 6),
-        (r#"{"udp":true,"len":70000}"#, 20),
-        (r#"{"sctp":true}"#, 13),
-        (r#"{"congestion":"a/../b"}"#, 134),
-    ] {
-        let mut raw = Raw::new(&far);
-        assert_eq!(raw.hear(), Some(State::ParameterExchange));
-        raw.framed(text);
-        assert_eq!(raw.trouble(), code, "{text}");
-    }
-    // A length over the limit is refused before its bytes come.
-    let mut raw = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
-    raw.say(&[0xff; 4]);
-    assert_eq!(raw.trouble(), 114);
-    // A state of the server's own, while the test runs.
-    let mut raw = Raw::new(&far);
-    raw.framed(PLAIN);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
-    assert_eq!(raw.hear(), Some(State::CreateStreams));
-    raw.say(&[State::DisplayResults.byte()]);
-    assert_eq!(raw.trouble(), 110);
-    assert_eq!(error(&run(&far, &["-n", "100K"])), None);
-}
-
-#[test]
-fn a_stream_too_many_is_turned_away_and_a_foreign_cookie_joins_nothing() {
-    let far = FarEnd::start(open(4));
-    let mut raw = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::ParameterExchange));
-    raw.framed(PLAIN);
-    assert_eq!(raw.hear(), Some(State::CreateStreams));
-    let mut other = *COOKIE;
-    other[0] = b'z';
-    let mut foreign = Raw::with(&far, &other);
-    // To the server it is a new client, which has said nothing.
-    assert_eq!(foreign.hear(), Some(State::ParameterExchange));
-    let _stream = Raw::new(&far);
-    assert_eq!(raw.hear(), Some(State::TestStart));
-    assert_eq!(raw.hear(), Some(State::TestRunning));
-    let mut second = Raw::new(&far);
-    assert_ne!(
-        second.hear(),
-        Some(State::ParameterExchange),
-        "it joins no running test"
-    );
-    raw.say(&[State::ClientTerminate.byte()]);
-    assert_eq!(far.session_closed(SOON), "ended by the client");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod fake;
 mod far_end;
 mod iperf3;
+mod iperf3_broken;
 mod probes;
 mod runs;
 mod trouble;

@@ -1,211 +1,18 @@
 //! `longhaul iperf3 -s` beside Debian's `iperf3 -s`, 3.12: the same clients, and what both print.
 
+use crate::iperf3_beside::{
+    BOTH, Server, Users, Whose, await_that, ended, free_port, keys, patterns, signal, text,
+};
 use crate::support::Folder;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
-/// What takes longer hangs.
-const HUNG: Duration = Duration::from_secs(60);
 const LISTENS: &str = "Server listening";
-/// In the version, behind that of iperf3.
-const OURS: &str = concat!(" (longhaul ", env!("CARGO_PKG_VERSION"), ")");
-
-/// Whose server, or client, it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Iperf3,
-    Longhaul,
-}
-
-const BOTH: [Whose; 2] = [Whose::Iperf3, Whose::Longhaul];
-
-impl Whose {
-    fn command(self) -> Command {
-        match self {
-            Whose::Iperf3 => Command::new("iperf3"),
-            Whose::Longhaul => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-                command.arg("iperf3");
-                command
-            }
-        }
-    }
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("its address").port()
-}
-
-/// Does something listen there? Asked of the kernel: a connection would be a client.
-fn listens(port: u16) -> bool {
-    let wanted = format!(":{port:04X} ");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let text = fs::read_to_string(table).unwrap_or_default();
-        let mut lines = text.lines();
-        lines.any(|line| line.contains(&wanted) && line.contains(" 0A "))
-    })
-}
-
-fn await_that(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + HUNG;
-    while !so() {
-        assert!(Instant::now() < deadline, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A server on loopback.
-struct Server {
-    child: Option<Child>,
-    port: u16,
-}
-
-impl Server {
-    fn start(whose: Whose, options: &[&str]) -> Server {
-        let port = free_port();
-        let mut command = whose.command();
-        command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
-        let child = command
-            .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("a server");
-        await_that("its listener", || listens(port));
-        let child = Some(child);
-        Server { child, port }
-    }
-
-    fn client(&self, options: &str) -> Child {
-        Command::new("iperf3")
-            .args(["-c", "127.0.0.1", "-p", &self.port.to_string()])
-            .args(options.split_whitespace())
-            .env("IPERF3_PASSWORD", "rossi")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("iperf3 is installed")
-    }
-
-    fn run(&self, options: &str) -> Output {
-        ended(self.client(options))
-    }
-
-    fn id(&self) -> u32 {
-        self.child.as_ref().expect("it runs").id()
-    }
-
-    /// What it printed; it ends by itself, or by the signal that was sent.
-    fn ended(mut self) -> Output {
-        ended(self.child.take().expect("it runs"))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Waits for a child that ends by itself.
-fn ended(mut child: Child) -> Output {
-    let drain = |mut pipe: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.read_to_end(&mut bytes).map(|_| bytes)
-        })
-    };
-    let out = drain(Box::new(child.stdout.take().expect("piped")));
-    let err = drain(Box::new(child.stderr.take().expect("piped")));
-    let deadline = Instant::now() + HUNG;
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("a child") {
-            break status;
-        }
-        if Instant::now() > deadline {
-            child.kill().expect("it runs");
-            panic!("it hangs");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let read = |thread: std::thread::JoinHandle<std::io::Result<Vec<u8>>>| {
-        thread.join().expect("a reader").expect("its output")
-    };
-    Output {
-        status,
-        stdout: read(out),
-        stderr: read(err),
-    }
-}
-
-fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
-    assert!(sent.expect("kill").success());
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
-/// A line with its numbers and units replaced, so that what is measured does not matter, and
-/// columns of numbers without their width.
-fn pattern(line: &str) -> String {
-    if line.trim_start().starts_with("Cookie: ") {
-        return "Cookie".to_owned();
-    }
-    let mut pattern = String::new();
-    let mut number = false;
-    for letter in line.chars() {
-        let digit = letter.is_ascii_digit() || (number && matches!(letter, '.' | '+'));
-        if digit && !number {
-            pattern.push('#');
-        }
-        if !digit {
-            pattern.push(letter);
-        }
-        number = digit;
-    }
-    for unit in ["KBytes", "MBytes", "GBytes", "Bytes"] {
-        pattern = pattern.replace(&format!("# {unit}"), "# B");
-    }
-    for unit in ["Kbits", "Mbits", "Gbits", "bits"] {
-        pattern = pattern.replace(&format!("# {unit}"), "# b");
-    }
-    pattern.split(' ').filter(|word| !word.is_empty()).fold(
-        if line.starts_with(' ') {
-            " ".to_owned()
-        } else {
-            String::new()
-        },
-        |text, word| text + word + " ",
-    )
-}
-
-/// The patterns of all lines; of intervals the first of each kind, since how many there are beyond
-/// the last whole second depends on the machine.
-fn patterns(output: &str) -> Vec<String> {
-    let mut patterns: Vec<String> = Vec::new();
-    for line in output.lines().map(pattern) {
-        let seen = line.starts_with("[ #]") || line.starts_with("[SUM]") || line.starts_with("- -");
-        let bare = line.trim_end();
-        let total = bare.ends_with("sender") || bare.ends_with("receiver");
-        if !seen || total || bare.contains("local") || !patterns.contains(&line) {
-            patterns.push(line);
-        }
-    }
-    patterns
-}
 
 /// What a server with `-1` prints of one client.
 fn printed(whose: Whose, options: &[&str], client: &str) -> (Output, Output) {
@@ -235,32 +42,12 @@ fn one_test_is_told_line_by_line_as_iperf3_does() {
                 "{client}: {client_output:?}"
             );
         }
-        let ours_text = text(&ours.0.stdout).replace(OURS, "");
         assert_eq!(
-            patterns(&ours_text),
-            patterns(&text(&theirs.0.stdout)),
-            "{options:?} {client}: {ours_text}"
+            patterns(&ours.0),
+            patterns(&theirs.0),
+            "{options:?} {client}: {ours:?}"
         );
         assert_eq!(text(&ours.0.stderr), "", "{client}");
-    }
-}
-
-/// Every path of keys, those of lists together.
-fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(object) => {
-            for (name, inner) in object {
-                keys(inner, &format!("{path}.{name}"), found);
-            }
-        }
-        Value::Array(list) => {
-            for inner in list {
-                keys(inner, &format!("{path}[]"), found);
-            }
-        }
-        _ => {
-            found.insert(path.to_owned());
-        }
     }
 }
 
@@ -363,6 +150,7 @@ fn in_the_background_it_has_a_process_id_and_a_log_and_leaves_neither_listener_n
     );
     let server = Server {
         child: None,
+        address: "127.0.0.1",
         port: port.parse().expect("a port"),
     };
     let client = server.run("-n 100K");
@@ -427,40 +215,21 @@ fn an_idle_server_for_one_test_ends_by_itself() {
     }
 }
 
-fn openssl(arguments: &[&str]) {
-    let done = Command::new("openssl").args(arguments).output();
-    let done = done.expect("openssl is installed");
-    assert!(done.status.success(), "{done:?}");
-}
-
 #[test]
 fn users_are_let_in_and_others_are_not_the_one_test() {
-    let folder = Folder::new("iperf3-server-users");
-    let path = |name: &str| folder.file(name).display().to_string();
-    let (private, public, users) = (path("private.pem"), path("public.pem"), path("users.csv"));
-    openssl(&["genrsa", "-out", &private, "2048"]);
-    openssl(&["rsa", "-in", &private, "-pubout", "-out", &public]);
-    // SHA-256 of `{mario}rossi`, from iperf3's own manual.
-    let list = "mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\n";
-    fs::write(&users, list).expect("written");
+    let users = Users::new("iperf3-server-users");
     let options = [
-        "-1",
-        "--rsa-private-key-path",
-        &private,
-        "--authorized-users-path",
-        &users,
-        "--time-skew-threshold",
-        "60",
-    ];
+        &["-1", "--time-skew-threshold", "60"][..],
+        &users.of_server(),
+    ]
+    .concat();
     let server = Server::start(Whose::Longhaul, &options);
     let stranger = server.run("-n 100K");
     assert!(
         text(&stranger.stderr).contains("test authorization failed"),
         "{stranger:?}"
     );
-    let mario = server.run(&format!(
-        "-n 100K --username mario --rsa-public-key-path {public}"
-    ));
+    let mario = server.run(&users.of_client(&[]).join(" "));
     assert!(mario.status.success(), "{mario:?}");
     let output = server.ended();
     assert!(output.status.success(), "{output:?}");

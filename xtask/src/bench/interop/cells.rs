@@ -4,6 +4,7 @@ use super::pairs::{PAIRS, Pair, Programs, Scenario, Tool};
 use super::run::{Reading, run};
 use crate::bench::beds::Bed;
 use crate::bench::table::{Table, median, number};
+use crate::bench::window::Repeats;
 
 const ROUNDS: usize = 3;
 const IPERF3S: [Tool; 2] = [Tool::Debian, Tool::Newest];
@@ -25,8 +26,8 @@ impl Role {
 
     fn own_cost(self, reading: &Reading) -> f64 {
         match self {
-            Role::Server => reading.server_cost,
-            Role::Client => reading.client_cost,
+            Role::Client => reading.costs[0],
+            Role::Server => reading.costs[1],
         }
     }
 
@@ -130,22 +131,13 @@ struct Cell {
 
 impl Cell {
     fn new(role: Role, readings: &[Result<Reading, String>]) -> Self {
-        let all: Vec<Reading> = readings.iter().flatten().copied().collect();
-        let clean: Vec<Reading> = all
-            .iter()
-            .copied()
-            .filter(|reading| reading.clean)
-            .collect();
-        let used = if clean.is_empty() { &all } else { &clean };
-        let of = |pick: &dyn Fn(&Reading) -> f64| {
-            Measured::new(&used.iter().map(pick).collect::<Vec<_>>())
-        };
+        let repeats = Repeats::new(readings);
         Cell {
-            goodput: of(&|reading| reading.gigabits),
-            own: of(&|reading| role.own_cost(reading)),
-            both: of(&|reading| reading.client_cost + reading.server_cost),
-            clean: clean.len(),
-            why_empty: readings.iter().find_map(|reading| reading.clone().err()),
+            goodput: Measured::new(&repeats.each(|reading| reading.gigabits)),
+            own: Measured::new(&repeats.each(|reading| role.own_cost(reading))),
+            both: Measured::new(&repeats.each(Reading::cost)),
+            clean: repeats.clean,
+            why_empty: repeats.why_empty,
         }
     }
 
@@ -265,8 +257,7 @@ mod tests {
     fn reading(gigabits: f64, cost: f64) -> Reading {
         Reading {
             gigabits,
-            client_cost: cost,
-            server_cost: 2.0 * cost,
+            costs: [cost, 2.0 * cost],
             clean: true,
         }
     }

@@ -2,7 +2,8 @@
 
 use super::pairs::{Pair, Programs, Scenario};
 use crate::bench::beds::{Bed, Namespace};
-use crate::bench::meter::{Group, core_speed, machine_cpu};
+use crate::bench::meter::Group;
+use crate::bench::window::{self, Window, at_steady_speed};
 use crate::process;
 use std::fs::read_to_string;
 use std::thread::sleep;
@@ -15,23 +16,15 @@ const LISTENS: (&str, &str) = (":1451 ", " 0A ");
 const START_MAX: Duration = Duration::from_secs(5);
 /// How long a client is told to run: more than is watched of it.
 const SECONDS: &str = "4";
-const WARM_UP: Duration = Duration::from_millis(300);
-const WINDOW: Duration = Duration::from_millis(1000);
-/// Payload after which a run counts as under way.
-const STARTED_BYTES: u64 = 4_000_000;
-const FOREIGN_CORES_MAX: f64 = 0.15;
-const CORE_SPEED_CHANGE_MAX: f64 = 0.2;
+const WINDOW: Window = Window {
+    start_max: START_MAX,
+    started_bytes: 4_000_000,
+    warm_up: Duration::from_millis(300),
+    lasts: Duration::from_millis(1000),
+};
 
-/// What one run gave.
-#[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    pub gigabits: f64,
-    /// CPU seconds per 10^9 payload bytes.
-    pub client_cost: f64,
-    pub server_cost: f64,
-    /// Nobody else used the machine meanwhile.
-    pub clean: bool,
-}
+/// Costs: of the client, of the server.
+pub type Reading = window::Reading<2>;
 
 /// Runs a pair until its window has passed, and ends it.
 pub fn run(
@@ -40,7 +33,15 @@ pub fn run(
     pair: Pair,
     scenario: &Scenario,
 ) -> Result<Reading, String> {
-    let speed_before = core_speed();
+    at_steady_speed(|| once(bed, programs, pair, scenario))
+}
+
+fn once(
+    bed: &Bed,
+    programs: &Programs,
+    pair: Pair,
+    scenario: &Scenario,
+) -> Result<Reading, String> {
     let (near, far) = (Group::named("near")?, Group::named("far")?);
     let server = programs.server(pair.1, PORT);
     let mut client = programs.client(pair, bed.address, PORT);
@@ -54,19 +55,14 @@ pub fn run(
     let client = wait_until_listening(bed.far())
         .and_then(|()| near.spawn(&bed.near().enter(), &client, &[]));
     let reading = client.and_then(|mut client| {
-        let reading = watch(bed, scenario, (&near, &far));
+        let reading = WINDOW.watch(&|| payload_bytes(bed, scenario), [&near, &far]);
         near.clear();
         process::end(&mut client);
         reading
     });
     far.clear();
     process::end(&mut server);
-    let reading = reading?;
-    let speed_change = (core_speed() / speed_before - 1.0).abs();
-    Ok(Reading {
-        clean: reading.clean && speed_change <= CORE_SPEED_CHANGE_MAX,
-        ..reading
-    })
+    reading
 }
 
 fn wait_until_listening(at: &Namespace) -> Result<(), String> {
@@ -81,57 +77,6 @@ fn wait_until_listening(at: &Namespace) -> Result<(), String> {
         sleep(Duration::from_millis(5));
     }
     Err("the server did not listen".to_owned())
-}
-
-/// All that is read at the beginning of the window and at its end.
-struct Counts {
-    at: Instant,
-    bytes: u64,
-    near: Duration,
-    far: Duration,
-    machine: Duration,
-}
-
-fn watch(bed: &Bed, scenario: &Scenario, groups: (&Group, &Group)) -> Result<Reading, String> {
-    let unreadable = || "counters could not be read".to_owned();
-    let bytes = || payload_bytes(bed, scenario).ok_or_else(unreadable);
-    let idle = bytes()?;
-    let deadline = Instant::now() + START_MAX;
-    while bytes()? < idle + STARTED_BYTES {
-        if Instant::now() > deadline {
-            return Err("did not start".to_owned());
-        }
-        sleep(Duration::from_millis(10));
-    }
-    sleep(WARM_UP);
-    let before = count(bed, scenario, groups).ok_or_else(unreadable)?;
-    sleep(WINDOW);
-    let after = count(bed, scenario, groups).ok_or_else(unreadable)?;
-    let seconds = (after.at - before.at).as_secs_f64();
-    let payload = after.bytes.saturating_sub(before.bytes) as f64;
-    if payload == 0.0 {
-        return Err("payload stopped".to_owned());
-    }
-    let spent =
-        |pick: fn(&Counts) -> Duration| pick(&after).saturating_sub(pick(&before)).as_secs_f64();
-    let (near, far) = (spent(|counts| counts.near), spent(|counts| counts.far));
-    let foreign = spent(|counts| counts.machine) - near - far;
-    Ok(Reading {
-        gigabits: payload * 8.0 / seconds / 1e9,
-        client_cost: near / (payload / 1e9),
-        server_cost: far / (payload / 1e9),
-        clean: foreign / seconds <= FOREIGN_CORES_MAX,
-    })
-}
-
-fn count(bed: &Bed, scenario: &Scenario, (near, far): (&Group, &Group)) -> Option<Counts> {
-    Some(Counts {
-        at: Instant::now(),
-        bytes: payload_bytes(bed, scenario)?,
-        near: near.cpu()?,
-        far: far.cpu()?,
-        machine: machine_cpu()?,
-    })
 }
 
 /// Payload that has arrived at the receiving end so far.

@@ -46,7 +46,6 @@ pub fn run(args: &Iperf3Args) -> Result<(), Refusal> {
     let users = users(args)?;
     let screen = Screen::new(args.logfile.as_deref(), args.timestamps.as_ref())
         .map_err(|error| Refusal::error(format!("unable to open log file: {}", plain(&error))))?;
-    screen.check_timestamps().map_err(Refusal::Parameter)?;
     let desk = Desk::new(args, screen);
     let responder = match Responder::bind(options(args, users, &desk)?) {
         Ok(responder) => responder,

@@ -1,6 +1,8 @@
 //! Values of iperf3's options, read as iperf3 reads them and refused in its words.
 
 use crate::cli::parse;
+use jiff::Zoned;
+use jiff::fmt::strtime;
 use longhaul_probe::iperf3::text::Unit;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -37,15 +39,21 @@ pub struct Burst {
     pub count: Option<u64>,
 }
 
-/// A form of strftime.
+/// A form of strftime that can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timestamps(pub String);
+pub struct Timestamps(String);
 
 impl Timestamps {
+    /// Date and time, here and now.
+    pub fn now(&self) -> String {
+        self.shown().unwrap_or_default()
+    }
+
     /// With `%c` as C writes date and time where no place is set; the formatter at hand knows
     /// another form.
-    pub fn form(&self) -> String {
-        self.0.replace("%c", "%a %b %e %H:%M:%S %Y")
+    fn shown(&self) -> Result<String, String> {
+        let form = self.0.replace("%c", "%a %b %e %H:%M:%S %Y");
+        strtime::format(form, &Zoned::now()).map_err(|error| error.to_string())
     }
 }
 
@@ -245,7 +253,9 @@ pub fn timestamps(text: &str) -> Result<Timestamps, String> {
             "a form of time has at most {MOST_FORMAT_LETTERS} letters"
         ));
     }
-    Ok(Timestamps(text.to_owned()))
+    let timestamps = Timestamps(text.to_owned());
+    timestamps.shown()?;
+    Ok(timestamps)
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 use super::Refusal;
 use super::value::Timestamps;
 use crate::cli::args::Iperf3Args;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +12,7 @@ pub struct Writer {
     out: Box<dyn Write + Send>,
     /// It is a file: errors stand there too.
     pub is_file: bool,
-    timestamps: Option<String>,
+    timestamps: Option<Timestamps>,
     title: Option<String>,
 }
 
@@ -36,7 +34,7 @@ impl Writer {
         Ok(Writer {
             out,
             is_file: args.logfile.is_some(),
-            timestamps: args.timestamps.as_ref().map(Timestamps::form),
+            timestamps: args.timestamps.clone(),
             title: args.client.title.clone(),
         })
     }
@@ -73,12 +71,10 @@ impl Writer {
     }
 
     fn front(&self) -> String {
-        let mut front = String::new();
-        if let Some(form) = &self.timestamps {
-            let now = Timestamp::now().to_zoned(TimeZone::UTC);
-            // A form that says nothing sensible says nothing.
-            front += &jiff::fmt::strtime::format(form, &now).unwrap_or_default();
-        }
+        let mut front = self
+            .timestamps
+            .as_ref()
+            .map_or_else(String::new, Timestamps::now);
         if let Some(title) = &self.title {
             let _ = write!(front, "{title}:  ");
         }

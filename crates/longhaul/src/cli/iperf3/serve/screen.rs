@@ -6,8 +6,6 @@
 //! last named.
 
 use crate::cli::iperf3::value::Timestamps;
-use jiff::Zoned;
-use jiff::fmt::strtime;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -29,7 +27,7 @@ pub struct Place {
 pub struct Screen {
     /// Absent: standard output and error.
     file: Option<File>,
-    timestamps: Option<String>,
+    timestamps: Option<Timestamps>,
     state: Mutex<State>,
 }
 
@@ -51,16 +49,9 @@ impl Screen {
         let file = file.map(|path| OpenOptions::new().append(true).create(true).open(path));
         Ok(Screen {
             file: file.transpose()?,
-            timestamps: timestamps.map(Timestamps::form),
+            timestamps: timestamps.cloned(),
             state: Mutex::default(),
         })
-    }
-
-    /// Can the form of time in front of lines be written?
-    pub fn check_timestamps(&self) -> Result<(), String> {
-        let form = self.timestamps.as_deref().unwrap_or_default();
-        let shown = strtime::format(form, &Zoned::now());
-        shown.map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// Of the test that begins now, from 1.
@@ -160,10 +151,10 @@ impl Screen {
     }
 
     fn stamped(&self, text: &str) -> String {
-        let Some(form) = &self.timestamps else {
+        let Some(timestamps) = &self.timestamps else {
             return text.to_owned();
         };
-        let now = strtime::format(form, &Zoned::now()).unwrap_or_default();
+        let now = timestamps.now();
         text.split_inclusive('\n')
             .flat_map(|line| [now.as_str(), line])
             .collect()
