@@ -127,23 +127,24 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 /// Builds the program as its users get it, and says where it is; `LONGHAUL_BIN` names one that is
 /// built already.
 pub fn longhaul() -> Result<PathBuf, String> {
-    build_longhaul(&["--release"], "release/longhaul")
+    built(
+        &["build", "--package", "longhaul", "--release"],
+        "release/longhaul",
+    )
 }
 
-/// The same as tests have it, with its assertions on.
+/// The one that tests have, with its assertions on: as a part of the workspace, since by itself it
+/// would be another build, of libraries with other features.
 pub fn longhaul_for_tests() -> Result<PathBuf, String> {
-    build_longhaul(&[], "debug/longhaul")
+    let words = "test --workspace --locked --no-run --test program";
+    built(&words.split(' ').collect::<Vec<_>>(), "debug/longhaul")
 }
 
-fn build_longhaul(options: &[&str], file: &str) -> Result<PathBuf, String> {
+fn built(words: &[&str], file: &str) -> Result<PathBuf, String> {
     if let Some(built) = std::env::var_os("LONGHAUL_BIN") {
         return Ok(PathBuf::from(built));
     }
-    show_and_run(
-        cargo()
-            .args(["build", "--package", "longhaul"])
-            .args(options),
-    )?;
+    show_and_run(cargo().args(words))?;
     Ok(target_folder()?.join(file))
 }
 
