@@ -3,12 +3,15 @@
 //! Each step stands alone; the first that fails ends the run with its name. What a step could not
 //! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
 
-use crate::process::{cargo, show_and_run};
+use crate::process::{self, cargo, show_and_run};
 use crate::{Outcome, boundaries, fuzz, needs, page, tidy};
 use std::thread;
 use std::time::Instant;
 
 type Step = (&'static str, fn() -> Outcome);
+
+/// Tests that mostly wait.
+const WAITING: [&str; 5] = ["agent", "program", "protocol", "replicas", "watched"];
 
 const STEPS: &[Step] = &[
     ("what the tests need", needs::ensure),
@@ -89,33 +92,29 @@ fn unit_tests() -> Outcome {
 /// its own or for a deadline, and may do so side by side.
 fn privileged_tests() -> Outcome {
     needs::namespaces()?;
-    let tests = |names: &[&str], options: &[&str]| {
-        let mut test = cargo();
-        test.args(["test", "--workspace", "--locked"]);
-        for name in names {
-            test.args(["--test", name]);
-        }
-        show_and_run(test.arg("--").args(options))
-    };
-    let waiting = ["agent", "program", "protocol", "replicas", "watched"];
+    let (waiting, others): (Vec<_>, Vec<_>) =
+        (process::tests()?.into_iter()).partition(|name| WAITING.contains(&name.as_str()));
+    if waiting.len() != WAITING.len() {
+        return Err(format!(
+            "of the tests {WAITING:?} only {waiting:?} are there"
+        ));
+    }
     let beside = thread::spawn(beside_the_waiting);
-    let waited = tests(&waiting, &["--test-threads=4"]);
+    let waited = tests(&waiting, "--test-threads=4");
     let beside = beside
         .join()
         .unwrap_or(Err("what ran beside the tests died".into()));
     waited.and(beside)?;
-    // All but those.
-    let others = [
-        "[!aprw]*",
-        "a[!g]*",
-        "p[!r]*",
-        "pr[!o]*",
-        "pro[!gt]*",
-        "r[!e]*",
-        "re[!p]*",
-        "w[!a]*",
-    ];
-    tests(&others, &["--test-threads=1"])
+    tests(&others, "--test-threads=1")
+}
+
+fn tests(names: &[String], option: &str) -> Outcome {
+    let mut test = cargo();
+    test.args(["test", "--workspace", "--locked"]);
+    for name in names {
+        test.args(["--test", name]);
+    }
+    show_and_run(test.args(["--", option]))
 }
 
 /// What the processor has time for meanwhile.

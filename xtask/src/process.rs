@@ -1,6 +1,8 @@
 //! Running programs in the checkout: shown before they run, ended when their time is up.
 
 use crate::{Outcome, tree};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -150,14 +152,30 @@ fn built(words: &[&str], file: &str) -> Result<PathBuf, String> {
 
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf, String> {
-    let text = stdout_of(
-        cargo().args(["metadata", "--format-version", "1", "--no-deps"]),
-        Duration::from_secs(60),
-    )?;
-    let metadata: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| format!("cannot read cargo metadata: {e}"))?;
+    let metadata = metadata()?;
     let folder = metadata["target_directory"].as_str();
     folder
         .map(PathBuf::from)
         .ok_or_else(|| "cargo metadata names no target folder".to_owned())
+}
+
+/// The names of all tests that are files, or folders, of their own.
+pub fn tests() -> Result<BTreeSet<String>, String> {
+    let metadata = metadata()?;
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let packages = list(&metadata["packages"]);
+    let targets = packages.iter().flat_map(|it| list(&it["targets"]));
+    let is_test = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "test");
+    let names = targets.filter(is_test);
+    Ok(names
+        .filter_map(|it| it["name"].as_str().map(str::to_owned))
+        .collect())
+}
+
+fn metadata() -> Result<Value, String> {
+    let text = stdout_of(
+        cargo().args(["metadata", "--format-version", "1", "--no-deps"]),
+        Duration::from_secs(60),
+    )?;
+    serde_json::from_str(&text).map_err(|e| format!("cannot read cargo metadata: {e}"))
 }
