@@ -8,7 +8,26 @@ use std::time::Duration;
 /// A run, its set-up and its tear-down, and other labs that hold the machine-wide settings.
 const LIMIT: Duration = Duration::from_secs(150);
 
+/// Runs until one has the processors for itself: what a hypervisor takes from the path says nothing
+/// about it.
 fn measure(path: &str, options: &[&str]) -> Value {
+    let stolen = |report: &Value| {
+        let caveats = report["caveats"].as_array();
+        let mut caveats = caveats.into_iter().flatten();
+        caveats.any(|caveat| caveat["code"] == "stolen_time")
+    };
+    let tries = 4;
+    let mut report = measure_once(path, options);
+    for _ in 1..tries {
+        if !stolen(&report) {
+            break;
+        }
+        report = measure_once(path, options);
+    }
+    report
+}
+
+fn measure_once(path: &str, options: &[&str]) -> Value {
     xtask::needs::namespaces().expect("the path lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let mut lab = Command::new(&longhaul);

@@ -74,7 +74,7 @@ fn goodput() {
         let words = [
             "iperf3", "-J", "-C", "cubic", "-c", "far", "-O", "4", "-t", "5",
         ];
-        let outcome = plain(backend, unprivileged).run(&words);
+        let outcome = plain(backend, unprivileged).run_undisturbed(&words, &[]);
         assert_eq!(outcome.code, 0, "{}\n{}", outcome.out, outcome.err);
         let report: Value = serde_json::from_str(&outcome.out).expect("iperf3's report");
         let received = report["end"]["sum_received"]["bits_per_second"]
@@ -101,7 +101,7 @@ const WINDOW: &str = "
 
 fn device_rate() {
     for (backend, unprivileged) in WAYS {
-        let outcome = plain(backend, unprivileged).run(&["sh", "-c", WINDOW]);
+        let outcome = plain(backend, unprivileged).run_undisturbed(&["sh", "-c", WINDOW], &[]);
         let numbers: Vec<f64> = outcome
             .out
             .split_whitespace()
@@ -153,12 +153,8 @@ fn loss() {
         let words = [
             "iperf3", "-J", "-u", "-b", "30M", "-l", "1000", "-c", "far", "-t", "5",
         ];
-        let mut command = lab.command(&words);
-        let output = command
-            .env("LONGHAUL_LAB_TRUTH", &truth_path)
-            .output()
-            .expect("the lab");
-        let report: Value = serde_json::from_slice(&output.stdout).expect("iperf3's report");
+        let outcome = lab.run_undisturbed(&words, &[("LONGHAUL_LAB_TRUTH", &truth_path)]);
+        let report: Value = serde_json::from_str(&outcome.out).expect("iperf3's report");
         let sum = &report["end"]["sum"];
         let lost = sum["lost_packets"].as_f64().expect("lost packets");
         let sent = sum["packets"].as_f64().expect("packets");
