@@ -139,3 +139,15 @@ fn documentation() -> Outcome {
         "-D warnings -A rustdoc::private_intra_doc_links",
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_that_wait_are_there_and_are_not_all() {
+        let all = process::tests().expect("cargo knows them");
+        assert!(WAITING.iter().all(|name| all.contains(*name)), "{all:?}");
+        assert!(all.len() > WAITING.len());
+    }
+}
