@@ -7,6 +7,7 @@ use crate::cli::iperf3::rows::{row, side};
 use crate::cli::iperf3::system;
 use crate::cli::iperf3::writer::Writer;
 use crate::render::iperf3::live;
+use crate::render::page::{WIDTH, wrap};
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_probe::iperf3::client::{Control, Follow, Followed};
 use longhaul_probe::iperf3::text::{
@@ -246,8 +247,10 @@ impl Show for Screen<'_> {
             }
             self.say(text::DONE);
             if self.args.verbose && !followed.verdict.is_empty() {
-                let verdict = followed.verdict.join("\n");
-                self.say(&format!("\nlonghaul: {verdict}\n"));
+                let verdict = format!("longhaul: {}", followed.verdict.join("\n"));
+                let lines = verdict.lines().flat_map(|line| wrap(line, WIDTH));
+                let lines: String = lines.map(|line| line + "\n").collect();
+                self.say(&format!("\n{lines}"));
             }
         }
         self.trouble.take().map_or(Ok(()), Err)
