@@ -179,11 +179,7 @@ fn runtimes_below(name: &str, metadata: &Metadata) -> Vec<String> {
 }
 
 fn read() -> Result<Metadata, String> {
-    let mut command = process::cargo();
-    command.args(["metadata", "--format-version", "1", "--locked"]);
-    let text = process::stdout_of(&mut command, Duration::from_secs(300))?;
-    let json: Value =
-        serde_json::from_str(&text).map_err(|e| format!("cannot read cargo metadata: {e}"))?;
+    let json = process::metadata(&["--locked"])?;
     Ok(Metadata {
         direct: direct(&json),
         names: names(&json),

@@ -152,7 +152,7 @@ fn built(words: &[&str], file: &str) -> Result<PathBuf, String> {
 
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf, String> {
-    let metadata = metadata()?;
+    let metadata = metadata(&["--no-deps"])?;
     let folder = metadata["target_directory"].as_str();
     folder
         .map(PathBuf::from)
@@ -161,7 +161,7 @@ pub fn target_folder() -> Result<PathBuf, String> {
 
 /// The names of all tests that are files, or folders, of their own.
 pub fn tests() -> Result<BTreeSet<String>, String> {
-    let metadata = metadata()?;
+    let metadata = metadata(&["--no-deps"])?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let packages = list(&metadata["packages"]);
     let targets = packages.iter().flat_map(|it| list(&it["targets"]));
@@ -172,10 +172,10 @@ pub fn tests() -> Result<BTreeSet<String>, String> {
         .collect())
 }
 
-fn metadata() -> Result<Value, String> {
-    let text = stdout_of(
-        cargo().args(["metadata", "--format-version", "1", "--no-deps"]),
-        Duration::from_secs(60),
-    )?;
+/// What cargo knows of the workspace, and of what it depends on unless `options` say otherwise.
+pub fn metadata(options: &[&str]) -> Result<Value, String> {
+    let mut command = cargo();
+    command.args(["metadata", "--format-version", "1"]);
+    let text = stdout_of(command.args(options), Duration::from_secs(300))?;
     serde_json::from_str(&text).map_err(|e| format!("cannot read cargo metadata: {e}"))
 }

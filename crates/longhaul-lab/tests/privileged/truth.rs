@@ -1,6 +1,6 @@
 //! The lab's truth, proved by iperf3 and ping, on each backend and without root.
 
-use crate::harness::{Lab, Test, json_in};
+use crate::harness::{Lab, Outcome, Test, json_in};
 use longhaul_lab::runtime::Backend;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ fn goodput() {
         let words = [
             "iperf3", "-J", "-C", "cubic", "-c", "far", "-O", "4", "-t", "5",
         ];
-        let outcome = plain(backend, unprivileged).run_undisturbed(&words, &[]);
+        let outcome = plain(backend, unprivileged).run_undisturbed(&words);
         assert_eq!(outcome.code, 0, "{}\n{}", outcome.out, outcome.err);
         let report: Value = serde_json::from_str(&outcome.out).expect("iperf3's report");
         let received = report["end"]["sum_received"]["bits_per_second"]
@@ -101,7 +101,7 @@ const WINDOW: &str = "
 
 fn device_rate() {
     for (backend, unprivileged) in WAYS {
-        let outcome = plain(backend, unprivileged).run_undisturbed(&["sh", "-c", WINDOW], &[]);
+        let outcome = plain(backend, unprivileged).run_undisturbed(&["sh", "-c", WINDOW]);
         let numbers: Vec<f64> = outcome
             .out
             .split_whitespace()
@@ -180,9 +180,10 @@ fn lost_datagrams(backend: Backend) -> Datagrams {
     };
     let truth_path = std::env::temp_dir().join(format!("lab-truth-{}", std::process::id()));
     let words = [
-        "iperf3", "-J", "-u", "-b", "15M", "-l", "1000", "-c", "far", "-t", "6",
+        "iperf3", "-J", "-u", "-b", "15M", "-l", "1000", "-c", "far", "-t", "10",
     ];
-    let outcome = lab.run_undisturbed(&words, &[("LONGHAUL_LAB_TRUTH", &truth_path)]);
+    let mut command = lab.command(&words);
+    let outcome = Outcome::of(command.env("LONGHAUL_LAB_TRUTH", &truth_path));
     let report: Value = serde_json::from_str(&outcome.out).expect("iperf3's report");
     let sum = &report["end"]["sum"];
     let truth = json_in(&truth_path);

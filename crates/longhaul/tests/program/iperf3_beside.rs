@@ -10,8 +10,6 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// In the version, behind that of iperf3.
-const OURS: &str = concat!(" (longhaul ", env!("CARGO_PKG_VERSION"), ")");
 /// A server between two tests.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What takes longer hangs.
@@ -185,48 +183,52 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// A line with its numbers and units replaced, so that what is measured does not matter, and
-/// columns of numbers without their width.
-fn pattern(line: &str) -> String {
-    if line.contains("Cookie: ") {
-        return "Cookie".to_owned();
+/// A line with numbers, units and cookies as letters, and columns without their width.
+pub fn pattern(line: &str) -> String {
+    if line.contains("Cookie:") || line.starts_with("iperf 3.12") || line.starts_with("Time:") {
+        return line.chars().take(8).collect();
     }
-    let mut pattern = String::new();
-    let mut number = false;
-    for letter in line.chars() {
-        let digit = letter.is_ascii_digit() || (number && matches!(letter, '.' | '+'));
-        if digit && !number {
-            pattern.push('#');
+    let mut shown = String::new();
+    for (index, word) in line.split(' ').enumerate() {
+        if index > 0 {
+            shown.push(' ');
         }
-        if !digit {
-            pattern.push(letter);
+        let scaled = ["Bytes", "bits/sec", "Bytes/sec"];
+        let unit = scaled.iter().find(|unit| {
+            let front = word.strip_suffix(**unit);
+            front.is_some_and(|front| front.len() <= 1)
+        });
+        match unit {
+            Some(unit) => shown.push_str(unit),
+            None => shown.extend(
+                word.chars()
+                    .map(|c| if c.is_ascii_digit() { '0' } else { c }),
+            ),
         }
-        number = digit;
     }
-    for unit in ["KBytes", "MBytes", "GBytes", "Bytes"] {
-        pattern = pattern.replace(&format!("# {unit}"), "# B");
+    // Amounts of another size have another number of blanks and digits.
+    let mut columns = String::new();
+    for c in shown.chars() {
+        let last = columns.chars().next_back();
+        let again = (c == '0' && (last == Some('0') || last == Some('.')))
+            || (c == ' ' && last == Some(' '));
+        if c == '.' && last == Some('0') {
+            continue;
+        }
+        if !again {
+            columns.push(c);
+        }
     }
-    for unit in ["Kbits", "Mbits", "Gbits", "bits"] {
-        pattern = pattern.replace(&format!("# {unit}"), "# b");
-    }
-    pattern.split(' ').filter(|word| !word.is_empty()).fold(
-        if line.starts_with(' ') {
-            " ".to_owned()
-        } else {
-            String::new()
-        },
-        |text, word| text + word + " ",
-    )
+    columns
 }
 
 /// The patterns of all lines; of intervals the first of each kind, since how many there are beyond
 /// the last whole second depends on the machine.
 pub fn patterns(output: &Output) -> Vec<String> {
-    let output = text(&output.stdout).replace(OURS, "");
     let mut patterns: Vec<String> = Vec::new();
-    for line in output.lines().map(pattern) {
-        let bare = line.strip_prefix("title: ").unwrap_or(&line).trim_end();
-        let seen = ["[ #]", "[SUM]", "- -"]
+    for line in text(&output.stdout).lines().map(pattern) {
+        let bare = line.trim_end();
+        let seen = ["[ 0]", "[SUM]", "- -"]
             .iter()
             .any(|it| bare.starts_with(it));
         let total = bare.ends_with("sender") || bare.ends_with("receiver");
@@ -237,8 +239,9 @@ pub fn patterns(output: &Output) -> Vec<String> {
     patterns
 }
 
-/// Every path of keys, those of lists together.
+/// Every path of keys, those of objects too; what lists hold, together.
 pub fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    found.insert(path.to_owned());
     match value {
         Value::Object(object) => {
             for (name, inner) in object {
@@ -250,9 +253,7 @@ pub fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
                 keys(inner, &format!("{path}[]"), found);
             }
         }
-        _ => {
-            found.insert(path.to_owned());
-        }
+        _ => {}
     }
 }
 
