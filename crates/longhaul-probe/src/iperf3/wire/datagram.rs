@@ -71,6 +71,9 @@ pub enum Greeting {
     NumberBig,
 }
 
+/// What uiperf3 0.1.2 says to any first datagram.
+const UIPERF3_ANSWER: [u8; 4] = 0x1234_5678_u32.to_be_bytes();
+
 impl Greeting {
     pub const ALL: [Greeting; 4] = [
         Greeting::Text,
@@ -107,11 +110,10 @@ impl Greeting {
     }
 
     /// Is this what some server says to some hello? A client must not insist on the pair: old
-    /// servers answer in their own byte order.
+    /// servers answer in their own byte order, and uiperf3 with a number of its own.
     pub fn is_answer(datagram: &[u8]) -> bool {
-        Greeting::ALL
-            .iter()
-            .any(|greeting| datagram == greeting.answer())
+        let known = Greeting::ALL.iter().map(|greeting| greeting.answer());
+        known.chain([UIPERF3_ANSWER]).any(|it| datagram == it)
     }
 }
 
@@ -147,6 +149,7 @@ mod tests {
         }
         assert_eq!(Greeting::of_hello(b"98765"), None);
         assert_eq!(Greeting::of_hello(b""), None);
+        assert!(Greeting::is_answer(b"\x12\x34\x56\x78"));
         assert!(!Greeting::is_answer(b"LHU2"));
     }
 }
