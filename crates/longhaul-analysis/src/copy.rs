@@ -27,6 +27,8 @@ const CLEARLY: (f64, f64) = (0.4, 1.5);
 const LEAST_US: u64 = 100_000;
 /// Of the bytes: from here on a copy is under way.
 const UNDER_WAY_RATIO: f64 = 0.3;
+/// Of its time: so much less than no start at all is the scatter of a steady copy.
+const SCATTER_RATIO: f64 = 0.05;
 /// A line needs this many points.
 const LEAST_POINTS: usize = 6;
 
@@ -51,13 +53,23 @@ pub fn conclude(plan: &Plan, seen: &Observation) -> (Analysis, Vec<Finding>) {
     if plan.dry.as_deref() != Some("disk")
         && let Some(slope) = slope(&seen.course)
     {
-        analysis.asymptotic_bps = Some((slope * 8e6) as u64);
-        let ideal_us = seen.sent_bytes as f64 / slope;
-        let all_us = (seen.setup_us + seen.data_us) as f64;
-        analysis.startup_us = Some((all_us - ideal_us).max(0.0) as u64);
+        start_and_rate(seen, slope, &mut analysis);
     }
     let findings = finding(seen, &analysis).into_iter().collect();
     (analysis, findings)
+}
+
+/// Of a copy that kept its rate once it was under way: one that slowed down has none that a longer
+/// one would tend to.
+fn start_and_rate(seen: &Observation, slope: f64, analysis: &mut Analysis) {
+    let all_us = (seen.setup_us + seen.data_us) as f64;
+    let startup_us = all_us - seen.sent_bytes as f64 / slope;
+    if startup_us < -SCATTER_RATIO * all_us {
+        let text = "it slowed down on its way: its start cannot be told from its rate";
+        return tell(analysis, text);
+    }
+    analysis.asymptotic_bps = Some((slope * 8e6) as u64);
+    analysis.startup_us = Some(startup_us.max(0.0) as u64);
 }
 
 fn tell(analysis: &mut Analysis, text: &str) {

@@ -147,6 +147,29 @@ proptest! {
     }
 
     #[test]
+    fn a_copy_that_slows_down_has_no_rate_that_it_tends_to(
+        bytes_per_us in 10_u64..2000,
+        slower in 2_u64..10,
+    ) {
+        let data_us = 10_000_000;
+        let sent = |at: u64| at.min(3_000_000) * bytes_per_us
+            + at.saturating_sub(3_000_000) * (bytes_per_us / slower);
+        let course = (0..=data_us / 50_000).map(|i| Point {
+            elapsed_us: i * 50_000,
+            bytes: sent(i * 50_000),
+        });
+        let seen = Observation {
+            sent_bytes: sent(data_us),
+            data_us,
+            course: course.collect(),
+            ..Observation::default()
+        };
+        let (analysis, _) = conclude(&Plan::default(), &seen);
+        prop_assert_eq!((analysis.asymptotic_bps, analysis.startup_us), (None, None));
+        prop_assert!(analysis.evidence.iter().any(|text| text.contains("slowed down")));
+    }
+
+    #[test]
     fn no_course_of_a_liar_panics(points in prop::collection::vec((0_u64.., 0_u64..), 0..40)) {
         let course = points.into_iter().map(|(elapsed_us, bytes)| Point { elapsed_us, bytes });
         let seen = Observation { course: course.collect(), ..Observation::default() };
