@@ -12,8 +12,16 @@ use std::time::Duration;
 /// # Errors
 /// `InvalidInput` when there is no such core, or it is outside the process's cpuset.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
+    pin_to_cores(&[core])
+}
+
+/// Lets the calling thread run on these cores only.
+///
+/// # Errors
+/// `InvalidInput` when there is none of them, or one has no number that the kernel knows.
+pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     const CORES_MAX: usize = 8 * size_of::<libc::cpu_set_t>();
-    if core >= CORES_MAX {
+    if let Some(core) = cores.iter().find(|core| **core >= CORES_MAX) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("core {core}: the kernel numbers them below {CORES_MAX}"),
@@ -21,8 +29,10 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     }
     // SAFETY: an all-zero cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `core` was checked to be inside the set.
-    unsafe { libc::CPU_SET(core, &mut set) };
+    for core in cores {
+        // SAFETY: `core` was checked to be inside the set.
+        unsafe { libc::CPU_SET(*core, &mut set) };
+    }
     // SAFETY: `set` lives for the call and its size is passed with it; 0 is this thread.
     let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     status(answer)

@@ -32,7 +32,7 @@ pub(super) struct Choice {
     pub low_water_bytes: Option<i32>,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
-    /// A reader may go to the core on which its packets come; see [`super::follow`].
+    /// Readers may go to the core on which their packets come; see [`super::follow`].
     pub follows: bool,
     cores: Vec<usize>,
 }

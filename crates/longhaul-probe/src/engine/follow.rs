@@ -1,57 +1,111 @@
-//! A reader that goes where its bytes are.
+//! Readers that go where their bytes are.
 //!
 //! Between two programs of one machine the sender's own call carries each packet up to the receiving
-//! socket, so that the bytes stand in the caches of the sender's core. A reader on that core takes
-//! them from there; one on another core costs nearly twice as much and is no faster, and several
-//! that wake up for one sender slow it down by half.
+//! socket, so that the bytes stand in the caches of the sender's core. Several readers on other
+//! cores, which wake up for one sending thread, slow it down by half and cost twice as much as
+//! readers on its core. So readers follow a sender that feeds all of them from one core; it is
+//! known by that all packets come in there. Where senders have threads on several cores, or there
+//! is one stream alone, each reader does best with a core of its own.
 //!
 //! Only for packets that no network card delivered, and only to cores that this thread was allowed
 //! from its beginning. Where the far end is a longhaul on this machine, both ends are placed once
 //! and nobody follows.
 //!
-//! Wrong when: a card's driver does without NAPI; then the reader shares the core of its
+//! Wrong when: a card's driver does without NAPI; then the readers share the core of its
 //! interrupts.
 
 use longhaul_sys::{sched, sockopt};
 use std::net::TcpStream;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// How often the reader looks where its sender is. Whenever the sender is woken while the reader
-/// has its core, the scheduler moves it to an idle one, many times a second: a reader that looked
-/// only every 50 ms was found on the wrong core most of the time.
-const EVERY_NS: u64 = 1_000_000;
+/// Senders are moved by the scheduler: how often a reader looks where its packets come in.
+const EVERY_NS: u64 = 5_000_000;
+/// What a look counts for and against one sender, between none and the most, and from where on
+/// readers follow. A sender that was just moved is seen on two cores for a moment.
+const FOR: i8 = 1;
+const AGAINST: i8 = -2;
+const MOST: i8 = 8;
+const ENOUGH: i8 = 4;
+/// Of a stream without a packet so far.
+const NOWHERE: usize = usize::MAX;
 
+/// The core on which the packets of each stream come in, as its reader last saw it.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct Entrances(Vec<AtomicUsize>);
+
+impl Entrances {
+    pub fn new(streams: usize) -> Entrances {
+        Entrances((0..streams).map(|_| AtomicUsize::new(NOWHERE)).collect())
+    }
+
+    /// Notes that of one stream; true: all are the same.
+    fn note(&self, stream: usize, core: usize) -> bool {
+        self.0[stream].store(core, Relaxed);
+        self.0.iter().all(|other| other.load(Relaxed) == core)
+    }
+}
+
+/// One stream's reader.
+#[derive(Debug)]
+pub(super) struct Follower<'a> {
+    entrances: &'a Entrances,
+    stream: usize,
     allowed: Vec<usize>,
     at: Option<usize>,
+    one_sender: i8,
     due_ns: u64,
 }
 
-impl Follower {
-    /// `None`: the packets of the socket come from elsewhere, or nobody knows.
-    pub fn new(socket: &TcpStream) -> Option<Follower> {
+impl<'a> Follower<'a> {
+    /// `None`: the stream is alone, its packets come from elsewhere, or nobody knows.
+    pub fn new(
+        entrances: &'a Entrances,
+        stream: usize,
+        socket: &TcpStream,
+    ) -> Option<Follower<'a>> {
         let local = sockopt::came_by_card(socket).is_ok_and(|by_card| !by_card);
         let allowed = sched::allowed_cores().ok()?;
-        (local && allowed.len() > 1).then_some(Follower {
+        (entrances.0.len() > 1 && local && allowed.len() > 1).then_some(Follower {
+            entrances,
+            stream,
             allowed,
             at: None,
+            one_sender: 0,
             due_ns: 0,
         })
     }
 
-    /// Moves the calling thread, when it is time to look and the packets come from another core.
+    /// When it is time to look, moves the calling thread to where the packets come in, or lets the
+    /// scheduler have it again.
     pub fn look(&mut self, socket: &TcpStream, now_ns: u64) {
         if now_ns < self.due_ns {
             return;
         }
         self.due_ns = now_ns + EVERY_NS;
-        let core = sockopt::incoming_core(socket).ok();
-        let core = core.filter(|core| self.at != Some(*core) && self.allowed.contains(core));
-        if let Some(core) = core {
-            // Refused, it reads from where it is.
-            let _ = sched::pin_to_core(core);
-            self.at = Some(core);
+        let Ok(core) = sockopt::incoming_core(socket) else {
+            return;
+        };
+        let alike = self.entrances.note(self.stream, core);
+        let counts = if alike { FOR } else { AGAINST };
+        self.one_sender = (self.one_sender + counts).clamp(0, MOST);
+        match self.one_sender {
+            0 => self.go(None),
+            ENOUGH.. if self.allowed.contains(&core) => self.go(Some(core)),
+            _ => {}
         }
+    }
+
+    /// Refused, it reads from where it is.
+    fn go(&mut self, to: Option<usize>) {
+        if self.at == to {
+            return;
+        }
+        self.at = to;
+        let _ = match to {
+            Some(core) => sched::pin_to_core(core),
+            None => sched::pin_to_cores(&self.allowed),
+        };
     }
 }
 
@@ -61,23 +115,55 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    #[test]
-    fn a_reader_of_the_loopback_goes_to_the_core_of_its_sender() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    /// A connection over loopback on which a byte has come, and the core it came from.
+    fn connection(listener: &TcpListener) -> (TcpStream, TcpStream, usize) {
         let address = listener.local_addr().expect("an address");
         let mut sender = TcpStream::connect(address).expect("a connection");
         let (mut reader, _) = listener.accept().expect("a connection");
         sender.write_all(b"x").expect("sent");
         reader.read_exact(&mut [0]).expect("received");
         let core = sockopt::incoming_core(&reader).expect("a core");
-        let alone = sched::allowed_cores().expect("cores").len() == 1;
+        (sender, reader, core)
+    }
+
+    /// Where the reader of the first of `streams` may run after enough looks, first while all
+    /// packets come in where its own do, then while those of the others come in elsewhere.
+    fn looks(streams: usize) -> Option<(Vec<usize>, Vec<usize>, usize)> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let (_sender, reader, core) = connection(&listener);
+        let entrances = Entrances::new(streams);
         let reading = std::thread::spawn(move || {
-            let mut follower = Follower::new(&reader)?;
-            follower.look(&reader, 0);
-            sched::allowed_cores().ok()
+            let mut follower = Follower::new(&entrances, 0, &reader)?;
+            let mut allowed_after = |others: usize, from_ns: u64| {
+                for stream in 1..streams {
+                    entrances.note(stream, others);
+                }
+                (0..MOST as u64).for_each(|look| {
+                    follower.look(&reader, from_ns + look * EVERY_NS);
+                });
+                sched::allowed_cores().ok()
+            };
+            let alike = allowed_after(core, 0)?;
+            let apart = allowed_after(core + 1, 1 << 40)?;
+            Some((alike, apart, core))
         });
-        let known = sockopt::came_by_card(&sender).is_ok();
-        let expected = (known && !alone).then(|| vec![core]);
-        assert_eq!(reading.join().expect("the reader"), expected);
+        reading.join().expect("the reader")
+    }
+
+    #[test]
+    fn readers_of_one_sender_go_to_its_core_and_those_of_several_do_not() {
+        let allowed = sched::allowed_cores().expect("cores");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let known = sockopt::came_by_card(&connection(&listener).0).is_ok();
+        let Some((alike, apart, core)) = looks(2) else {
+            assert!(!known || allowed.len() == 1, "nobody followed");
+            return;
+        };
+        assert_eq!((alike, apart), (vec![core], allowed));
+    }
+
+    #[test]
+    fn a_single_reader_stays_where_the_scheduler_has_it() {
+        assert_eq!(looks(1), None);
     }
 }

@@ -28,6 +28,7 @@ pub(super) struct TcpReceiver<'a> {
     pub clock: RunClock,
     pub stop: &'a StopRule,
     pub choice: &'a Choice,
+    pub follower: Option<Follower<'a>>,
 }
 
 impl TcpReceiver<'_> {
@@ -38,13 +39,8 @@ impl TcpReceiver<'_> {
             .choice
             .read_rate
             .map(|rate| Pace::new(rate, CREDIT, self.meter.now_ns()));
-        let mut follower = self
-            .choice
-            .follows
-            .then(|| Follower::new(self.socket))
-            .flatten();
         while !self.stop.stopped() {
-            if let Some(follower) = &mut follower {
+            if let Some(follower) = &mut self.follower {
                 follower.look(self.socket, self.meter.now_ns());
             }
             if let Some(pace) = &mut pace {

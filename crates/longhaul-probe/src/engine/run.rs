@@ -3,6 +3,7 @@
 use super::choice::Choice;
 use super::counters::{Counters, RunClock};
 use super::end::{self, Baseline};
+use super::follow::Entrances;
 use super::series::Series;
 use super::sockets::{Addresses, DataSocket};
 use super::stop::StopRule;
@@ -86,6 +87,7 @@ pub(super) struct Shared {
     pub interface: Option<String>,
     pub cycles: Option<Cycles>,
     pub choice: Choice,
+    pub entrances: Entrances,
     pub stop: StopRule,
     state: Mutex<State>,
     changed: Condvar,
@@ -188,6 +190,7 @@ impl EndRun {
             // Before the threads are made: they are counted by inheritance.
             cycles: Cycles::start().ok(),
             choice,
+            entrances: Entrances::new(running),
             spec,
             state: Mutex::new(State {
                 running,

@@ -2,6 +2,7 @@
 
 use super::Role;
 use super::counters::Meter;
+use super::follow::Follower;
 use super::memory::Tools;
 use super::receive::TcpReceiver;
 use super::run::Shared;
@@ -107,6 +108,8 @@ fn receive_tcp(shared: &Shared, index: usize, socket: &TcpStream, sink: Sink) ->
     if !shared.wait_go() {
         return Ok(());
     }
+    let follows = shared.choice.follows;
+    let follower = follows.then(|| Follower::new(&shared.entrances, index, socket));
     TcpReceiver {
         socket,
         mode: shared.spec.plan.mode,
@@ -115,6 +118,7 @@ fn receive_tcp(shared: &Shared, index: usize, socket: &TcpStream, sink: Sink) ->
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.choice,
+        follower: follower.flatten(),
     }
     .run()
 }
