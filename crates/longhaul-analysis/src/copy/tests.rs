@@ -103,6 +103,20 @@ fn end() -> impl Strategy<Value = End> {
     )
 }
 
+/// A copy that was looked at every 50 ms; `sent` says what was sent by then.
+fn watched(data_us: u64, sent: impl Fn(u64) -> u64) -> Observation {
+    let course = (0..=data_us / 50_000).map(|i| Point {
+        elapsed_us: i * 50_000,
+        bytes: sent(i * 50_000),
+    });
+    Observation {
+        sent_bytes: sent(data_us),
+        data_us,
+        course: course.collect(),
+        ..Observation::default()
+    }
+}
+
 proptest! {
     #[test]
     fn shares_of_any_copy_make_one(source in end(), target in end(), data_us in 0_u64..9_000_000) {
@@ -128,16 +142,9 @@ proptest! {
     ) {
         let data_us = start_us + seconds * 1_000_000;
         let sent = |at: u64| at.saturating_sub(start_us) * bytes_per_us;
-        let course = (0..=data_us / 50_000).map(|i| Point {
-            elapsed_us: i * 50_000,
-            bytes: sent(i * 50_000),
-        });
         let seen = Observation {
-            sent_bytes: sent(data_us),
-            data_us,
             setup_us: 700_000,
-            course: course.collect(),
-            ..Observation::default()
+            ..watched(data_us, sent)
         };
         let (analysis, _) = conclude(&Plan::default(), &seen);
         let rate = analysis.asymptotic_bps.expect("long enough") as f64 / 8e6;
@@ -154,16 +161,7 @@ proptest! {
         let data_us = 10_000_000;
         let sent = |at: u64| at.min(3_000_000) * bytes_per_us
             + at.saturating_sub(3_000_000) * (bytes_per_us / slower);
-        let course = (0..=data_us / 50_000).map(|i| Point {
-            elapsed_us: i * 50_000,
-            bytes: sent(i * 50_000),
-        });
-        let seen = Observation {
-            sent_bytes: sent(data_us),
-            data_us,
-            course: course.collect(),
-            ..Observation::default()
-        };
+        let seen = watched(data_us, sent);
         let (analysis, _) = conclude(&Plan::default(), &seen);
         prop_assert_eq!((analysis.asymptotic_bps, analysis.startup_us), (None, None));
         prop_assert!(analysis.evidence.iter().any(|text| text.contains("slowed down")));
