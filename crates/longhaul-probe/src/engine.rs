@@ -13,6 +13,8 @@
 //! Memory: per stream one thread stack of 256 KiB (little of it touched), one receive buffer of
 //! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB; 40 000 samples in all.
 
+mod asked;
+mod batches;
 mod choice;
 mod counters;
 mod datagram;
@@ -45,7 +47,8 @@ pub use payload::payload_byte;
 pub(crate) use reading::options;
 pub use run::EndRun;
 pub use sockets::{
-    ConnectingSocket, DataSocket, LocalBind, connecting_socket, datagram_socket, prepare_accepted,
+    ConnectingSocket, DataSocket, LocalBind, bound_window, connecting_socket, datagram_socket,
+    prepare_accepted,
 };
 
 use longhaul_model::report::v1::Caveat;

@@ -29,9 +29,10 @@ pub(super) struct Choice {
     pub pipe_bytes: usize,
     /// Asked for the cache's sake only; never on a real path.
     pub send_buffer_bytes: Option<usize>,
-    pub low_water_bytes: Option<i32>,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
+    /// Readers may wait for several packets; see [`super::batches`].
+    pub batches: bool,
     /// Readers may go to the core on which their packets come; see [`super::follow`].
     pub follows: bool,
     cores: Vec<usize>,
@@ -51,8 +52,6 @@ impl Choice {
         );
         let copies = plan.mode == Mode::Delivered && !plan.zero_copy;
         let capped = near && copies && plan.send_buffer_bytes.is_none();
-        let split = near && cores.is_empty();
-        let lazy = split && plan.mode == Mode::Wire && read_rate.is_none();
         Choice {
             write_bytes: write_bytes(spec, write_rate),
             read_bytes: read_bytes(spec, near, read_rate),
@@ -64,9 +63,9 @@ impl Choice {
             },
             pipe_bytes: pipe_bytes(plan.mode, streams),
             send_buffer_bytes: (capped && spec.role == Role::Sender).then_some(256 * KIB),
-            low_water_bytes: lazy.then_some(256 * 1024),
             write_rate,
             read_rate,
+            batches: close && cores.is_empty() && read_rate.is_none(),
             follows: close && cores.is_empty() && plan.affinity == Affinity::Auto,
             cores,
         }

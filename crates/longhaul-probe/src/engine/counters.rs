@@ -85,6 +85,11 @@ impl Counters {
         self.ended.store(true, Release);
     }
 
+    /// The stream's thread has begun, and has not ended.
+    pub fn is_running(&self) -> bool {
+        self.thread.load(Relaxed) != 0 && !self.ended.load(Acquire)
+    }
+
     /// CPU time of the stream's thread and its wait for a core, in microseconds.
     pub fn thread_times_us(&self) -> (Option<u64>, Option<u64>) {
         if self.ended.load(Acquire) {
@@ -158,12 +163,17 @@ impl<'a> Meter<'a> {
     /// A call has returned with bytes.
     pub fn moved(&mut self, bytes: usize) {
         self.waited();
+        self.arrived(bytes, self.mark_ns);
+    }
+
+    /// The last of `bytes` was there at `at_ns`, in a call that is accounted already.
+    pub fn arrived(&mut self, bytes: usize, at_ns: u64) {
         if !self.begun {
             self.begin_at_mark();
         }
         self.bytes += bytes as u64;
         self.counters.bytes.store(self.bytes, Relaxed);
-        self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
+        self.counters.last_ns.store(at_ns + 1, Relaxed);
     }
 
     /// The stream's time begins now, with the first write; a receiver's begins with its first bytes.

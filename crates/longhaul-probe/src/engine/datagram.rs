@@ -17,7 +17,7 @@ pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: [u8; 4] = *b"LHD1";
 const LAST: u16 = 1;
 
-/// Whose heads the datagrams of a run have.
+/// Whose heads the datagrams of a run have, and so what is at its other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heads {
     /// Ours, described above.

@@ -1,5 +1,6 @@
 //! One end of a run: its threads, from start to the last reading.
 
+use super::asked::Asked;
 use super::choice::Choice;
 use super::counters::{Counters, RunClock};
 use super::end::{self, Baseline};
@@ -8,7 +9,7 @@ use super::series::Series;
 use super::sockets::{Addresses, DataSocket};
 use super::stop::StopRule;
 use super::worker::{self, Outcome};
-use super::{EndResult, EndSpec, EngineError, Progress, Role};
+use super::{EndResult, EndSpec, EngineError, Heads, Progress, Role};
 use super::{memory, receive, result, sampler, scavenger, send};
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::observation::Core;
@@ -35,6 +36,7 @@ pub(super) struct StreamState {
     /// Taken at the start: a connection that was reset no longer knows them.
     pub addresses: Addresses,
     pub counters: Counters,
+    pub asked: Asked,
     pub latest: Latest,
     pub outcome: Mutex<Outcome>,
 }
@@ -96,6 +98,11 @@ pub(super) struct Shared {
 impl Shared {
     pub fn clock(&self) -> RunClock {
         RunClock(self.spec.origin)
+    }
+
+    /// This end receives, and keeps the window within the buffer that was asked for.
+    pub fn bounds_window(&self) -> bool {
+        self.spec.role == Role::Receiver && self.spec.heads == Heads::Longhaul
     }
 
     /// This end sends, and yields to others while it does.
@@ -180,6 +187,7 @@ impl EndRun {
             addresses: socket.addresses(),
             socket,
             counters: Counters::default(),
+            asked: Asked::default(),
             latest: Latest::new(),
             outcome: Mutex::default(),
         });
@@ -368,13 +376,6 @@ fn prepare(socket: &DataSocket, spec: &EndSpec, choice: &Choice) -> Result<(), E
     .map_err(|source| failed("timeout", source))?;
     if let Some(bytes) = choice.send_buffer_bytes.filter(|_| is_tcp(socket)) {
         sockopt::set_send_buffer(socket, bytes).map_err(|source| failed("send buffer", source))?;
-    }
-    if let Some(bytes) = choice
-        .low_water_bytes
-        .filter(|_| spec.role == Role::Receiver)
-    {
-        sockopt::set_receive_low_water(socket, bytes)
-            .map_err(|source| failed("low-water mark", source))?;
     }
     if let (DataSocket::Udp(socket), Role::Receiver) = (socket, spec.role) {
         // Without it the arrival is timed when the datagram is read.

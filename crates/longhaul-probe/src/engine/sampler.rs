@@ -3,14 +3,12 @@
 //! Runs in a thread of its own. Times are read with the values: a sampler that comes late tells
 //! when it came.
 
-use super::Role;
+use super::asked::{self, Reading};
 use super::reading;
 use super::run::{Shared, StreamState};
 use super::series::Series;
-use super::sockets::{self, DataSocket};
 use longhaul_model::report::v1::observation::{Core, Sample};
 use longhaul_sys::host::cores::{self, CoreTimes};
-use longhaul_sys::{sockopt, tcp_info};
 use std::time::{Duration, Instant};
 
 /// `/proc/stat` ticks in 10 ms: shorter spans say nothing of a core's load.
@@ -37,39 +35,27 @@ pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
 
 /// One more sample of every stream.
 pub(super) fn take(shared: &Shared, series: &mut Series) {
-    series.push(shared.streams.iter().map(|stream| sample(shared, stream)));
+    let streams = || shared.streams.iter();
+    streams().for_each(|stream| stream.asked.ask());
+    if streams().any(|stream| stream.counters.is_running()) {
+        std::thread::sleep(asked::PATIENCE);
+    }
+    series.push(streams().map(|stream| sample(shared, stream)));
 }
 
 fn sample(shared: &Shared, stream: &StreamState) -> Sample {
-    let counters = &stream.counters;
-    let at_us = shared.clock().now_ns() / 1000;
-    let bytes = counters.bytes();
-    let blocked_us = counters.blocked_us();
-    let (cpu_us, core_wait_us) = counters.thread_times_us();
-    let socket = &stream.socket;
-    let queue = match shared.spec.role {
-        Role::Sender => sockopt::send_queue_bytes(socket),
-        Role::Receiver => sockopt::receive_queue_bytes(socket),
-    };
-    let info = match socket {
-        DataSocket::Tcp(socket) => {
-            if shared.spec.role == Role::Receiver {
-                // A failure leaves a window that the samples show.
-                let _ = sockets::clamp_window(socket, &shared.spec.plan);
-            }
-            tcp_info::read(socket).ok()
-        }
-        DataSocket::Udp(_) => None,
-    };
-    stream.latest.set(info.as_ref());
+    let answer = stream.asked.answer();
+    let reading = answer.unwrap_or_else(|| Reading::take(shared, stream));
+    let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
+    stream.latest.set(reading.info.as_ref());
     Sample {
-        at_us,
-        bytes,
-        blocked_us,
+        at_us: reading.at_us,
+        bytes: reading.bytes,
+        blocked_us: reading.blocked_us,
         cpu_us,
         core_wait_us,
-        queue_bytes: queue.ok(),
-        tcp: info.as_ref().map(reading::tcp),
+        queue_bytes: reading.queue_bytes,
+        tcp: reading.info.as_ref().map(reading::tcp),
     }
 }
 

@@ -108,6 +108,7 @@ pub(super) struct TcpSender<'a> {
     pub clock: RunClock,
     pub stop: &'a StopRule,
     pub choice: &'a Choice,
+    pub asked: &'a dyn Fn(),
 }
 
 impl TcpSender<'_> {
@@ -157,6 +158,7 @@ impl TcpSender<'_> {
                     return Err(error);
                 }
             }
+            (self.asked)();
             if left > 0 && self.stop.over(self.meter.now_ns()) {
                 break;
             }

@@ -5,6 +5,10 @@
 //! before connect. On an accepted socket the scale stands already. Older kernels also leave the
 //! window clamped there to what the handshake's buffer allowed, so the clamp is raised with
 //! SO_RCVBUF; Linux 6.18 lets the window grow without it.
+//!
+//! Between longhauls an asked receive buffer bounds the window to what was granted of it, so that
+//! the asked figure is the one in force. On iperf3's wire it does what it does in iperf3: the kernel
+//! opens the window as far as the whole buffer allows, up to twice of what was asked.
 
 use super::{EngineError, Role};
 use longhaul_model::report::v1::plan::Plan;
@@ -67,6 +71,11 @@ pub struct ConnectingSocket {
 }
 
 impl ConnectingSocket {
+    /// Keeps the window within what is granted of the asked buffer.
+    pub fn bound_window(&self, plan: &Plan) -> Result<(), EngineError> {
+        bound_window(&self.socket, plan)
+    }
+
     /// Connects, at most for `deadline`.
     pub fn connect(self, deadline: Duration) -> io::Result<TcpStream> {
         self.socket.connect(self.to, deadline)
@@ -89,7 +98,6 @@ pub fn connecting_socket(
             .map_err(|source| EngineError::new(format!("bind to {address}"), source))?;
     }
     ask_buffers(&socket, plan)?;
-    clamp_window(&socket, plan)?;
     set_tcp_options(&socket, plan, role, to)?;
     Ok(ConnectingSocket { socket, to })
 }
@@ -100,7 +108,7 @@ pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(
         .peer_addr()
         .map_err(|source| EngineError::new("name the peer of a connection", source))?;
     ask_buffers(socket, plan)?;
-    clamp_window(socket, plan)?;
+    clamp_window(socket, plan, |stored| stored)?;
     set_tcp_options(socket, plan, role, peer)
 }
 
@@ -155,17 +163,26 @@ fn bounded(bytes: u64) -> usize {
     bytes.min(i32::MAX as u64 / 2) as usize
 }
 
-/// An asked receive buffer bounds the window to what was granted of it: half of what Linux stores.
+/// Bounds the window to what was granted of an asked receive buffer: half of what Linux stores.
 ///
 /// Linux 6.6 and newer move the clamp when they learn how much of a buffer packets waste, so it
 /// is set again while data flows.
-pub(super) fn clamp_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+pub fn bound_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
+    clamp_window(socket, plan, |stored| stored / 2)
+}
+
+/// Where a receive buffer was asked, clamps the window to a part of what is stored of it.
+fn clamp_window(
+    socket: &impl AsFd,
+    plan: &Plan,
+    part: fn(usize) -> usize,
+) -> Result<(), EngineError> {
     if plan.receive_buffer_bytes.is_none() {
         return Ok(());
     }
     let stored = sockopt::stored_receive_buffer(socket)
         .map_err(|source| EngineError::new("read the receive buffer back", source))?;
-    sockopt::set_window_clamp(socket, stored / 2)
+    sockopt::set_window_clamp(socket, part(stored))
         .map_err(|source| EngineError::new("clamp the window to the granted buffer", source))
 }
 

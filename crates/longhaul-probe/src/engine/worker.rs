@@ -1,6 +1,8 @@
 //! The thread of one stream: placed, held until `go`, run, and its account left behind.
 
 use super::Role;
+use super::asked;
+use super::batches::Batches;
 use super::counters::Meter;
 use super::follow::Follower;
 use super::memory::Tools;
@@ -93,13 +95,15 @@ fn send_tcp(
     if !shared.wait_go() {
         return Ok(());
     }
+    let stream = &shared.streams[index];
     TcpSender {
         socket,
         mover,
-        meter: Meter::new(&shared.streams[index].counters, shared.clock()),
+        meter: Meter::new(&stream.counters, shared.clock()),
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.choice,
+        asked: &|| asked::answer(shared, stream),
     }
     .run()
 }
@@ -108,17 +112,20 @@ fn receive_tcp(shared: &Shared, index: usize, socket: &TcpStream, sink: Sink) ->
     if !shared.wait_go() {
         return Ok(());
     }
-    let follows = shared.choice.follows;
+    let stream = &shared.streams[index];
+    let (follows, batches) = (shared.choice.follows, shared.choice.batches);
     let follower = follows.then(|| Follower::new(&shared.entrances, index, socket));
     TcpReceiver {
         socket,
         mode: shared.spec.plan.mode,
         sink,
-        meter: Meter::new(&shared.streams[index].counters, shared.clock()),
+        meter: Meter::new(&stream.counters, shared.clock()),
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.choice,
         follower: follower.flatten(),
+        batches: batches.then(|| Batches::new(shared.choice.read_bytes)),
+        asked: &|| asked::answer(shared, stream),
     }
     .run()
 }

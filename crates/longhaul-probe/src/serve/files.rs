@@ -225,6 +225,7 @@ impl<'a> Files<'a> {
                 return Err("a datagram in the place of a data connection".to_owned());
             };
             engine::prepare_accepted(&stream, &connections.plan, flow)
+                .and_then(|()| engine::bound_window(&stream, &connections.plan))
                 .map_err(|error| error.to_string())?;
             connections.open.push(stream);
         }

@@ -273,6 +273,7 @@ impl<'a> ResponderHooks<'a> {
             let taken = match claim {
                 Claim::Connection(preamble, stream) => {
                     engine::prepare_accepted(&stream, &run.plan, flow(&preamble))
+                        .and_then(|()| engine::bound_window(&stream, &run.plan))
                         .map(|()| (preamble, DataSocket::Tcp(stream)))
                 }
                 Claim::Datagram(preamble, from) => open_flow(local, device, from)

@@ -114,6 +114,7 @@ fn connect_one(
         )
     };
     let socket = engine::connecting_socket(plan, flow(preamble), to, &target.bind)?;
+    socket.bound_window(plan)?;
     let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
     stream
         .set_write_timeout(Some(target.connect_timeout))

@@ -201,10 +201,7 @@ impl<'a> Flowing<'a> {
     ) -> Result<(Flowing<'a>, Started), Fault> {
         let (open, taps) = awaited.open(test);
         let sockets = awaited.sockets(test, plan)?;
-        let heads = match test.transport {
-            Transport::Tcp => Heads::Longhaul,
-            Transport::Udp => Heads::Iperf3(test.counters),
-        };
+        let heads = Heads::Iperf3(test.counters);
         let setup = EngineSetup {
             role: Role::Responder,
             plan: Plan {
