@@ -89,8 +89,10 @@ impl Batches {
         } else if self.on {
             self.turn(socket, false);
         } else if fast && now_ns >= self.resume_ns {
-            let stored = sockopt::stored_receive_buffer(socket).unwrap_or(0);
-            self.turn(socket, stored >= BUFFER_LEAST);
+            let stored = sockopt::stored_receive_buffer(socket);
+            if stored.is_ok_and(|bytes| bytes >= BUFFER_LEAST) {
+                self.turn(socket, true);
+            }
         }
     }
 

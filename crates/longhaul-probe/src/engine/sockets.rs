@@ -183,7 +183,7 @@ fn clamp_window(
     let stored = sockopt::stored_receive_buffer(socket)
         .map_err(|source| EngineError::new("read the receive buffer back", source))?;
     sockopt::set_window_clamp(socket, part(stored))
-        .map_err(|source| EngineError::new("clamp the window to the granted buffer", source))
+        .map_err(|source| EngineError::new("clamp the window to the asked buffer", source))
 }
 
 fn set_tcp_options(
