@@ -82,6 +82,8 @@ struct Options<'a> {
     megabytes: Option<u64>,
     /// So many paths of tune or days are measured at one time.
     jobs: Option<usize>,
+    /// Of interop, how often every pair of a cell runs.
+    turns: Option<usize>,
 }
 
 impl<'a> Options<'a> {
@@ -101,6 +103,10 @@ impl<'a> Options<'a> {
                     let jobs = value.parse().ok().filter(|jobs| *jobs > 0);
                     options.jobs = Some(jobs.ok_or("`--jobs` takes a number above 0")?);
                 }
+                "--turns" => {
+                    let turns = value.parse().ok().filter(|turns| *turns >= interop::TURNS);
+                    options.turns = Some(turns.ok_or("`--turns` takes a number of 6 or more")?);
+                }
                 _ => break,
             }
             words = rest;
@@ -109,8 +115,8 @@ impl<'a> Options<'a> {
             return Err(format!(
                 "`{unknown}`: a bench takes `--out FILE`; throughput, verdicts, tune, path, \
                  policing, interop, copy, days and seeds take `--only TEXT`, copy `--size MB`, \
-                 verdicts, tune, days and seeds `--keep FOLDER`, tune and days `--jobs N`, policing \
-                 and detect `--data FOLDER`"
+                 verdicts, tune, days and seeds `--keep FOLDER`, tune and days `--jobs N`, interop \
+                 `--turns N`, policing and detect `--data FOLDER`"
             ));
         }
         Ok(options)
@@ -161,7 +167,7 @@ fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), 
         "seeds" => one(seeds::run_all(options.only, options.keep)?),
         "archive" => archive::run_all()?,
         "copy" => copy::run_all(options.only, options.megabytes)?,
-        "interop" => interop::run_all(options.only)?,
+        "interop" => interop::run_all(options.only, options.turns)?,
         "fleet" => ungated(clickhouse::bench()?),
         _ => {
             return Err(format!(

@@ -3,16 +3,19 @@
 //! - [`pairs`]: who speaks with whom, and with which words each is started
 //! - [`run`]: one run of a pair: payload that arrived, and what each end spent
 //! - [`cells`]: the pairs of a cell in turn, and the tables
+//! - [`beside`]: two programs in the same turns
 //! - [`setup`]: how long many streams over a long path take to flow
 //!
 //! In each row one end stays and the other changes. Payload is counted by the kernel where it
 //! arrives (by the device for TCP, by the delivered datagrams for UDP), in a window inside the
 //! run; CPU time is that of each end's accounting group in the same window.
 //!
-//! A gate is missed when longhaul is behind the better iperf3 by more than the repeats of the two
-//! spread. Wrong when: the machine serves others too; an asterisk says that no run was undisturbed.
-//! All of it takes about 13 minutes.
+//! A gate is missed when longhaul is behind one of the two iperf3s in the same turns, by the interval
+//! of the median of their ratios. Wrong when: the machine serves others too; an asterisk says that
+//! no run was undisturbed. All of it takes about 25 minutes; more turns (`--turns N`) narrow the
+//! intervals.
 
+mod beside;
 mod cells;
 mod pairs;
 mod run;
@@ -23,8 +26,11 @@ use super::table::Table;
 use crate::process;
 use pairs::{Programs, SCENARIOS};
 
+/// The fewest whose ratios have an interval.
+pub const TURNS: usize = 6;
+
 /// Tables whose title, and rows whose load, hold `only`; and every gate that was missed.
-pub fn run_all(only: &str) -> Result<(Vec<Table>, Vec<String>), String> {
+pub fn run_all(only: &str, turns: Option<usize>) -> Result<(Vec<Table>, Vec<String>), String> {
     let longhaul = process::longhaul()?;
     let programs = Programs::find(&longhaul)?;
     let (mut tables, mut missed) = (Vec::new(), Vec::new());
@@ -36,7 +42,7 @@ pub fn run_all(only: &str) -> Result<(Vec<Table>, Vec<String>), String> {
             .filter(|load| whole_bed || load.name.contains(only))
             .collect();
         if !loads.is_empty() {
-            let (more, why) = cells::measure(&bed, &programs, &loads);
+            let (more, why) = cells::measure(&bed, &programs, &loads, turns.unwrap_or(TURNS));
             tables.extend(more);
             missed.extend(why);
         }

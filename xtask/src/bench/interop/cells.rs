@@ -1,12 +1,12 @@
-//! The pairs of each cell in turn, their medians, and longhaul against the better iperf3.
+//! The pairs of each cell in turn, their medians, and longhaul beside each iperf3.
 
+use super::beside::{Beside, Better};
 use super::pairs::{PAIRS, Pair, Programs, Scenario, Tool};
 use super::run::{Reading, run};
 use crate::bench::beds::Bed;
 use crate::bench::table::{Table, median, number};
 use crate::bench::window::Repeats;
 
-const ROUNDS: usize = 3;
 const IPERF3S: [Tool; 2] = [Tool::Debian, Tool::Newest];
 
 /// Which end changes along a row.
@@ -39,16 +39,56 @@ impl Role {
     }
 }
 
-/// What the rounds of one pair gave.
+/// What the gates are held on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quantity {
+    Goodput,
+    OwnCost,
+    BothCost,
+}
+
+impl Quantity {
+    const ALL: [Quantity; 3] = [Quantity::Goodput, Quantity::OwnCost, Quantity::BothCost];
+
+    fn of(self, role: Role, reading: &Reading) -> f64 {
+        match self {
+            Quantity::Goodput => reading.gigabits,
+            Quantity::OwnCost => role.own_cost(reading),
+            Quantity::BothCost => reading.cost(),
+        }
+    }
+
+    fn better(self) -> Better {
+        match self {
+            Quantity::Goodput => Better::More,
+            Quantity::OwnCost | Quantity::BothCost => Better::Less,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Quantity::Goodput => "goodput",
+            Quantity::OwnCost => "CPU, own end",
+            Quantity::BothCost => "CPU, both ends",
+        }
+    }
+}
+
+/// What the turns of one pair gave.
 type Column = (Pair, Vec<Result<Reading, String>>);
 
 /// A table for each role on `bed`, and the gates that were missed.
-pub fn measure(bed: &Bed, programs: &Programs, loads: &[&Scenario]) -> (Vec<Table>, Vec<String>) {
+pub fn measure(
+    bed: &Bed,
+    programs: &Programs,
+    loads: &[&Scenario],
+    turns: usize,
+) -> (Vec<Table>, Vec<String>) {
     let roles = [Role::Server, Role::Client];
     let mut tables = roles.map(|role| table(role, bed, programs)).to_vec();
     let mut missed = Vec::new();
     for load in loads {
-        let columns = in_turn(bed, programs, load);
+        let columns = in_turn(bed, programs, load, turns);
         for (role, table) in roles.into_iter().zip(&mut tables) {
             for staying in IPERF3S {
                 let row = Row::new(role, staying, &columns);
@@ -59,11 +99,8 @@ pub fn measure(bed: &Bed, programs: &Programs, loads: &[&Scenario]) -> (Vec<Tabl
                     load.name,
                     programs.name(staying)
                 );
-                missed.extend(
-                    row.missed()
-                        .into_iter()
-                        .map(|why| format!("{place}: {why}")),
-                );
+                let behind = row.missed(programs).into_iter();
+                missed.extend(behind.map(|why| format!("{place}: {why}")));
             }
         }
     }
@@ -78,8 +115,7 @@ fn table(role: Role, bed: &Bed, programs: &Programs) -> Table {
     let mut columns = vec!["load".to_owned(), unchanged.to_owned()];
     let changing = IPERF3S.into_iter().chain([Tool::Longhaul]);
     columns.extend(changing.map(|tool| programs.name(tool)));
-    let ratios = ["goodput", "CPU, own end", "CPU, both ends"];
-    columns.extend(ratios.map(str::to_owned));
+    columns.extend(Quantity::ALL.map(|quantity| quantity.name().to_owned()));
     Table {
         title: role.title(bed),
         columns,
@@ -87,9 +123,9 @@ fn table(role: Role, bed: &Bed, programs: &Programs) -> Table {
     }
 }
 
-fn in_turn(bed: &Bed, programs: &Programs, load: &Scenario) -> Vec<Column> {
+fn in_turn(bed: &Bed, programs: &Programs, load: &Scenario, turns: usize) -> Vec<Column> {
     let mut columns: Vec<Column> = PAIRS.iter().map(|&pair| (pair, Vec::new())).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..turns {
         for (pair, readings) in &mut columns {
             let reading = run(bed, programs, *pair, load);
             eprintln!("{} · {} · {pair:?}: {reading:?}", bed.name, load.name);
@@ -99,152 +135,84 @@ fn in_turn(bed: &Bed, programs: &Programs, load: &Scenario) -> Vec<Column> {
     columns
 }
 
-/// A quantity of one pair: its median, and how far its repeats are apart.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    middle: f64,
-    /// Half of the span of the repeats, as a share of the median.
-    spread: f64,
+/// The medians of one pair's turns, as text.
+fn middle(role: Role, readings: &[Result<Reading, String>]) -> String {
+    let repeats = Repeats::new(readings);
+    let of = |quantity: Quantity| median(&repeats.each(|reading| quantity.of(role, reading)));
+    let Some(goodput) = of(Quantity::Goodput) else {
+        return repeats.why_empty.unwrap_or_else(|| "–".to_owned());
+    };
+    let digits = if goodput < 10.0 { 3 } else { 1 };
+    let dirty = if repeats.clean == 0 { "*" } else { "" };
+    let (own, both) = (of(Quantity::OwnCost), of(Quantity::BothCost));
+    format!(
+        "{goodput:.digits$} · {} of {}{dirty}",
+        number(own, 3),
+        number(both, 3)
+    )
 }
 
-impl Measured {
-    fn new(values: &[f64]) -> Option<Self> {
-        let middle = median(values)?;
-        let most = values.iter().copied().fold(f64::MIN, f64::max);
-        let least = values.iter().copied().fold(f64::MAX, f64::min);
-        Some(Measured {
-            middle,
-            spread: (most - least) / 2.0 / middle.max(f64::MIN_POSITIVE),
-        })
-    }
-}
-
-/// What the repeats of one pair come to.
-#[derive(Debug, Clone)]
-struct Cell {
-    goodput: Option<Measured>,
-    own: Option<Measured>,
-    both: Option<Measured>,
-    clean: usize,
-    why_empty: Option<String>,
-}
-
-impl Cell {
-    fn new(role: Role, readings: &[Result<Reading, String>]) -> Self {
-        let repeats = Repeats::new(readings);
-        Cell {
-            goodput: Measured::new(&repeats.each(|reading| reading.gigabits)),
-            own: Measured::new(&repeats.each(|reading| role.own_cost(reading))),
-            both: Measured::new(&repeats.each(Reading::cost)),
-            clean: repeats.clean,
-            why_empty: repeats.why_empty,
-        }
-    }
-
-    fn text(&self) -> String {
-        let middle = |measured: Option<Measured>| measured.map(|measured| measured.middle);
-        let Some(goodput) = middle(self.goodput) else {
-            return self.why_empty.clone().unwrap_or_else(|| "–".to_owned());
-        };
-        let digits = if goodput < 10.0 { 3 } else { 1 };
-        let dirty = if self.clean == 0 { "*" } else { "" };
-        let (own, both) = (middle(self.own), middle(self.both));
-        format!(
-            "{goodput:.digits$} · {} of {}{dirty}",
-            number(own, 3),
-            number(both, 3)
-        )
-    }
-}
-
-/// longhaul against the better iperf3, in one quantity.
-#[derive(Debug, Clone, Copy)]
-struct Ratio {
-    ratio: f64,
-    /// The larger spread of the two: less of a difference says nothing.
-    noise: f64,
-}
-
-impl Ratio {
-    fn new(own: Option<Measured>, peer: Option<Measured>) -> Option<Self> {
-        let (own, peer) = (own?, peer?);
-        Some(Ratio {
-            ratio: own.middle / peer.middle,
-            noise: own.spread.max(peer.spread),
-        })
-    }
-
-    fn text(this: Option<Self>, behind: bool) -> String {
-        let Some(Ratio { ratio, noise }) = this else {
-            return "–".to_owned();
-        };
-        let mark = if behind { " behind" } else { "" };
-        format!("**{ratio:.2}x** ± {:.0} %{mark}", 100.0 * noise)
-    }
-}
+/// longhaul beside one iperf3 in one quantity.
+type Comparison = (Quantity, Tool, Option<Beside>);
 
 /// One row: one end stays, the other is each iperf3 and longhaul.
 struct Row {
-    iperf3s: Vec<Cell>,
-    longhaul: Cell,
-    goodput: Option<Ratio>,
-    own: Option<Ratio>,
-    both: Option<Ratio>,
+    middles: Vec<String>,
+    comparisons: Vec<Comparison>,
 }
 
 impl Row {
     fn new(role: Role, staying: Tool, columns: &[Column]) -> Self {
-        let cell = |changing| {
+        let readings = |changing| {
             let pair = role.pair(changing, staying);
             let column = columns.iter().find(|(other, _)| *other == pair);
-            Cell::new(role, column.map_or(&[], |(_, readings)| readings))
+            column.map_or(&[][..], |(_, readings)| readings.as_slice())
         };
-        let iperf3s: Vec<Cell> = IPERF3S.into_iter().map(cell).collect();
-        let longhaul = cell(Tool::Longhaul);
-        let best = |pick: fn(&Cell) -> Option<Measured>, more: bool| {
-            let of_all = iperf3s.iter().filter_map(pick);
-            of_all.reduce(|a, b| if (a.middle > b.middle) == more { a } else { b })
+        let tools = IPERF3S.into_iter().chain([Tool::Longhaul]);
+        let comparison = |quantity: Quantity, peer: Tool| {
+            let both = readings(Tool::Longhaul).iter().zip(readings(peer));
+            let pairs: Vec<(f64, f64)> = both
+                .filter_map(|(own, peer)| Some((own.as_ref().ok()?, peer.as_ref().ok()?)))
+                .map(|(own, peer)| (quantity.of(role, own), quantity.of(role, peer)))
+                .collect();
+            (quantity, peer, Beside::of(&pairs))
         };
         Row {
-            goodput: Ratio::new(longhaul.goodput, best(|cell| cell.goodput, true)),
-            own: Ratio::new(longhaul.own, best(|cell| cell.own, false)),
-            both: Ratio::new(longhaul.both, best(|cell| cell.both, false)),
-            iperf3s,
-            longhaul,
+            middles: tools.map(|tool| middle(role, readings(tool))).collect(),
+            comparisons: Quantity::ALL
+                .iter()
+                .flat_map(|&quantity| IPERF3S.map(|peer| comparison(quantity, peer)))
+                .collect(),
         }
-    }
-
-    fn is_slow(&self) -> bool {
-        self.goodput.is_none_or(|r| r.ratio < 1.0 - r.noise)
-    }
-
-    fn is_dear(ratio: Option<Ratio>) -> bool {
-        ratio.is_none_or(|r| r.ratio > 1.0 + r.noise)
     }
 
     fn cells(&self, load: &Scenario, staying: &str) -> Vec<String> {
         let mut cells = vec![load.name.to_owned(), staying.to_owned()];
-        let columns = self.iperf3s.iter().chain([&self.longhaul]);
-        cells.extend(columns.map(Cell::text));
-        cells.extend([
-            Ratio::text(self.goodput, self.is_slow()),
-            Ratio::text(self.own, Row::is_dear(self.own)),
-            Ratio::text(self.both, Row::is_dear(self.both)),
-        ]);
+        cells.extend(self.middles.iter().cloned());
+        cells.extend(Quantity::ALL.map(|quantity| {
+            let of = self
+                .comparisons
+                .iter()
+                .filter(|(other, ..)| *other == quantity);
+            let texts: Vec<String> = of
+                .map(|(_, _, beside)| Beside::text(*beside, quantity.better()))
+                .collect();
+            texts.join("; ")
+        }));
         cells
     }
 
-    fn missed(&self) -> Vec<String> {
-        let gates = [
-            ("goodput", self.goodput, self.is_slow()),
-            ("CPU of its own end", self.own, Row::is_dear(self.own)),
-            ("CPU of both ends", self.both, Row::is_dear(self.both)),
-        ];
-        let missed = gates.into_iter().filter(|(_, _, missed)| *missed);
+    fn missed(&self, programs: &Programs) -> Vec<String> {
+        let missed = self.comparisons.iter().filter(|(quantity, _, beside)| {
+            beside.is_none_or(|beside| beside.is_behind(quantity.better()))
+        });
         missed
-            .map(|(what, ratio, _)| {
-                let ratio = number(ratio.map(|ratio| ratio.ratio), 2);
-                format!("{what} is {ratio}x that of the better iperf3")
+            .map(|(quantity, peer, beside)| {
+                let (what, peer) = (quantity.name(), programs.name(*peer));
+                match beside {
+                    Some(beside) => format!("{what} is {beside} times that of {peer}"),
+                    None => format!("{what} beside {peer}: too few turns of both"),
+                }
             })
             .collect()
     }
@@ -262,33 +230,42 @@ mod tests {
         }
     }
 
+    /// Turns of which each is faster than the one before, whatever runs in it.
     fn columns(longhaul: f64) -> Vec<Column> {
         let rates = [
             ((Tool::Debian, Tool::Debian), 10.0),
             ((Tool::Debian, Tool::Newest), 20.0),
             ((Tool::Debian, Tool::Longhaul), longhaul),
         ];
-        let around = |rate: f64| {
-            vec![
-                Ok(reading(rate, 0.1)),
-                Ok(reading(0.98 * rate, 0.1)),
-                Ok(reading(1.02 * rate, 0.1)),
-            ]
+        let turns = |rate: f64| {
+            let speeds = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5];
+            speeds.map(|speed| Ok(reading(speed * rate, 0.1))).to_vec()
         };
-        rates.map(|(pair, rate)| (pair, around(rate))).to_vec()
+        rates.map(|(pair, rate)| (pair, turns(rate))).to_vec()
+    }
+
+    fn behind(row: &Row) -> Vec<(Quantity, Tool)> {
+        let behind = |(quantity, _, beside): &&Comparison| {
+            beside.is_none_or(|beside| beside.is_behind(quantity.better()))
+        };
+        let behind = row.comparisons.iter().filter(behind);
+        behind
+            .map(|(quantity, peer, _)| (*quantity, *peer))
+            .collect()
     }
 
     #[test]
-    fn a_row_is_behind_only_by_more_than_its_repeats_spread() {
-        for (longhaul, missed) in [(30.0, 0), (19.7, 0), (18.0, 1)] {
-            let row = Row::new(Role::Server, Tool::Debian, &columns(longhaul));
-            assert_eq!(row.missed().len(), missed, "{longhaul} Gbit/s");
-        }
+    fn longhaul_is_held_against_each_iperf3_in_the_same_turn() {
+        let of = |rate| behind(&Row::new(Role::Server, Tool::Debian, &columns(rate)));
+        assert_eq!(of(30.0), []);
+        assert_eq!(of(19.0), [(Quantity::Goodput, Tool::Newest)]);
+        let both = IPERF3S.map(|peer| (Quantity::Goodput, peer));
+        assert_eq!(of(9.0), both);
     }
 
     #[test]
     fn an_empty_cell_misses_every_gate() {
         let row = Row::new(Role::Client, Tool::Newest, &columns(30.0));
-        assert_eq!(row.missed().len(), 3);
+        assert_eq!(behind(&row).len(), 6);
     }
 }

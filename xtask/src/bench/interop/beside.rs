@@ -1,0 +1,108 @@
+//! Two programs in the same turns: the ratio of each turn, and what all of them tell.
+//!
+//! The speed of a machine wanders from minute to minute, and that of two programs in one turn
+//! wanders together: their ratio is what can be compared. Its median has the interval of the sign
+//! test, which of six turns is all that was seen: behind is who was behind in each of them, and
+//! of two equal programs one is so in one of 64 cases.
+
+use longhaul_analysis::stats::quantile::{quantile, sorted};
+use longhaul_analysis::stats::sign::median_interval;
+use std::fmt;
+
+/// Which way of a quantity is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    More,
+    Less,
+}
+
+/// How many times the other's a quantity is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beside {
+    ratio: f64,
+    /// Holds the true median in 95 of 100 cases or more.
+    interval: [f64; 2],
+}
+
+impl Beside {
+    /// Of its own and the other's reading in each turn; `None` below six turns.
+    pub fn of(turns: &[(f64, f64)]) -> Option<Beside> {
+        let ratios = sorted(turns.iter().map(|(own, other)| own / other));
+        Some(Beside {
+            interval: median_interval(&ratios)?,
+            ratio: quantile(&ratios, 0.5)?,
+        })
+    }
+
+    pub fn is_behind(&self, better: Better) -> bool {
+        match better {
+            Better::More => self.interval[1] < 1.0,
+            Better::Less => self.interval[0] > 1.0,
+        }
+    }
+
+    fn is_ahead(&self, better: Better) -> bool {
+        match better {
+            Better::More => self.interval[0] > 1.0,
+            Better::Less => self.interval[1] < 1.0,
+        }
+    }
+
+    /// With a word where one of the two is the better one for certain.
+    pub fn text(this: Option<Beside>, better: Better) -> String {
+        match this {
+            None => "–".to_owned(),
+            Some(beside) if beside.is_behind(better) => format!("{beside} **behind**"),
+            Some(beside) if beside.is_ahead(better) => format!("{beside} ahead"),
+            Some(beside) => beside.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = self.interval;
+        write!(f, "{:.2} ({low:.2} to {high:.2})", self.ratio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns whose speed wanders by half, with longhaul `ratios` times the other.
+    fn turns(ratios: &[f64]) -> Vec<(f64, f64)> {
+        let speeds = (0..).map(|turn| 1.0 + 0.1 * f64::from(turn % 6));
+        let turns = ratios.iter().zip(speeds);
+        turns.map(|(ratio, speed)| (ratio * speed, speed)).collect()
+    }
+
+    #[test]
+    fn behind_is_who_was_so_in_each_of_six_turns() {
+        let in_each = Beside::of(&turns(&[0.97, 0.9, 0.99, 0.98, 0.95, 0.97])).expect("six turns");
+        assert!(in_each.is_behind(Better::More) && in_each.is_ahead(Better::Less));
+        assert_eq!(in_each.to_string(), "0.97 (0.90 to 0.99)");
+        let in_five = Beside::of(&turns(&[0.97, 0.9, 1.01, 0.98, 0.95, 0.97])).expect("six turns");
+        assert!(!in_five.is_behind(Better::More) && !in_five.is_ahead(Better::Less));
+    }
+
+    #[test]
+    fn five_turns_cannot_tell() {
+        let few = Beside::of(&turns(&[0.5; 5]));
+        assert_eq!(few, None);
+        assert_eq!(Beside::text(few, Better::More), "–");
+    }
+
+    #[test]
+    fn the_better_way_decides_the_word() {
+        let more = Beside::of(&turns(&[1.2; 6]));
+        assert_eq!(
+            Beside::text(more, Better::More),
+            "1.20 (1.20 to 1.20) ahead"
+        );
+        assert_eq!(
+            Beside::text(more, Better::Less),
+            "1.20 (1.20 to 1.20) **behind**"
+        );
+    }
+}
