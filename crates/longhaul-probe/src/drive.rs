@@ -14,7 +14,10 @@ use crate::wire::{Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, encode}
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often the engine is looked at while payload flows, and the listener while streams open.
+/// How often the engine is looked at while payload can only flow: a thread that wakes takes the
+/// core of a stream's thread, or of the far end's.
+pub(crate) const CALM_POLL: Duration = Duration::from_millis(250);
+/// The same when it may be over, and of the listener while streams open.
 const ENGINE_POLL: Duration = Duration::from_millis(10);
 const STREAMS_POLL: Duration = Duration::from_millis(2);
 /// How often the hooks are asked in other states (is this program being stopped?).
@@ -98,12 +101,20 @@ impl Drive {
     pub fn wake_at(&self) -> Instant {
         let poll = match self.session.state() {
             State::Opening | State::Working => STREAMS_POLL,
-            State::Running | State::Draining => ENGINE_POLL,
+            State::Running => self.calm_for().clamp(ENGINE_POLL, CALM_POLL),
+            State::Draining => ENGINE_POLL,
             _ => IDLE_POLL,
         };
         let poll = Instant::now() + poll;
         let deadline = self.session.next_deadline().map(|at| self.epoch + at);
         deadline.map_or(poll, |deadline| deadline.min(poll))
+    }
+
+    fn calm_for(&self) -> Duration {
+        let until = self.session.flows_until();
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_sub(self.epoch.elapsed())
+        })
     }
 
     fn listen(&mut self, hooks: &mut dyn Hooks, until: Instant) {

@@ -14,7 +14,6 @@
 //! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB; 40 000 samples in all.
 
 mod asked;
-mod batches;
 mod choice;
 mod counters;
 mod datagram;

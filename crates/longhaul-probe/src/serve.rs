@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a stop may go unnoticed.
-const WAKE: Duration = Duration::from_millis(100);
+const WAKE: Duration = Duration::from_millis(250);
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -187,13 +187,8 @@ impl Responder {
                 log(ServeEvent::Listening(port.address));
                 let service = &service;
                 let started = std::thread::Builder::new()
-                    .name("datagrams".to_owned())
-                    .spawn_scoped(scope, move || datagram::greet(service, port))
-                    .and_then(|_| {
-                        std::thread::Builder::new()
-                            .name("accept".to_owned())
-                            .spawn_scoped(scope, move || accept::accept(service, port, scope))
-                    });
+                    .name("listen".to_owned())
+                    .spawn_scoped(scope, move || accept::listen(service, port, scope));
                 if let Err(source) = started {
                     stop.store(true, Ordering::Relaxed);
                     result = Err(ServeError::Thread(source));

@@ -128,11 +128,6 @@ pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
     SockRef::from(socket).bind_device(Some(name.as_bytes()))
 }
 
-/// A blocking read waits until this much has come (SO_RCVLOWAT), or the end of the stream.
-pub fn set_receive_low_water(socket: impl AsFd, bytes: i32) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
-}
-
 /// Blocking reads give up after `after` (SO_RCVTIMEO).
 pub fn set_receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     SockRef::from(socket).set_read_timeout(Some(after))

@@ -1,4 +1,4 @@
-//! A reading of a stream, taken by the stream's own thread when the sampler asks for it.
+//! A reading of a stream, taken by the stream's own thread when the sampler is about to want it.
 //!
 //! The kernel gives its reading of a connection, and of the queue, only under the connection's
 //! lock, and the thread of a fast stream holds that nearly always. A sampler that waits for it is
@@ -12,12 +12,15 @@ use super::run::{Shared, StreamState};
 use super::sockets::{self, DataSocket};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{sockopt, tcp_info};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A busy stream's thread is between two calls sooner than this.
-pub(super) const PATIENCE: Duration = Duration::from_micros(200);
+/// So long before the sampler comes for it a reading may be taken. A busy stream's thread is
+/// between two calls more often.
+pub(super) const LEAD: Duration = Duration::from_millis(1);
+/// Nothing is asked.
+const NEVER_NS: u64 = u64::MAX;
 
 /// What only the connection's lock, or the stream's thread, makes one moment of.
 #[derive(Debug)]
@@ -59,42 +62,49 @@ impl Reading {
     }
 }
 
-/// By the stream's thread, between two calls: answers if it was asked.
-pub(super) fn answer(shared: &Shared, stream: &StreamState) {
+/// By the stream's thread, between two calls: answers if it is asked for this time or before.
+pub(super) fn answer(shared: &Shared, stream: &StreamState, now_ns: u64) {
     let reading = || Reading::take(shared, stream);
-    stream.asked.answer_if_open(reading);
+    stream.asked.answer_if_due(now_ns, reading);
 }
 
 /// Where one stream is asked, and answers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Asked {
-    open: AtomicBool,
+    due_ns: AtomicU64,
     answer: Mutex<Option<Reading>>,
 }
 
 impl Asked {
+    pub fn new() -> Asked {
+        Asked {
+            due_ns: AtomicU64::new(NEVER_NS),
+            answer: Mutex::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Reading>> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By the sampler, [`PATIENCE`] before [`Asked::answer`].
-    pub fn ask(&self) {
-        self.open.store(true, Relaxed);
+    /// By the sampler: a reading is wanted of `due_ns` or soon after.
+    pub fn ask(&self, due_ns: u64) {
+        self.due_ns.store(due_ns, Relaxed);
     }
 
     /// What the stream's thread has said since; asks no longer.
     pub fn answer(&self) -> Option<Reading> {
         let mut answer = self.lock();
-        self.open.store(false, Relaxed);
+        self.due_ns.store(NEVER_NS, Relaxed);
         answer.take()
     }
 
-    fn answer_if_open(&self, reading: impl FnOnce() -> Reading) {
-        if !self.open.load(Relaxed) {
+    fn answer_if_due(&self, now_ns: u64, reading: impl FnOnce() -> Reading) {
+        if now_ns < self.due_ns.load(Relaxed) {
             return;
         }
         let mut answer = self.lock();
-        if self.open.swap(false, Relaxed) {
+        if self.due_ns.swap(NEVER_NS, Relaxed) != NEVER_NS {
             *answer = Some(reading());
         }
     }
@@ -115,15 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_once_and_one_that_nobody_waits_for_is_not() {
-        let asked = Asked::default();
-        asked.answer_if_open(|| unreachable!("nobody asked"));
-        asked.ask();
-        asked.answer_if_open(|| reading(1));
-        asked.answer_if_open(|| unreachable!("answered already"));
+    fn a_question_is_answered_once_when_it_is_due_and_one_that_nobody_waits_for_is_not() {
+        let asked = Asked::new();
+        asked.answer_if_due(5, || unreachable!("nobody asked"));
+        asked.ask(10);
+        asked.answer_if_due(9, || unreachable!("not yet"));
+        asked.answer_if_due(10, || reading(1));
+        asked.answer_if_due(11, || unreachable!("answered already"));
         assert_eq!(asked.answer().map(|it| it.at_us), Some(1));
-        asked.ask();
+        asked.ask(20);
         assert!(asked.answer().is_none(), "the thread slept");
-        asked.answer_if_open(|| unreachable!("the sampler has read by itself"));
+        asked.answer_if_due(21, || unreachable!("the sampler has read by itself"));
     }
 }

@@ -31,8 +31,6 @@ pub(super) struct Choice {
     pub send_buffer_bytes: Option<usize>,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
-    /// Readers may wait for several packets; see [`super::batches`].
-    pub batches: bool,
     /// Readers may go to the core on which their packets come; see [`super::follow`].
     pub follows: bool,
     cores: Vec<usize>,
@@ -65,7 +63,6 @@ impl Choice {
             send_buffer_bytes: (capped && spec.role == Role::Sender).then_some(256 * KIB),
             write_rate,
             read_rate,
-            batches: close && cores.is_empty() && read_rate.is_none(),
             follows: close && cores.is_empty() && plan.affinity == Affinity::Auto,
             cores,
         }

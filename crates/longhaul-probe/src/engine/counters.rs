@@ -163,17 +163,12 @@ impl<'a> Meter<'a> {
     /// A call has returned with bytes.
     pub fn moved(&mut self, bytes: usize) {
         self.waited();
-        self.arrived(bytes, self.mark_ns);
-    }
-
-    /// The last of `bytes` was there at `at_ns`, in a call that is accounted already.
-    pub fn arrived(&mut self, bytes: usize, at_ns: u64) {
         if !self.begun {
             self.begin_at_mark();
         }
         self.bytes += bytes as u64;
         self.counters.bytes.store(self.bytes, Relaxed);
-        self.counters.last_ns.store(at_ns + 1, Relaxed);
+        self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
     }
 
     /// The stream's time begins now, with the first write; a receiver's begins with its first bytes.

@@ -1,7 +1,6 @@
 //! One stream's receiver: blocking reads into memory (*delivered*), or out of the kernel's queue
 //! without a copy (*wire*).
 
-use super::batches::Batches;
 use super::choice::Choice;
 use super::counters::{Meter, RunClock};
 use super::follow::Follower;
@@ -30,8 +29,7 @@ pub(super) struct TcpReceiver<'a> {
     pub stop: &'a StopRule,
     pub choice: &'a Choice,
     pub follower: Option<Follower<'a>>,
-    pub batches: Option<Batches>,
-    pub asked: &'a dyn Fn(),
+    pub asked: &'a dyn Fn(u64),
 }
 
 impl TcpReceiver<'_> {
@@ -43,7 +41,7 @@ impl TcpReceiver<'_> {
             .read_rate
             .map(|rate| Pace::new(rate, CREDIT, self.meter.now_ns()));
         while !self.stop.stopped() {
-            (self.asked)();
+            (self.asked)(self.meter.now_ns());
             if let Some(follower) = &mut self.follower {
                 follower.look(self.socket, self.meter.now_ns());
             }
@@ -53,13 +51,10 @@ impl TcpReceiver<'_> {
                 }
                 self.meter.paused();
             }
-            if let Some(batches) = &mut self.batches {
-                batches.look(self.socket, self.meter.now_ns(), self.meter.position());
-            }
             match self.take() {
                 Ok(0) => break,
                 Ok(bytes) => {
-                    self.account(bytes);
+                    self.meter.moved(bytes);
                     self.meter.completed(1);
                     if let Some(pace) = &mut pace {
                         pace.passed(bytes);
@@ -77,17 +72,6 @@ impl TcpReceiver<'_> {
             }
         }
         Ok(())
-    }
-
-    fn account(&mut self, bytes: usize) {
-        let began_ns = self.meter.now_ns();
-        self.meter.waited();
-        let call = (began_ns, self.meter.now_ns());
-        let last_ns = match &mut self.batches {
-            Some(batches) => batches.took(self.socket, bytes, call),
-            None => call.1,
-        };
-        self.meter.arrived(bytes, last_ns);
     }
 
     fn take(&self) -> io::Result<usize> {

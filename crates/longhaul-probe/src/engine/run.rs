@@ -187,7 +187,7 @@ impl EndRun {
             addresses: socket.addresses(),
             socket,
             counters: Counters::default(),
-            asked: Asked::default(),
+            asked: Asked::new(),
             latest: Latest::new(),
             outcome: Mutex::default(),
         });

@@ -24,6 +24,7 @@ pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
         load.observe(CORES_SPACING);
         // After a late sample the next one keeps its distance: two at once say nothing new.
         due = (due + series.spacing()).max(Instant::now() + series.spacing() / 2);
+        ask(shared, due, series.spacing());
         if shared.wait_finished_until(due) {
             break;
         }
@@ -33,18 +34,24 @@ pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
     (series, load.finish())
 }
 
+/// Asks every stream for a reading shortly before `due`.
+fn ask(shared: &Shared, due: Instant, spacing: Duration) {
+    let left = due.saturating_duration_since(Instant::now());
+    let left = left.saturating_sub(asked::LEAD.min(spacing / 4));
+    let at_ns = shared.clock().now_ns() + left.as_nanos() as u64;
+    shared.streams.iter().for_each(|it| it.asked.ask(at_ns));
+}
+
 /// One more sample of every stream.
 pub(super) fn take(shared: &Shared, series: &mut Series) {
-    let streams = || shared.streams.iter();
-    streams().for_each(|stream| stream.asked.ask());
-    if streams().any(|stream| stream.counters.is_running()) {
-        std::thread::sleep(asked::PATIENCE);
-    }
-    series.push(streams().map(|stream| sample(shared, stream)));
+    let streams = shared.streams.iter();
+    series.push(streams.map(|stream| sample(shared, stream)));
 }
 
 fn sample(shared: &Shared, stream: &StreamState) -> Sample {
     let answer = stream.asked.answer();
+    // A stream that is over has moved more since.
+    let answer = answer.filter(|_| stream.counters.is_running());
     let reading = answer.unwrap_or_else(|| Reading::take(shared, stream));
     let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
     stream.latest.set(reading.info.as_ref());

@@ -108,7 +108,7 @@ pub(super) struct TcpSender<'a> {
     pub clock: RunClock,
     pub stop: &'a StopRule,
     pub choice: &'a Choice,
-    pub asked: &'a dyn Fn(),
+    pub asked: &'a dyn Fn(u64),
 }
 
 impl TcpSender<'_> {
@@ -158,7 +158,7 @@ impl TcpSender<'_> {
                     return Err(error);
                 }
             }
-            (self.asked)();
+            (self.asked)(self.meter.now_ns());
             if left > 0 && self.stop.over(self.meter.now_ns()) {
                 break;
             }

@@ -2,7 +2,6 @@
 
 use super::Role;
 use super::asked;
-use super::batches::Batches;
 use super::counters::Meter;
 use super::follow::Follower;
 use super::memory::Tools;
@@ -103,7 +102,7 @@ fn send_tcp(
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.choice,
-        asked: &|| asked::answer(shared, stream),
+        asked: &|now_ns| asked::answer(shared, stream, now_ns),
     }
     .run()
 }
@@ -113,7 +112,7 @@ fn receive_tcp(shared: &Shared, index: usize, socket: &TcpStream, sink: Sink) ->
         return Ok(());
     }
     let stream = &shared.streams[index];
-    let (follows, batches) = (shared.choice.follows, shared.choice.batches);
+    let follows = shared.choice.follows;
     let follower = follows.then(|| Follower::new(&shared.entrances, index, socket));
     TcpReceiver {
         socket,
@@ -124,8 +123,7 @@ fn receive_tcp(shared: &Shared, index: usize, socket: &TcpStream, sink: Sink) ->
         stop: &shared.stop,
         choice: &shared.choice,
         follower: follower.flatten(),
-        batches: batches.then(|| Batches::new(shared.choice.read_bytes)),
-        asked: &|| asked::answer(shared, stream),
+        asked: &|now_ns| asked::answer(shared, stream, now_ns),
     }
     .run()
 }

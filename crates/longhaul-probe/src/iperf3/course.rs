@@ -57,18 +57,24 @@ impl Course {
         }
     }
 
+    /// When the next reading is.
+    pub fn due(&self) -> Duration {
+        let Some(begin) = &self.begin else {
+            return self.omit;
+        };
+        self.readings.last().map_or(begin.at, |last| last.at) + self.spacing
+    }
+
     /// Keeps `reading` if one is due.
     pub fn note(&mut self, reading: &Reading) {
-        let Some(begin) = &self.begin else {
-            if reading.at >= self.omit {
-                self.begin = Some(self.first(reading));
-            }
+        if reading.at < self.due() {
             return;
-        };
-        let last = self.readings.last().map_or(begin.at, |last| last.at);
-        if reading.at >= last + self.spacing {
-            self.readings.push(reading.clone());
         }
+        if self.begin.is_none() {
+            self.begin = Some(self.first(reading));
+            return;
+        }
+        self.readings.push(reading.clone());
         if self.readings.len() > MOST_READINGS {
             let mut odd = false;
             self.readings.retain(|_| {

@@ -7,16 +7,17 @@ use super::event::ServeEvent;
 use super::hooks::ResponderHooks;
 use super::iperf3;
 use super::pending::PendingPlace;
-use super::{Port, Service};
+use super::{Port, Service, WAKE, datagram};
 use crate::drive::Drive;
 use crate::iperf3::wire::Cookie;
 use crate::secure::{Channel, Handshake, boot_proof};
 use crate::session::{Admission, GREETING_TIME, Part, Session, Setup};
 use crate::throughput::DEAD_PEER;
 use crate::wire::{DATA_STREAM, PREAMBLE_BYTES, Preamble};
-use longhaul_sys::{listen, sockopt};
+use longhaul_sys::{listen, poll, sockopt};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
@@ -36,24 +37,47 @@ pub(super) struct Arrival<'a> {
     pub place: PendingPlace<'a>,
 }
 
-/// Accepts until the service stops.
-pub(super) fn accept<'scope>(
+/// Takes connections and hellos until the service stops. One thread for both: while payload flows
+/// on a small host, each that wakes to look takes a core from it.
+pub(super) fn listen<'scope>(
     service: &'scope Service<'_>,
     port: &'scope Port,
     scope: &'scope Scope<'scope, '_>,
 ) {
+    let both = [port.listener.as_fd(), port.datagrams.as_fd()];
     while !service.stopping() {
-        match port.listener.accept() {
-            Ok((stream, peer)) => {
-                if let Err(error) = receive(service, port, scope, (stream, peer)) {
-                    trouble(service, "take a connection", &error);
+        match poll::readable(both, Some(WAKE)) {
+            Ok([connection, hello]) => {
+                if connection {
+                    accept(service, port, scope);
+                }
+                if hello {
+                    datagram::greet(service, port);
                 }
             }
-            Err(error) if is_quiet(&error) => {}
             Err(error) => {
-                trouble(service, "accept", &error);
+                trouble(service, "wait for connections", &error);
                 thread::sleep(BREATH);
             }
+        }
+    }
+}
+
+fn accept<'scope>(
+    service: &'scope Service<'_>,
+    port: &'scope Port,
+    scope: &'scope Scope<'scope, '_>,
+) {
+    match port.listener.accept() {
+        Ok((stream, peer)) => {
+            if let Err(error) = receive(service, port, scope, (stream, peer)) {
+                trouble(service, "take a connection", &error);
+            }
+        }
+        Err(error) if is_quiet(&error) => {}
+        Err(error) => {
+            trouble(service, "accept", &error);
+            thread::sleep(BREATH);
         }
     }
 }

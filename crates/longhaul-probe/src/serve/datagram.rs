@@ -18,28 +18,26 @@ use std::time::Duration;
 /// After an error of the socket, so that a lasting one does not keep a core busy.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Reads hellos until the service stops.
+/// Reads one datagram, which may be a hello.
 pub(super) fn greet(service: &Service<'_>, port: &Port) {
     // One byte more than a hello, so that longer datagrams are told from it.
     let mut bytes = [0; PREAMBLE_BYTES + 1];
-    while !service.stopping() {
-        match port.datagrams.recv_from(&mut bytes) {
-            Ok((count, from)) => {
-                if let Some(greeting) = Greeting::of_hello(&bytes[..count]) {
-                    // Which names no session: only an address that one expects is answered.
-                    service.book.greet(from, greeting);
-                    continue;
-                }
-                let Some(preamble) = Preamble::decode(&bytes[..count], DATAGRAM_HELLO) else {
-                    continue;
-                };
-                if let Err(why) = service.registry.claim_flow(preamble, from) {
-                    (service.log)(ServeEvent::StreamRefused { peer: from, why });
-                }
+    match port.datagrams.recv_from(&mut bytes) {
+        Ok((count, from)) => {
+            if let Some(greeting) = Greeting::of_hello(&bytes[..count]) {
+                // Which names no session: only an address that one expects is answered.
+                service.book.greet(from, greeting);
+                return;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => thread::sleep(BREATH),
+            let Some(preamble) = Preamble::decode(&bytes[..count], DATAGRAM_HELLO) else {
+                return;
+            };
+            if let Err(why) = service.registry.claim_flow(preamble, from) {
+                (service.log)(ServeEvent::StreamRefused { peer: from, why });
+            }
         }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => thread::sleep(BREATH),
     }
 }
 

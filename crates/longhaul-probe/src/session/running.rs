@@ -94,6 +94,11 @@ impl Session {
         }
     }
 
+    /// Before it, payload only flows, unless a message comes or something fails.
+    pub fn flows_until(&self) -> Option<Duration> {
+        Some(self.flow.running_since? + self.planned_time()?)
+    }
+
     /// The peer's bytes that are under way are waited for without limit.
     fn drains_fully(&self) -> bool {
         let tcp = |plan: &Plan| plan.transport == Transport::Tcp;

@@ -162,9 +162,7 @@ impl<'a> Course<'a> {
 
     fn look_followed(&mut self, over: bool) {
         if let (Some(followed), Some(engines)) = (&mut self.followed, &self.engines) {
-            let runs = engines.sender().into_iter().chain(engines.receiver());
-            let at = runs.map(|run| run.progress().elapsed).max();
-            followed.look(engines, at.unwrap_or_default(), over);
+            followed.look(engines, elapsed(engines), over);
         }
     }
 
@@ -257,6 +255,17 @@ impl<'a> Course<'a> {
         })
     }
 
+    /// So long payload only flows, and nobody wants to be told of it.
+    pub fn calm_for(&self) -> Duration {
+        let (Stop::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
+            return Duration::ZERO;
+        };
+        let time = Duration::from_micros(time);
+        let told = self.followed.as_ref().and_then(Followed::due);
+        let until = told.map_or(time, |told| told.min(time));
+        until.saturating_sub(elapsed(engines))
+    }
+
     fn block_bytes(&self) -> u64 {
         self.plan.write_bytes.unwrap_or(1)
     }
@@ -324,6 +333,13 @@ impl<'a> Course<'a> {
             }),
         }
     }
+}
+
+/// Since payload flows.
+fn elapsed(engines: &Engines) -> Duration {
+    let runs = engines.sender().into_iter().chain(engines.receiver());
+    let at = runs.map(|run| run.progress().elapsed).max();
+    at.unwrap_or_default()
 }
 
 fn open_stream(socket: &DataSocket, sends: bool) -> Option<OpenStream> {

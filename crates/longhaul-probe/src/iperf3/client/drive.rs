@@ -3,6 +3,7 @@
 use super::closed::Closed;
 use super::course::Course;
 use super::role::{Action, Client, Input, Step};
+use crate::drive::CALM_POLL;
 use crate::iperf3::wire::Cookie;
 use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often the engines are looked at while payload flows, and the deadlines otherwise.
+/// How often the engines are looked at when payload may be over, and the deadlines otherwise.
 const LOOK: Duration = Duration::from_millis(5);
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 /// The shortest read timeout: zero would mean for ever.
@@ -54,7 +55,8 @@ impl Drive<'_, '_> {
 
     fn listen(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let look = match self.client.step() {
-            Step::Running | Step::Ending => LOOK,
+            Step::Running => self.course.calm_for().clamp(LOOK, CALM_POLL),
+            Step::Ending => LOOK,
             _ => IDLE_LOOK,
         };
         let now = self.epoch.elapsed();

@@ -81,10 +81,15 @@ impl<'a> Followed<'a> {
         self.follow.started(started);
     }
 
+    /// When something is to be looked at.
+    pub fn due(&self) -> Option<Duration> {
+        let due = self.intervals.due().into_iter();
+        due.chain(self.whole.due()).min()
+    }
+
     /// Looks at the engines at `at` since payload flows; `over`: counting ends here.
     pub fn look(&mut self, engines: &Engines, at: Duration, over: bool) {
-        let due = [self.intervals.due(), self.whole.due()];
-        let due = due.iter().flatten().min().is_some_and(|due| at >= *due);
+        let due = self.due().is_some_and(|due| at >= due);
         if self.counted.is_some() || !(due || over) {
             return;
         }

@@ -8,6 +8,7 @@ use super::Iperf3Options;
 use super::follow::FollowTest;
 use super::limits::Metered;
 use super::streams::{Awaited, Flowing};
+use crate::drive::CALM_POLL;
 use crate::iperf3::server::{Action, Closed, Input, Server, Step};
 use crate::iperf3::wire::{Cookie, Parameters, Test};
 use crate::limits::LONGEST_US;
@@ -23,9 +24,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How often the streams are looked at while they open and while payload flows.
+/// How often the streams are looked at while they open, and while their bytes are counted for a
+/// limit or their last ones awaited.
 const OPENING_POLL: Duration = Duration::from_millis(2);
-const FLOWING_POLL: Duration = Duration::from_millis(10);
+const COUNTING_POLL: Duration = Duration::from_millis(10);
 /// In other steps: is the service being stopped?
 const IDLE_POLL: Duration = Duration::from_millis(100);
 /// A client that does not take a few bytes in this time is gone.
@@ -135,13 +137,14 @@ impl<'a> Session<'a> {
     fn listen(&mut self, bytes: &mut [u8]) {
         let poll = match self.server.step() {
             Step::Admitting | Step::Opening => OPENING_POLL,
-            Step::Running | Step::Draining => FLOWING_POLL,
+            Step::Running if !self.counts() => CALM_POLL,
+            Step::Running | Step::Draining => COUNTING_POLL,
             _ => IDLE_POLL,
         };
         let due = self.server.next_deadline();
         let left = due.map_or(poll, |due| due.saturating_sub(self.epoch.elapsed()));
-        let told = self.flowing.as_ref().and_then(Flowing::due_in);
-        let left = told.map_or(left, |told| told.min(left));
+        let noted = self.flowing.as_ref().and_then(Flowing::due_in);
+        let left = noted.map_or(left, |noted| noted.min(left));
         let wait = left.clamp(Duration::from_millis(1), poll);
         let heard = self.stream.set_read_timeout(Some(wait));
         match heard.and_then(|()| self.stream.read(bytes)) {
@@ -150,6 +153,13 @@ impl<'a> Session<'a> {
             Err(error) if is_quiet(&error) => {}
             Err(error) => self.feed(Input::Gone(error.to_string())),
         }
+    }
+
+    /// The client may not move as much, or as fast, as it likes.
+    fn counts(&self) -> bool {
+        let metered = |granted: &Granted<'_>| granted.metered.is_some();
+        self.granted.as_ref().is_some_and(metered)
+            || strangers(self.service, self.options).is_some_and(|most| most.bytes.is_some())
     }
 
     /// Looks whether something happened here.

@@ -259,15 +259,16 @@ impl<'a> Flowing<'a> {
         bytes
     }
 
-    /// Until when nothing has to be looked at for whoever follows the test.
+    /// Until when no reading has to be noted.
     pub fn due_in(&self) -> Option<Duration> {
-        let followed = self.followed.as_ref().filter(|_| self.stopped.is_none())?;
-        Some(
-            followed
-                .intervals
-                .due()?
-                .saturating_sub(self.began.elapsed()),
-        )
+        if self.stopped.is_some() {
+            return None;
+        }
+        let followed = self.followed.as_ref();
+        let told = followed.and_then(|followed| followed.intervals.due());
+        let due = self.course.due();
+        let first = told.map_or(due, |told| told.min(due));
+        Some(first.saturating_sub(self.began.elapsed()))
     }
 
     /// An interval that is over, once.
@@ -303,6 +304,9 @@ impl<'a> Flowing<'a> {
     /// Takes the last readings.
     pub fn collect(mut self) -> Ended {
         let mut last = self.reading();
+        if last.total_bytes() != self.changed.0 {
+            self.changed.1 = Instant::now();
+        }
         // What came after the client's last word counts, and so does its time; waiting does not.
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
