@@ -287,3 +287,21 @@ fn a_clipped_buffer_is_told_with_its_numbers_and_the_command_for_the_right_host(
     );
     assert!(line.contains("64 KiB") && line.contains("160 ms"), "{line}");
 }
+
+#[test]
+fn a_round_trip_within_one_host_bounds_no_window() {
+    let setting = Setting {
+        write_bps: 20e6,
+        ..base(2.0)
+    };
+    let mut observation = observe(&setting);
+    for (idle_rtt_us, bounded) in [(2_000, true), (1, false)] {
+        observation.idle_rtt_us = Some(idle_rtt_us);
+        let conclusion = conclude(&plan(&setting), &observation);
+        let windows = [Limiter::ReceiveWindow, Limiter::SendBuffer];
+        let bounds = &conclusion.analysis.bounds;
+        let some = bounds.iter().any(|bound| windows.contains(&bound.limiter));
+        assert_eq!(some, bounded, "{bounds:?}");
+        assert_eq!(conclusion.analysis.limited_by, Limiter::Application);
+    }
+}

@@ -33,6 +33,8 @@ const REFUTED_RATIO: f64 = 0.9;
 const SEEN_FULL_RATIO: f64 = 0.1;
 /// What is said where it has not.
 const UNMEASURED: &str = "the path's own capacity is unknown until measured";
+/// Shorter round trips are calls within one host: what they bound is beyond what any host can do.
+const LEAST_RTT_US: u64 = 20;
 /// A thread busy for less than this says nothing about its greatest rate.
 const LEAST_BUSY: f64 = 0.05;
 
@@ -107,9 +109,11 @@ pub fn next(bounds: &[Bound], verdict: &Verdict) -> Option<Bound> {
     Some(next)
 }
 
-fn round_trip(scene: &Scene) -> Option<(u64, String)> {
+/// The idle round trip for the bound of `limiter`, where it bounds anything.
+fn round_trip(scene: &Scene, verdict: &Verdict, limiter: Limiter) -> Option<(u64, String)> {
     let us = scene.idle_rtt_us?;
-    Some((us, format_duration(Duration::from_micros(us))))
+    let bounds = us >= LEAST_RTT_US || verdict.limiter == limiter;
+    bounds.then(|| (us, format_duration(Duration::from_micros(us))))
 }
 
 /// Sum over the streams; `None` if one of them has no reading.
@@ -153,7 +157,7 @@ fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
     if scene.plan.transport != Transport::Tcp {
         return None;
     }
-    let (rtt_us, rtt) = round_trip(scene)?;
+    let (rtt_us, rtt) = round_trip(scene, verdict, Limiter::ReceiveWindow)?;
     let seen = windows_seen(scene)?;
     // A window that nobody pressed against may still grow: half of tcp_rmem's most, by default.
     let most = match (verdict.limiter, scene.plan.receive_buffer_bytes) {
@@ -190,7 +194,7 @@ fn send_buffer(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Op
     if scene.plan.transport != Transport::Tcp {
         return None;
     }
-    let (rtt_us, rtt) = round_trip(scene)?;
+    let (rtt_us, rtt) = round_trip(scene, verdict, Limiter::SendBuffer)?;
     let stored = |b: Buffer| b.stored_bytes.max(b.granted_bytes);
     let mut buffers = scene
         .observation
@@ -299,7 +303,7 @@ fn loss(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
     if own || scene.retransmitted_segments() < LEAST_LOST || scene.is_bbr() {
         return None;
     }
-    let (rtt_us, rtt) = round_trip(scene)?;
+    let (rtt_us, rtt) = round_trip(scene, verdict, Limiter::Loss)?;
     let ratio = scene.loss_ratio()?;
     let streams = &scene.observation.streams;
     let mss = streams

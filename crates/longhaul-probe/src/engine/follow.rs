@@ -64,9 +64,12 @@ impl<'a> Follower<'a> {
         stream: usize,
         socket: &TcpStream,
     ) -> Option<Follower<'a>> {
+        if entrances.0.len() < 2 {
+            return None;
+        }
         let local = sockopt::came_by_card(socket).is_ok_and(|by_card| !by_card);
         let allowed = sched::allowed_cores().ok()?;
-        (entrances.0.len() > 1 && local && allowed.len() > 1).then_some(Follower {
+        (local && allowed.len() > 1).then_some(Follower {
             entrances,
             stream,
             allowed,
