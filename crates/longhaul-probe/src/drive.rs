@@ -30,8 +30,14 @@ pub(crate) trait Hooks {
     /// Does what the session wants; an answer goes back into it.
     fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError>;
 
-    /// Looks whether something happened here; called every few milliseconds.
+    /// Looks whether something happened here.
     fn poll(&mut self, session: &Session, now: Duration) -> Option<Input>;
+
+    /// Something may happen here at any time, so that `poll` wants to be called every few
+    /// milliseconds in a session that works or opens its streams.
+    fn expects(&self) -> bool {
+        true
+    }
 }
 
 /// One session under way.
@@ -62,7 +68,7 @@ impl Drive {
     pub fn run(mut self, hooks: &mut dyn Hooks) -> (Closed, Session) {
         self.feed(hooks, Input::Start);
         while self.closed.is_none() {
-            let until = self.wake_at();
+            let until = self.wake_at(hooks);
             self.turn(hooks, until);
         }
         self.hang_up()
@@ -98,9 +104,9 @@ impl Drive {
     }
 
     /// When the hooks or the session want to be looked at again.
-    pub fn wake_at(&self) -> Instant {
+    pub fn wake_at(&self, hooks: &dyn Hooks) -> Instant {
         let poll = match self.session.state() {
-            State::Opening | State::Working => STREAMS_POLL,
+            State::Opening | State::Working if hooks.expects() => STREAMS_POLL,
             State::Running => self.calm_for().clamp(ENGINE_POLL, CALM_POLL),
             State::Draining => ENGINE_POLL,
             _ => IDLE_POLL,

@@ -25,6 +25,7 @@ mod pace;
 mod payload;
 mod reading;
 mod receive;
+mod rest;
 mod result;
 mod run;
 mod sampler;

@@ -7,11 +7,13 @@ use super::counters::{Meter, RunClock};
 use super::datagram::{Header, Heads, Ledger};
 use super::pace::Pace;
 use super::payload;
+use super::rest::Rest;
 use super::stop::StopRule;
 use longhaul_model::report::v1::observation::Udp;
 use longhaul_model::report::v1::plan::Mode;
 use longhaul_model::units::Rate;
 use longhaul_sys::sockopt;
+use longhaul_sys::thread::ThreadId;
 use longhaul_sys::udp::{self, ReceiveBatch};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -209,6 +211,7 @@ pub(super) struct DatagramReceiver<'a> {
     heads: Heads,
     batch: ReceiveBatch,
     ledger: Ledger,
+    rest: Option<Rest>,
 }
 
 impl<'a> DatagramReceiver<'a> {
@@ -231,6 +234,7 @@ impl<'a> DatagramReceiver<'a> {
             heads,
             batch: ReceiveBatch::new(SLOTS, slot_bytes),
             ledger: Ledger::new(),
+            rest: sockopt::stored_receive_buffer(socket).ok().map(Rest::new),
         }
     }
 
@@ -243,7 +247,12 @@ impl<'a> DatagramReceiver<'a> {
                 break Ok(());
             }
             match self.batch.receive(self.socket) {
-                Ok(_) => self.enter(),
+                Ok(_) => {
+                    if let Some(rest) = self.enter() {
+                        std::thread::sleep(rest);
+                        self.meter.waited();
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.meter.waited();
                     if ended.is_some() {
@@ -259,10 +268,13 @@ impl<'a> DatagramReceiver<'a> {
         (self.ledger.account(), result)
     }
 
-    fn enter(&mut self) {
+    /// Accounts what came, and says how long to rest.
+    fn enter(&mut self) -> Option<Duration> {
         let (mut bytes, mut count) = (0, 0);
         let now = Duration::from_nanos(self.clock.now_ns());
+        let mut timed = true;
         for datagram in self.batch.datagrams() {
+            timed &= datagram.arrived.is_some();
             let Some(header) = self.heads.read(datagram.bytes) else {
                 continue;
             };
@@ -278,5 +290,12 @@ impl<'a> DatagramReceiver<'a> {
             self.meter.waited();
         }
         self.meter.accounted(&self.ledger.account());
+        let cpu_ns = || {
+            let spent = ThreadId::current().cpu_time();
+            spent.map_or(0, |spent| spent.as_nanos() as u64)
+        };
+        let came = (count, bytes as u64);
+        let rest = self.rest.as_mut()?.after(self.meter.now_ns(), came, cpu_ns);
+        rest.filter(|_| timed && !self.ledger.has_end())
     }
 }

@@ -139,7 +139,7 @@ impl Line {
     }
 
     fn turn(&mut self) -> Result<(), ProbeError> {
-        let until = self.drive.wake_at();
+        let until = self.drive.wake_at(&self.hooks);
         self.drive.turn(&mut self.hooks, until);
         self.still_open()
     }

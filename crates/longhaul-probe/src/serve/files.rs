@@ -32,6 +32,8 @@ pub(super) struct Files<'a> {
     connections: Option<Connections<'a>>,
     /// Waits for its connections.
     begin: Option<FilesAsk>,
+    /// The thread has not answered yet.
+    asked: bool,
     moved_bytes: u64,
     /// Tells the thread that nobody waits for it any more.
     gone: Arc<AtomicBool>,
@@ -67,6 +69,7 @@ impl<'a> Files<'a> {
             worker: None,
             connections: None,
             begin: None,
+            asked: false,
             moved_bytes: 0,
             gone: Arc::default(),
         })
@@ -75,6 +78,11 @@ impl<'a> Files<'a> {
     /// Payload that this end moved, as far as the peer has asked.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
+    }
+
+    /// Connections or an answer are awaited: between asks only the peer can have news.
+    pub fn expects(&self) -> bool {
+        self.begin.is_some() || self.asked
     }
 
     /// Begins with what is asked; an answer where that is quickly done, or impossible.
@@ -107,6 +115,7 @@ impl<'a> Files<'a> {
         let (_, answers) = self.worker.as_ref()?;
         match answers.try_recv() {
             Ok(answer) => {
+                self.asked = false;
                 if let Answer::Files(FilesAnswer::Status(status)) = &answer {
                     self.moved_bytes = status.moved_bytes;
                 }
@@ -122,7 +131,10 @@ impl<'a> Files<'a> {
     fn hand_over(&mut self, task: Task) -> Option<Input> {
         let sent = self.started().map(|asks| asks.try_send(task).is_ok());
         match sent {
-            Ok(true) => None,
+            Ok(true) => {
+                self.asked = true;
+                None
+            }
             Ok(false) => Some(Input::Failed(
                 "its thread for files takes no work".to_owned(),
             )),

@@ -383,6 +383,10 @@ impl Hooks for ResponderHooks<'_> {
         Ok(None)
     }
 
+    fn expects(&self) -> bool {
+        self.files.as_ref().is_none_or(Files::expects)
+    }
+
     fn poll(&mut self, session: &Session, _now: Duration) -> Option<Input> {
         if self.service.stopping() {
             return Some(Input::Failed("the far end is being stopped".to_owned()));

@@ -1,0 +1,204 @@
+//! When a reader of datagrams sleeps on purpose.
+//!
+//! A reader that takes each datagram as it comes is woken for each, which costs more than the
+//! datagram; between two programs of one machine the sender's own call pays for it. The kernel keeps
+//! the times of arrival, so the reader may as well come a little later and take many at once: after
+//! each read it rests until a quarter of its buffer would be full at the rate seen. Where datagrams
+//! come in bursts, that costs more than it saves; so both ways are tried in turn, and the one that
+//! takes less of the processor for a datagram is kept for a while.
+//!
+//! Wrong when: the rate grows fourfold within one rest, or this thread gets no core for three rests
+//! more. Where the kernel tells no times, nobody may rest.
+
+use std::time::Duration;
+
+/// In which the rate, and the cost of a datagram, are seen.
+const SPAN_NS: u64 = 20_000_000;
+/// Spans for which the better way is kept before the other is tried again.
+const KEPT_SPANS: u32 = 50;
+/// A counter is no older than this when it is read, and a stop no later.
+const LONGEST_NS: u64 = 500_000;
+/// A sleep costs as much as some datagrams.
+const SHORTEST_NS: u64 = 50_000;
+/// The part of the buffer that may fill meanwhile.
+const PART: u64 = 4;
+/// Of the buffer a datagram takes twice its payload at most, and the kernel's account of it.
+const ACCOUNT_BYTES: u64 = 512;
+
+/// One stream's reader.
+#[derive(Debug)]
+pub(super) struct Rest {
+    room_bytes: u64,
+    span: Span,
+    rests: bool,
+    /// Processor time of a datagram without rests, and with them.
+    costs_ns: [Option<u64>; 2],
+    kept_spans: u32,
+    pause: Option<Duration>,
+}
+
+/// What came since its beginning, which is a time of the clock and one of the processor.
+#[derive(Debug, Default)]
+struct Span {
+    began_ns: u64,
+    cpu_began_ns: u64,
+    count: u64,
+    bytes: u64,
+}
+
+impl Rest {
+    /// For a receive buffer that the kernel stores as `buffer_bytes`.
+    pub fn new(buffer_bytes: usize) -> Rest {
+        Rest {
+            room_bytes: buffer_bytes as u64 / PART,
+            span: Span::default(),
+            rests: false,
+            costs_ns: [None; 2],
+            kept_spans: 0,
+            pause: None,
+        }
+    }
+
+    /// How long to rest after a read of `count` datagrams with `bytes` of payload. `cpu_ns` tells
+    /// the processor time of this thread.
+    pub fn after(
+        &mut self,
+        now_ns: u64,
+        (count, bytes): (u64, u64),
+        cpu_ns: impl FnOnce() -> u64,
+    ) -> Option<Duration> {
+        self.span.count += count;
+        self.span.bytes += bytes;
+        let lasted_ns = now_ns.saturating_sub(self.span.began_ns);
+        if lasted_ns >= SPAN_NS {
+            let cpu_ns = cpu_ns();
+            self.judge(lasted_ns, cpu_ns);
+            self.span = Span {
+                began_ns: now_ns,
+                cpu_began_ns: cpu_ns,
+                ..Span::default()
+            };
+        }
+        self.pause
+    }
+
+    fn judge(&mut self, lasted_ns: u64, cpu_ns: u64) {
+        let possible = self.possible(lasted_ns);
+        let whole = lasted_ns < 2 * SPAN_NS;
+        if possible.is_none() || !whole {
+            (self.rests, self.costs_ns, self.pause) = (false, [None; 2], None);
+            return;
+        }
+        let spent_ns = cpu_ns.saturating_sub(self.span.cpu_began_ns);
+        self.costs_ns[usize::from(self.rests)] = Some(spent_ns / self.span.count.max(1));
+        self.kept_spans += 1;
+        self.choose();
+        self.pause = possible.filter(|_| self.rests);
+    }
+
+    /// The way of the next span: one that is not known, else the better one, and now and then the
+    /// other.
+    fn choose(&mut self) {
+        let better = match self.costs_ns {
+            [Some(without), Some(with)] => with < without,
+            [known, _] => known.is_some(),
+        };
+        let try_other = self.kept_spans >= KEPT_SPANS;
+        if try_other {
+            self.kept_spans = 0;
+        }
+        self.rests = better != try_other;
+    }
+
+    /// A rest that fills the buffer so far as it may, where several datagrams come in it.
+    fn possible(&self, lasted_ns: u64) -> Option<Duration> {
+        let taken_bytes = 2 * self.span.bytes + ACCOUNT_BYTES * self.span.count;
+        let fills_ns = self.room_bytes.saturating_mul(lasted_ns) / taken_bytes.max(1);
+        let rest_ns = fills_ns.min(LONGEST_NS);
+        let several = 2 * lasted_ns <= rest_ns * self.span.count;
+        (several && rest_ns >= SHORTEST_NS).then(|| Duration::from_nanos(rest_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORED: usize = 212_992;
+    const GIGABIT_NS: u64 = 11_600;
+
+    /// The rests, span by span, of datagrams of `bytes`, `spacing_ns` apart, of which each costs
+    /// `costs_ns` without rests and with them.
+    fn rests(
+        reader: &mut Rest,
+        (spacing_ns, bytes): (u64, u64),
+        costs_ns: [u64; 2],
+        spans: u64,
+    ) -> Vec<Option<Duration>> {
+        let begin = reader.span.began_ns.max(1 << 40);
+        let mut cpu_ns = reader.span.cpu_began_ns;
+        let mut seen = Vec::new();
+        for index in 1..=spans * SPAN_NS / spacing_ns {
+            cpu_ns += costs_ns[usize::from(reader.pause.is_some())];
+            let mut judged = false;
+            let rest = reader.after(begin + index * spacing_ns, (1, bytes), || {
+                judged = true;
+                cpu_ns
+            });
+            if judged {
+                seen.push(rest);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_rest_fills_no_more_than_a_quarter_of_the_buffer() {
+        for (spacing_ns, bytes) in [(GIGABIT_NS, 1448), (GIGABIT_NS, 200), (4_000, 1448)] {
+            let mut fresh = Rest::new(STORED);
+            let seen = rests(&mut fresh, (spacing_ns, bytes), [9, 3], 5);
+            let rest = seen.last().copied().flatten().expect("a rest");
+            let count = rest.as_nanos() as u64 / spacing_ns;
+            assert!(count >= 10, "{count} of {bytes} bytes");
+            assert!(count * (2 * bytes + ACCOUNT_BYTES) <= STORED as u64 / PART);
+        }
+    }
+
+    #[test]
+    fn rare_datagrams_are_taken_as_they_come_and_so_are_those_of_a_small_buffer() {
+        let none = |seen: Vec<Option<Duration>>| seen.iter().all(Option::is_none);
+        assert!(none(rests(
+            &mut Rest::new(STORED),
+            (1_000_000, 1448),
+            [9, 3],
+            5
+        )));
+        assert!(none(rests(
+            &mut Rest::new(4608),
+            (GIGABIT_NS, 1448),
+            [9, 3],
+            5
+        )));
+    }
+
+    #[test]
+    fn the_cheaper_way_is_kept_and_the_other_tried_now_and_then() {
+        for (costs_ns, most_rest) in [([9_000, 3_000], true), ([3_000, 9_000], false)] {
+            let mut reader = Rest::new(STORED);
+            let seen = rests(&mut reader, (GIGABIT_NS, 1448), costs_ns, 200);
+            let resting = seen.iter().filter(|rest| rest.is_some()).count();
+            assert_eq!(resting > seen.len() * 9 / 10, most_rest, "{costs_ns:?}");
+            assert_eq!(resting < seen.len() / 10, !most_rest, "{costs_ns:?}");
+            assert!(resting > 0 && resting < seen.len(), "both were tried");
+        }
+    }
+
+    #[test]
+    fn who_becomes_slow_is_not_waited_for() {
+        let mut reader = Rest::new(STORED);
+        let fast = rests(&mut reader, (GIGABIT_NS, 1448), [9_000, 3_000], 5);
+        assert!(fast.last().is_some_and(Option::is_some));
+        let slow = rests(&mut reader, (2_000_000, 1448), [9_000, 3_000], 5);
+        assert_eq!(slow.last(), Some(&None));
+    }
+}
