@@ -12,7 +12,7 @@
 //!
 //! A gate is missed when longhaul is behind one of the two iperf3s in the same turns, by the interval
 //! of the median of their ratios. Wrong when: the machine serves others too; an asterisk says that
-//! no run was undisturbed. All of it takes about 25 minutes; more turns (`--turns N`) narrow the
+//! no run was undisturbed. All of it takes about 20 minutes; more turns (`--turns N`) narrow the
 //! intervals.
 
 mod beside;

@@ -202,11 +202,15 @@ impl Row {
         cells
     }
 
-    fn missed(&self, programs: &Programs) -> Vec<String> {
-        let missed = self.comparisons.iter().filter(|(quantity, _, beside)| {
+    /// Comparisons that are lost, or cannot be made.
+    fn behind(&self) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter().filter(|(quantity, _, beside)| {
             beside.is_none_or(|beside| beside.is_behind(quantity.better()))
-        });
-        missed
+        })
+    }
+
+    fn missed(&self, programs: &Programs) -> Vec<String> {
+        self.behind()
             .map(|(quantity, peer, beside)| {
                 let (what, peer) = (quantity.name(), programs.name(*peer));
                 match beside {
@@ -245,11 +249,7 @@ mod tests {
     }
 
     fn behind(row: &Row) -> Vec<(Quantity, Tool)> {
-        let behind = |(quantity, _, beside): &&Comparison| {
-            beside.is_none_or(|beside| beside.is_behind(quantity.better()))
-        };
-        let behind = row.comparisons.iter().filter(behind);
-        behind
+        row.behind()
             .map(|(quantity, peer, _)| (*quantity, *peer))
             .collect()
     }

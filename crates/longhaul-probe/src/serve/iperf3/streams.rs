@@ -246,15 +246,21 @@ impl<'a> Flowing<'a> {
     /// Looks at the counters; bytes moved so far.
     pub fn look(&mut self) -> u64 {
         let reading = self.reading();
-        let bytes = reading.total_bytes();
-        if bytes != self.changed.0 {
-            self.changed = (bytes, Instant::now());
-        }
+        let bytes = self.notice(&reading);
         if self.stopped.is_none() {
             self.course.note(&reading);
             if let Some(followed) = &mut self.followed {
                 followed.note(reading);
             }
+        }
+        bytes
+    }
+
+    /// Bytes moved so far, and that they have changed now if they have.
+    fn notice(&mut self, reading: &Reading) -> u64 {
+        let bytes = reading.total_bytes();
+        if bytes != self.changed.0 {
+            self.changed = (bytes, Instant::now());
         }
         bytes
     }
@@ -304,9 +310,7 @@ impl<'a> Flowing<'a> {
     /// Takes the last readings.
     pub fn collect(mut self) -> Ended {
         let mut last = self.reading();
-        if last.total_bytes() != self.changed.0 {
-            self.changed.1 = Instant::now();
-        }
+        self.notice(&last);
         // What came after the client's last word counts, and so does its time; waiting does not.
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
