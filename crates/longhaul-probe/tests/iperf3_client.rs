@@ -166,11 +166,15 @@ proptest! {
     }
 }
 
-/// A server that says these bytes, one after each of the client's messages, and then nothing.
-fn hostile(words: &'static [&'static [u8]]) -> (u16, JoinHandle<()>) {
+/// A server that hangs up on as many clients as are `shunned`, says these bytes to the next, one
+/// after each of its messages, and then nothing.
+fn hostile(shunned: usize, words: &'static [&'static [u8]]) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     let thread = std::thread::spawn(move || {
+        for _ in 0..shunned {
+            drop(listener.accept().expect("a client"));
+        }
         let (mut peer, _) = listener.accept().expect("the client");
         let mut bytes = [0; 4096];
         for word in words {
@@ -185,7 +189,11 @@ fn hostile(words: &'static [&'static [u8]]) -> (u16, JoinHandle<()>) {
 }
 
 fn against(words: &'static [&'static [u8]], plan: &Plan) -> Closed {
-    let (port, thread) = hostile(words);
+    against_shy(0, words, plan)
+}
+
+fn against_shy(shunned: usize, words: &'static [&'static [u8]], plan: &Plan) -> Closed {
+    let (port, thread) = hostile(shunned, words);
     let target = Target {
         port,
         connect_timeout: Duration::from_secs(1),
@@ -233,6 +241,21 @@ fn silence_garbage_and_endless_results_end_a_run() {
     assert!(
         matches!(hasty, Closed::Violation { .. } | Closed::Failed(_)),
         "{step}"
+    );
+}
+
+#[test]
+fn a_server_that_hung_up_between_two_tests_is_asked_again() {
+    let closed = against_shy(2, &[&[9], &[200]], &Plan::default());
+    assert!(
+        matches!(
+            closed,
+            Closed::Violation {
+                step: Step::Asking,
+                ..
+            }
+        ),
+        "{closed}"
     );
 }
 

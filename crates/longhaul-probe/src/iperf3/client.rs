@@ -43,11 +43,15 @@ const DATAGRAM_BYTES: u64 = 1460;
 const DATAGRAMS: std::ops::RangeInclusive<u64> = 24..=65_507;
 /// A server that is busy, or between two tests, is asked again after this long.
 const AGAIN: Duration = Duration::from_millis(200);
+/// An iperf3 server shuts its listener after each test, and with it whoever had just come: it is
+/// asked again for so long, whatever the caller's patience.
+const BETWEEN_TESTS: Duration = Duration::from_secs(1);
 
 /// Does one run. `watch` is called about five times a second while payload flows.
 ///
 /// Blocks for the whole run; every wait in it has a deadline. `patience` is how long a server
-/// that is busy, or between two tests, is asked again.
+/// that is busy, or has no listener, is asked again; one that hung up before its first byte is
+/// for a second in any case, as it may have been between two tests.
 ///
 /// # Errors
 /// See [`ProbeError`]: a plan that no iperf3 server runs, no connection, or how the test ended.
@@ -60,10 +64,16 @@ pub fn run(
 ) -> Result<Outcome, ProbeError> {
     check_plan(plan, MOST_STREAMS)?;
     asked::check(plan)?;
-    let until = Instant::now() + patience;
+    let (began, mut patience) = (Instant::now(), patience);
     loop {
-        match attempt(target, plan, wish, watch) {
-            Err(error) if may_pass(&error) && Instant::now() < until => std::thread::sleep(AGAIN),
+        let done = attempt(target, plan, wish, watch);
+        if done.as_ref().is_err_and(hung_up) {
+            patience = patience.max(BETWEEN_TESTS);
+        }
+        match done {
+            Err(error) if may_pass(&error) && began.elapsed() < patience => {
+                std::thread::sleep(AGAIN);
+            }
             done => return done,
         }
     }
@@ -216,21 +226,25 @@ impl Begun {
 
 /// A server between two tests: busy, its listener shut, or shut while we were waiting for it.
 fn may_pass(error: &ProbeError) -> bool {
-    match error {
-        ProbeError::Connect { source, .. } => matches!(
-            source.kind(),
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
-        ),
-        ProbeError::Iperf3 { closed, .. } => {
-            matches!(
-                closed,
-                Closed::Busy
-                    | Closed::Cut {
-                        step: Step::Greeting,
-                        ..
-                    }
-            )
+    hung_up(error)
+        || match error {
+            ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+            ProbeError::Iperf3 { closed, .. } => *closed == Closed::Busy,
+            _ => false,
         }
+}
+
+/// It was there, and shut the connection without a word.
+fn hung_up(error: &ProbeError) -> bool {
+    match error {
+        ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionReset,
+        ProbeError::Iperf3 { closed, .. } => matches!(
+            closed,
+            Closed::Cut {
+                step: Step::Greeting,
+                ..
+            }
+        ),
         _ => false,
     }
 }

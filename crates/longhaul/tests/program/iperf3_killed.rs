@@ -62,6 +62,16 @@ impl Server {
         child.kill().expect("it can be killed");
         child.wait().expect("it is gone");
     }
+
+    /// A connection to it, and never to who comes after it on this port.
+    fn connect(&self, port: u16) -> Option<TcpStream> {
+        let mut child = self.0.lock().expect("the server");
+        let ended = child.try_wait().expect("its state");
+        match ended {
+            None => TcpStream::connect(("127.0.0.1", port)).ok(),
+            Some(_) => None,
+        }
+    }
 }
 
 impl Drop for Server {
@@ -81,11 +91,11 @@ fn before(server: Arc<Server>, port: u16, state: u8) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let own = listener.local_addr().expect("its address").port();
     std::thread::spawn(move || {
-        let mut control = Some((server, state));
+        let mut control = Some((Arc::clone(&server), state));
         for client in listener.incoming() {
             let Ok(client) = client else { return };
             // A dead server: the client's connection ends as well.
-            if let Ok(far) = TcpStream::connect(("127.0.0.1", port)) {
+            if let Some(far) = server.connect(port) {
                 hand_on(client, far, control.take());
             }
         }
