@@ -21,17 +21,44 @@ pub(crate) struct BlockSum {
     pub whole: Option<Digest>,
 }
 
+/// A block is read, or received, and summed up in pieces of this length: what has just been copied
+/// is still in the core's own cache, and sums up a third faster from there.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
+/// The sum of one block, from its pieces in their order.
+#[derive(Debug)]
+pub(crate) struct Summing {
+    index: u64,
+    hasher: Hasher,
+}
+
+impl Summing {
+    pub fn new(index: u64) -> Summing {
+        let mut hasher = Hasher::new();
+        if index > 0 {
+            hasher.set_input_offset(index * BLOCK_BYTES);
+        }
+        Summing { index, hasher }
+    }
+
+    pub fn add(&mut self, piece: &[u8]) {
+        self.hasher.update(piece);
+    }
+
+    /// Of at least one byte, and no more than a block.
+    pub fn sum(&self) -> BlockSum {
+        BlockSum {
+            inner: self.hasher.finalize_non_root(),
+            whole: (self.index == 0).then(|| *self.hasher.finalize().as_bytes()),
+        }
+    }
+}
+
 /// `bytes` must not be empty, nor longer than a block.
 pub(crate) fn of_block(index: u64, bytes: &[u8]) -> BlockSum {
-    let mut hasher = Hasher::new();
-    if index > 0 {
-        hasher.set_input_offset(index * BLOCK_BYTES);
-    }
-    hasher.update(bytes);
-    BlockSum {
-        inner: hasher.finalize_non_root(),
-        whole: (index == 0).then(|| *hasher.finalize().as_bytes()),
-    }
+    let mut summing = Summing::new(index);
+    summing.add(bytes);
+    summing.sum()
 }
 
 /// The sums of a file's blocks, as they come.

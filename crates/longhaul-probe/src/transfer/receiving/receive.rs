@@ -3,7 +3,7 @@
 use super::{Job, Receiving, lock};
 use crate::transfer::BLOCK_BYTES;
 use crate::transfer::counters::{Watch, timed};
-use crate::transfer::digest::{BlockSum, Digest, of_block};
+use crate::transfer::digest::{BlockSum, Digest, PIECE_BYTES, Summing, of_block};
 use crate::transfer::partial::block_length;
 use crate::transfer::queue::WAKE;
 use crate::transfer::run::Mode;
@@ -101,18 +101,23 @@ impl Receiving {
         };
         let length = head.length as usize;
         let into = &mut buffer.block_mut()[..length];
-        if watch.busy(|| stream.receive(into)) == Moved::Over {
-            return false;
-        }
         if head.kind == BlockKind::Filler {
+            if watch.busy(|| stream.receive(into)) == Moved::Over {
+                return false;
+            }
             // Of no file and looked at by nobody: only its head is proved.
             common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
             return self.proved(&head, &Digest::default(), &tag)
                 && common.free.push(buffer, &common.halt);
         }
-        let sum = timed(&common.hash, || {
-            of_block(head.block, &buffer.block()[..length])
-        });
+        let mut summing = Summing::new(head.block);
+        for piece in into.chunks_mut(PIECE_BYTES) {
+            if watch.busy(|| stream.receive(piece)) == Moved::Over {
+                return false;
+            }
+            timed(&common.hash, || summing.add(piece));
+        }
+        let sum = summing.sum();
         self.proved(&head, &sum.inner, &tag)
             && self.note_came(&head, sum)
             && self.hand_on(Job::Data(head, sum, buffer), head.block, watch)

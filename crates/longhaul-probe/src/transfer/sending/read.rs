@@ -5,7 +5,7 @@ use crate::secure::hex;
 use crate::transfer::BLOCK_BYTES;
 use crate::transfer::buffer::{Buffer, aligned};
 use crate::transfer::counters::{Watch, timed};
-use crate::transfer::digest::{BlockSum, Digest, FileSum, of_block};
+use crate::transfer::digest::{BlockSum, Digest, FileSum, PIECE_BYTES, Summing, of_block};
 use crate::transfer::names::joined;
 use crate::transfer::partial::{no_direct, read_at};
 use crate::transfer::queue::{Halt, WAKE};
@@ -34,8 +34,8 @@ impl Sending {
                 Path::new(""),
                 Path::new(&self.source.entries[job.file as usize].path),
             );
-            let read = watch.busy(|| self.read(job, &mut buffer));
-            let done = read.and_then(|kind| self.hand_on(job, kind, buffer, &watch));
+            let read = self.read(job, &mut buffer, &watch);
+            let done = read.and_then(|(kind, sum)| self.hand_on(job, kind, (sum, buffer), &watch));
             match done {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -54,30 +54,50 @@ impl Sending {
         }
     }
 
-    fn read(&self, job: Job, buffer: &mut Buffer) -> io::Result<BlockKind> {
-        let opened = self.opened(job.file)?;
+    /// Reads a block, and sums it up.
+    fn read(
+        &self,
+        job: Job,
+        buffer: &mut Buffer,
+        watch: &Watch<'_>,
+    ) -> io::Result<(BlockKind, Option<BlockSum>)> {
+        let opened = watch.busy(|| self.opened(job.file))?;
+        if job.length == 0 {
+            return Ok((BlockKind::Data, None));
+        }
         let length = job.length as usize;
         let offset = job.block * BLOCK_BYTES;
-        if opened.sparse && length > 0 {
-            let data = data_from(&opened.file, offset)?;
+        let mut summing = Summing::new(job.block);
+        let mut add = |piece: &[u8]| timed(&self.common.hash, || summing.add(piece));
+        if opened.sparse {
+            let data = watch.busy(|| data_from(&opened.file, offset))?;
             if data.is_none_or(|from| from >= offset + job.length) {
-                buffer.block_mut()[..length].fill(0);
-                return Ok(BlockKind::Hole);
+                let block = &mut buffer.block_mut()[..length];
+                block.fill(0);
+                add(block);
+                return Ok((BlockKind::Hole, Some(summing.sum())));
             }
         }
-        let wanted = if self.source.direct {
-            aligned(length)
+        let (whole, at_once) = if self.source.direct {
+            (aligned(length), aligned(length))
         } else {
-            length
+            (length, PIECE_BYTES)
         };
-        let filled = read_at(&opened.file, &mut buffer.block_mut()[..wanted], offset)?;
-        if filled < length {
-            return Err(changed());
+        let mut left = length;
+        let mut at = offset;
+        for piece in buffer.block_mut()[..whole].chunks_mut(at_once) {
+            let wanted = left.min(piece.len());
+            if watch.busy(|| read_at(&opened.file, piece, at))? < wanted {
+                return Err(changed());
+            }
+            add(&piece[..wanted]);
+            at += wanted as u64;
+            left -= wanted;
         }
         self.common
             .disk_bytes
             .fetch_add(job.length, Ordering::Relaxed);
-        Ok(BlockKind::Data)
+        Ok((BlockKind::Data, Some(summing.sum())))
     }
 
     /// The file, opened by whoever needs it first.
@@ -114,21 +134,17 @@ impl Sending {
         reading.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sums up, and gives it to the senders where the target does not have it. False: over.
+    /// Gives it to the senders where the target does not have it. False: over.
     fn hand_on(
         &self,
         job: Job,
         kind: BlockKind,
-        buffer: Buffer,
+        (sum, buffer): (Option<BlockSum>, Buffer),
         watch: &Watch<'_>,
     ) -> io::Result<bool> {
         let halt = &self.common.halt;
         let mut going = true;
-        let mut sum = None;
-        if job.length > 0 {
-            let block = &buffer.block()[..job.length as usize];
-            let of = timed(&self.common.hash, || of_block(job.block, block));
-            sum = Some(of);
+        if let Some(of) = sum {
             let head = BlockHead {
                 kind,
                 file: job.file,
