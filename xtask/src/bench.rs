@@ -23,6 +23,7 @@ pub mod accuracy;
 pub mod agent;
 pub mod archive;
 pub mod beds;
+pub mod beside;
 pub mod copy;
 pub mod cost;
 pub mod days;

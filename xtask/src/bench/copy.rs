@@ -8,7 +8,7 @@
 //! - [`ground`], [`store`]: where ends run, and where files stand
 //!
 //! `--only speed`, `small`, `resume`, `verdict`, or a part of a row's name of the first;
-//! `--size MB` for the files of speed and resume. All of it takes about 12 minutes.
+//! `--size MB` for the files of speed and resume. All of it takes about 20 minutes.
 //!
 //! Both ends are on one machine: what each part has for itself while it runs alone, the parts of a
 //! copy share. So the first table also says what each costs in core seconds, and how much of what

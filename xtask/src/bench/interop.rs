@@ -3,7 +3,6 @@
 //! - [`pairs`]: who speaks with whom, and with which words each is started
 //! - [`run`]: one run of a pair: payload that arrived, and what each end spent
 //! - [`cells`]: the pairs of a cell in turn, and the tables
-//! - [`beside`]: two programs in the same turns
 //! - [`setup`]: how long many streams over a long path take to flow
 //!
 //! In each row one end stays and the other changes. Payload is counted by the kernel where it
@@ -15,7 +14,6 @@
 //! no run was undisturbed. All of it takes about 20 minutes; more turns (`--turns N`) narrow the
 //! intervals.
 
-mod beside;
 mod cells;
 mod pairs;
 mod run;

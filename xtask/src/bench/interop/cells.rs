@@ -1,9 +1,9 @@
 //! The pairs of each cell in turn, their medians, and longhaul beside each iperf3.
 
-use super::beside::{Beside, Better};
 use super::pairs::{PAIRS, Pair, Programs, Scenario, Tool};
 use super::run::{Reading, run};
 use crate::bench::beds::Bed;
+use crate::bench::beside::{Beside, Better};
 use crate::bench::table::{Table, median, number};
 use crate::bench::window::Repeats;
 

@@ -1,4 +1,4 @@
-//! Two programs in the same turns: the ratio of each turn, and what all of them tell.
+//! Two programs, or two ways, in the same turns: the ratio of each turn, and what all of them tell.
 //!
 //! The speed of a machine wanders from minute to minute, and that of two programs in one turn
 //! wanders together: their ratio is what can be compared. Its median has the interval of the sign
@@ -32,6 +32,11 @@ impl Beside {
             interval: median_interval(&ratios)?,
             ratio: quantile(&ratios, 0.5)?,
         })
+    }
+
+    /// The median of the turns.
+    pub fn ratio(&self) -> f64 {
+        self.ratio
     }
 
     pub fn is_behind(&self, better: Better) -> bool {
