@@ -48,7 +48,7 @@ pub(crate) use reading::options;
 pub use run::EndRun;
 pub use sockets::{
     ConnectingSocket, DataSocket, LocalBind, bound_window, connecting_socket, datagram_socket,
-    prepare_accepted,
+    prepare_accepted, prepare_datagrams,
 };
 
 use longhaul_model::report::v1::Caveat;

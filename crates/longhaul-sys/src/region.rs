@@ -100,13 +100,41 @@ fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Where received bytes land and are never looked at.
+/// Of a sink: as much as stays in the core's first cache while received bytes pass through.
+const SINK_BYTES: usize = 16 << 10;
+
+/// Where received bytes land and are never looked at: one small place, over and over.
 #[derive(Debug, Clone)]
-pub struct Sink(Arc<Region>);
+pub struct Sink(Arc<Place>);
+
+#[derive(Debug)]
+struct Place {
+    /// The same memory again and again, as long as one receive.
+    pieces: Vec<libc::iovec>,
+    bytes: usize,
+    _memory: Region,
+}
+
+// SAFETY: the pointers are into the region beside them. No Rust reference to its contents is ever
+// made, so that several threads may let the kernel write there at once.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
 
 impl Sink {
+    /// For receives of up to `bytes`, or 1024 times the place.
     pub fn new(bytes: usize) -> io::Result<Sink> {
-        Ok(Sink(Arc::new(Region::new(bytes)?)))
+        let memory = Region::new(bytes.min(SINK_BYTES))?;
+        let bytes = bytes.min(PIECES_MAX * SINK_BYTES);
+        let piece = |from: usize| libc::iovec {
+            iov_base: memory.base.as_ptr().cast(),
+            iov_len: (bytes - from).min(SINK_BYTES),
+        };
+        Ok(Sink(Arc::new(Place {
+            pieces: (0..bytes).step_by(SINK_BYTES).map(piece).collect(),
+            bytes,
+            _memory: memory,
+        })))
     }
 
     /// How much one receive can take.
@@ -118,10 +146,9 @@ impl Sink {
         self.0.bytes == 0
     }
 
-    /// Address for the kernel to write to. No Rust reference to the contents is ever made, so
-    /// that several threads may let the kernel write here at once.
-    pub(crate) fn address(&self) -> *mut libc::c_void {
-        self.0.base.as_ptr().cast()
+    /// For the kernel to write to.
+    pub(crate) fn pieces(&self) -> &[libc::iovec] {
+        &self.0.pieces
     }
 }
 

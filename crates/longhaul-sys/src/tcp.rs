@@ -98,15 +98,20 @@ pub fn send(
     uninterrupted(|| unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) })
 }
 
-/// Receives up to `bytes` into `sink`; 0 is the end of the stream.
+/// Receives up to as much as `sink` holds; 0 is the end of the stream.
 ///
 /// # Errors
 /// `WouldBlock` when nothing came before the receive timeout.
-pub fn receive(socket: impl AsFd, sink: &Sink, bytes: usize) -> io::Result<usize> {
+pub fn receive(socket: impl AsFd, sink: &Sink) -> io::Result<usize> {
     let fd = socket.as_fd().as_raw_fd();
-    let length = bytes.min(sink.len());
-    // SAFETY: the sink is valid for `length` bytes, and nothing but the kernel touches it.
-    uninterrupted(|| unsafe { libc::recv(fd, sink.address(), length, 0) })
+    // SAFETY: an all-zero msghdr has no name, no pieces and no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    let pieces = sink.pieces();
+    message.msg_iov = pieces.as_ptr().cast_mut();
+    message.msg_iovlen = pieces.len() as _;
+    // SAFETY: the kernel reads the pieces, which live for the call, and writes where they say:
+    // memory that nothing but the kernel touches.
+    uninterrupted(|| unsafe { libc::recvmsg(fd, &raw mut message, 0) })
 }
 
 /// Takes up to `bytes` from the receive queue without copying them anywhere (MSG_TRUNC, tcp(7)).

@@ -5,6 +5,7 @@ mod many;
 
 pub use many::{MOST_PER_CALL, send_many};
 
+use crate::region::Sink;
 use crate::syscall::status;
 use crate::tcp::uninterrupted;
 use std::io;
@@ -96,31 +97,57 @@ pub struct Datagram<'a> {
 pub struct ReceiveBatch {
     payload: Vec<u8>,
     slot_bytes: usize,
-    control: Vec<[u64; CONTROL_WORDS]>,
-    vectors: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
     filled: usize,
+    /// What the headers point to beside the payload.
+    _pointed: Pointed,
 }
 
-// SAFETY: the raw pointers in `vectors` and `headers` are set anew by every `receive`, to memory
-// that the value owns.
+type Pointed = (Vec<[u64; CONTROL_WORDS]>, Vec<libc::iovec>, Option<Sink>);
+
+// SAFETY: the raw pointers are to memory that the value owns: to vectors whose length never
+// changes, and to a sink that any thread may let the kernel write to.
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
+    /// Slots that each hold as much of one datagram.
     pub fn new(slots: usize, slot_bytes: usize) -> ReceiveBatch {
-        // SAFETY: an all-zero mmsghdr has no buffers.
-        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-        let vector = libc::iovec {
-            iov_base: std::ptr::null_mut(),
-            iov_len: 0,
-        };
+        ReceiveBatch::build(slots, slot_bytes, None)
+    }
+
+    /// Slots for the head of a datagram each; what is behind it lands in the sink.
+    pub fn with_sink(slots: usize, head_bytes: usize, sink: Sink) -> ReceiveBatch {
+        ReceiveBatch::build(slots, head_bytes, Some(sink))
+    }
+
+    fn build(slots: usize, slot_bytes: usize, sink: Option<Sink>) -> ReceiveBatch {
+        let mut payload = vec![0; slots * slot_bytes];
+        let mut control = vec![[0; CONTROL_WORDS]; slots];
+        let rest = sink.as_ref().map_or(&[][..], Sink::pieces);
+        let mut vectors = Vec::with_capacity(slots * (1 + rest.len()));
+        for slot in payload.chunks_exact_mut(slot_bytes) {
+            vectors.push(libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: slot.len(),
+            });
+            vectors.extend_from_slice(rest);
+        }
+        let of_slot = vectors.chunks_exact_mut(1 + rest.len()).zip(&mut control);
+        let headers = of_slot.map(|(vectors, control)| {
+            // SAFETY: an all-zero mmsghdr has no buffers.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = vectors.as_mut_ptr();
+            header.msg_hdr.msg_iovlen = vectors.len() as _;
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
+            header
+        });
         ReceiveBatch {
-            payload: vec![0; slots * slot_bytes],
+            headers: headers.collect(),
+            payload,
             slot_bytes,
-            control: vec![[0; CONTROL_WORDS]; slots],
-            vectors: vec![vector; slots],
-            headers: vec![header; slots],
             filled: 0,
+            _pointed: (control, vectors, sink),
         }
     }
 
@@ -129,31 +156,21 @@ impl ReceiveBatch {
     /// # Errors
     /// `WouldBlock` when nothing came before the receive timeout.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        // The kernel has changed the headers that it filled, and no others.
+        for header in &mut self.headers[..self.filled] {
+            header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+        }
         self.filled = 0;
-        self.point();
         let fd = socket.as_fd().as_raw_fd();
         let count = self.headers.len() as u32;
         let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
         let headers = self.headers.as_mut_ptr();
         let none = std::ptr::null_mut();
-        // SAFETY: `point` has just set every header to memory that `self` owns.
+        // SAFETY: every header points to memory that `self` owns.
         self.filled = uninterrupted(|| unsafe {
             libc::recvmmsg(fd, headers, count, flags as _, none) as isize
         })?;
         Ok(self.filled)
-    }
-
-    fn point(&mut self) {
-        let slots = self.payload.chunks_exact_mut(self.slot_bytes);
-        let parts = self.vectors.iter_mut().zip(&mut self.control);
-        for ((header, slot), (vector, control)) in self.headers.iter_mut().zip(slots).zip(parts) {
-            vector.iov_base = slot.as_mut_ptr().cast();
-            vector.iov_len = slot.len();
-            header.msg_hdr.msg_iov = vector;
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = size_of_val(control) as _;
-        }
     }
 
     /// Datagrams of the last [`ReceiveBatch::receive`], in the order of arrival.

@@ -76,7 +76,7 @@ impl TcpReceiver<'_> {
 
     fn take(&self) -> io::Result<usize> {
         match self.mode {
-            Mode::Delivered => tcp::receive(self.socket, &self.sink, self.choice.read_bytes),
+            Mode::Delivered => tcp::receive(self.socket, &self.sink),
             Mode::Wire => tcp::discard(self.socket, self.choice.read_bytes),
         }
     }

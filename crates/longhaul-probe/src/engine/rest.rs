@@ -3,8 +3,8 @@
 //! A reader that takes each datagram as it comes is woken for each, which costs more than the
 //! datagram; between two programs of one machine the sender's own call pays for it. The kernel keeps
 //! the times of arrival, so the reader may as well come a little later and take many at once: after
-//! each read it rests until a quarter of its buffer would be full at the rate seen. Where datagrams
-//! come in bursts, that costs more than it saves; so both ways are tried in turn, and the one that
+//! each read that took all it rests until a quarter of its buffer would be full at the rate seen.
+//! Where datagrams come in bursts, that may cost more than it saves; so both ways are tried in turn, and the one that
 //! takes less of the processor for a datagram is kept for a while.
 //!
 //! Wrong when: the rate grows fourfold within one rest, or this thread gets no core for three rests
@@ -17,7 +17,7 @@ const SPAN_NS: u64 = 20_000_000;
 /// Spans for which the better way is kept before the other is tried again.
 const KEPT_SPANS: u32 = 50;
 /// A counter is no older than this when it is read, and a stop no later.
-const LONGEST_NS: u64 = 500_000;
+const LONGEST_NS: u64 = 2_000_000;
 /// A sleep costs as much as some datagrams.
 const SHORTEST_NS: u64 = 50_000;
 /// The part of the buffer that may fill meanwhile.
@@ -35,6 +35,16 @@ pub(super) struct Rest {
     costs_ns: [Option<u64>; 2],
     kept_spans: u32,
     pause: Option<Duration>,
+}
+
+/// What one read took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub count: u64,
+    /// Of payload.
+    pub bytes: u64,
+    /// Nothing was left: more is there than one read takes where a rest was long.
+    pub all: bool,
 }
 
 /// What came since its beginning, which is a time of the clock and one of the processor.
@@ -59,16 +69,15 @@ impl Rest {
         }
     }
 
-    /// How long to rest after a read of `count` datagrams with `bytes` of payload. `cpu_ns` tells
-    /// the processor time of this thread.
+    /// How long to rest after a read. `cpu_ns` tells the processor time of this thread.
     pub fn after(
         &mut self,
         now_ns: u64,
-        (count, bytes): (u64, u64),
+        came: Came,
         cpu_ns: impl FnOnce() -> u64,
     ) -> Option<Duration> {
-        self.span.count += count;
-        self.span.bytes += bytes;
+        self.span.count += came.count;
+        self.span.bytes += came.bytes;
         let lasted_ns = now_ns.saturating_sub(self.span.began_ns);
         if lasted_ns >= SPAN_NS {
             let cpu_ns = cpu_ns();
@@ -79,7 +88,7 @@ impl Rest {
                 ..Span::default()
             };
         }
-        self.pause
+        self.pause.filter(|_| came.all)
     }
 
     fn judge(&mut self, lasted_ns: u64, cpu_ns: u64) {
@@ -141,7 +150,12 @@ mod tests {
         for index in 1..=spans * SPAN_NS / spacing_ns {
             cpu_ns += costs_ns[usize::from(reader.pause.is_some())];
             let mut judged = false;
-            let rest = reader.after(begin + index * spacing_ns, (1, bytes), || {
+            let came = Came {
+                count: 1,
+                bytes,
+                all: true,
+            };
+            let rest = reader.after(begin + index * spacing_ns, came, || {
                 judged = true;
                 cpu_ns
             });
@@ -165,11 +179,28 @@ mod tests {
     }
 
     #[test]
+    fn who_has_not_taken_all_does_not_rest() {
+        let mut reader = Rest::new(STORED);
+        let seen = rests(&mut reader, (GIGABIT_NS, 1448), [9_000, 3_000], 5);
+        assert!(seen.last().is_some_and(Option::is_some));
+        let mut after = |all| {
+            let came = Came {
+                count: 64,
+                bytes: 64 * 1448,
+                all,
+            };
+            reader.after(reader.span.began_ns, came, || 0)
+        };
+        assert_eq!(after(false), None);
+        assert!(after(true).is_some());
+    }
+
+    #[test]
     fn rare_datagrams_are_taken_as_they_come_and_so_are_those_of_a_small_buffer() {
         let none = |seen: Vec<Option<Duration>>| seen.iter().all(Option::is_none);
         assert!(none(rests(
             &mut Rest::new(STORED),
-            (1_000_000, 1448),
+            (5_000_000, 1448),
             [9, 3],
             5
         )));

@@ -7,11 +7,12 @@ use super::counters::{Meter, RunClock};
 use super::datagram::{Header, Heads, Ledger};
 use super::pace::Pace;
 use super::payload;
-use super::rest::Rest;
+use super::rest::{Came, Rest};
 use super::stop::StopRule;
 use longhaul_model::report::v1::observation::Udp;
 use longhaul_model::report::v1::plan::Mode;
 use longhaul_model::units::Rate;
+use longhaul_sys::region::Sink;
 use longhaul_sys::sockopt;
 use longhaul_sys::thread::ThreadId;
 use longhaul_sys::udp::{self, ReceiveBatch};
@@ -191,15 +192,11 @@ fn batch(rate: Rate, datagram_bytes: usize) -> usize {
     due.clamp(1, most.max(1))
 }
 
-/// Room for the largest datagram that the plan allows, and a line of the cache more: slots whose
-/// distance is a power of two would share few lines of it.
-fn slot_bytes(asked: Option<u64>) -> usize {
-    const LINE_BYTES: usize = 64;
-    let most = asked.map_or(MTU_MOST as usize, |bytes| {
+/// The largest datagram that the plan allows.
+fn most_bytes(asked: Option<u64>) -> usize {
+    asked.map_or(MTU_MOST as usize, |bytes| {
         bytes.min(DATAGRAM_BYTES_MAX as u64) as usize
-    });
-    let lines = most.max(LINE_BYTES).div_ceil(LINE_BYTES) | 1;
-    lines * LINE_BYTES
+    })
 }
 
 /// One receiving stream.
@@ -216,26 +213,32 @@ pub(super) struct DatagramReceiver<'a> {
 
 impl<'a> DatagramReceiver<'a> {
     /// Allocates all that receiving needs; in mode *wire* the payload stays in the kernel.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
     pub fn new(
         socket: &'a UdpSocket,
         (mode, heads, asked): (Mode, Heads, Option<u64>),
         (meter, clock): (Meter<'a>, RunClock),
         stop: &'a StopRule,
-    ) -> DatagramReceiver<'a> {
-        let slot_bytes = match mode {
-            Mode::Delivered => slot_bytes(asked),
-            Mode::Wire => heads.bytes(),
+    ) -> io::Result<DatagramReceiver<'a>> {
+        let batch = match mode {
+            Mode::Delivered => {
+                let sink = Sink::new(most_bytes(asked))?;
+                ReceiveBatch::with_sink(SLOTS, heads.bytes(), sink)
+            }
+            Mode::Wire => ReceiveBatch::new(SLOTS, heads.bytes()),
         };
-        DatagramReceiver {
+        Ok(DatagramReceiver {
             socket,
             meter,
             clock,
             stop,
             heads,
-            batch: ReceiveBatch::new(SLOTS, slot_bytes),
+            batch,
             ledger: Ledger::new(),
             rest: sockopt::stored_receive_buffer(socket).ok().map(Rest::new),
-        }
+        })
     }
 
     /// Receives until every datagram came, until the end mark is a while old, or a stop.
@@ -247,8 +250,8 @@ impl<'a> DatagramReceiver<'a> {
                 break Ok(());
             }
             match self.batch.receive(self.socket) {
-                Ok(_) => {
-                    if let Some(rest) = self.enter() {
+                Ok(taken) => {
+                    if let Some(rest) = self.enter(taken < SLOTS) {
                         std::thread::sleep(rest);
                         self.meter.waited();
                     }
@@ -268,8 +271,8 @@ impl<'a> DatagramReceiver<'a> {
         (self.ledger.account(), result)
     }
 
-    /// Accounts what came, and says how long to rest.
-    fn enter(&mut self) -> Option<Duration> {
+    /// Accounts what came, which may be `all` that was there, and says how long to rest.
+    fn enter(&mut self, all: bool) -> Option<Duration> {
         let (mut bytes, mut count) = (0, 0);
         let now = Duration::from_nanos(self.clock.now_ns());
         let mut timed = true;
@@ -294,7 +297,11 @@ impl<'a> DatagramReceiver<'a> {
             let spent = ThreadId::current().cpu_time();
             spent.map_or(0, |spent| spent.as_nanos() as u64)
         };
-        let came = (count, bytes as u64);
+        let came = Came {
+            count,
+            bytes: bytes as u64,
+            all,
+        };
         let rest = self.rest.as_mut()?.after(self.meter.now_ns(), came, cpu_ns);
         rest.filter(|_| timed && !self.ledger.has_end())
     }

@@ -165,7 +165,7 @@ fn receive_udp(
         (plan.mode, shared.spec.heads, plan.write_bytes),
         parts,
         &shared.stop,
-    );
+    )?;
     if !shared.wait_go() {
         return Ok(());
     }

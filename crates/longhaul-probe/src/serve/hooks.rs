@@ -24,7 +24,6 @@ use crate::told::one_line;
 use crate::wire::{Accept, AnonymousLimits, Ask, Bounds, Interval, Message, Nonce, Preamble};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
-use longhaul_sys::sockopt;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -277,9 +276,11 @@ impl<'a> ResponderHooks<'a> {
                         .map(|()| (preamble, DataSocket::Tcp(stream)))
                 }
                 Claim::Datagram(preamble, from) => open_flow(local, device, from)
-                    .and_then(|socket| prepare_flow(socket, &run.plan, from))
-                    .map(|socket| (preamble, DataSocket::Udp(socket)))
-                    .map_err(|source| failed("open a UDP flow", source)),
+                    .map_err(|source| failed("open a UDP flow", source))
+                    .and_then(|socket| {
+                        engine::prepare_datagrams(&socket, &run.plan, from)?;
+                        Ok((preamble, DataSocket::Udp(socket)))
+                    }),
             };
             let (preamble, socket) = match taken {
                 Ok(taken) => taken,
@@ -331,25 +332,6 @@ fn failed(tried: &str, source: io::Error) -> EngineError {
         hint: None,
         source,
     }
-}
-
-pub(super) fn prepare_flow(
-    socket: UdpSocket,
-    plan: &Plan,
-    peer: SocketAddr,
-) -> io::Result<UdpSocket> {
-    // The plan was checked: both fit in the kernel's int.
-    if let Some(bytes) = plan.send_buffer_bytes {
-        sockopt::set_send_buffer(&socket, bytes as usize)?;
-    }
-    if let Some(bytes) = plan.receive_buffer_bytes {
-        sockopt::set_receive_buffer(&socket, bytes as usize)?;
-    }
-    if let Some(dscp) = plan.dscp {
-        let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        sockopt::set_dscp(&socket, dscp, family)?;
-    }
-    Ok(socket)
 }
 
 pub(super) fn in_words(plan: &Plan) -> String {

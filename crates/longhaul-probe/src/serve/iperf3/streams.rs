@@ -10,7 +10,6 @@ use crate::iperf3::course::{Course, Reading};
 use crate::iperf3::server::Fault;
 use crate::iperf3::wire::{Test, Transport, Trouble};
 use crate::serve::datagram::open_flow;
-use crate::serve::hooks::prepare_flow;
 use crate::session::{EngineStart, Role};
 use longhaul_model::report::v1::plan::{Plan, Stop};
 use longhaul_sys::{sockopt, tcp_info};
@@ -65,7 +64,8 @@ impl<'a> Awaited<'a> {
         {
             let failed = |error: std::io::Error| (Trouble::Stream, error.to_string());
             let socket = open_flow(self.local, self.device, from).map_err(failed)?;
-            let socket = prepare_flow(socket, plan, from).map_err(failed)?;
+            engine::prepare_datagrams(&socket, plan, from)
+                .map_err(|error| (Trouble::Stream, error.to_string()))?;
             socket.send(&greeting.answer()).map_err(failed)?;
             let number = self.arrived.len() as u64;
             self.arrived.push((number, DataSocket::Udp(socket)));
