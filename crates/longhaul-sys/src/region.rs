@@ -111,7 +111,6 @@ pub struct Sink(Arc<Place>);
 struct Place {
     /// The same memory again and again, as long as one receive.
     pieces: Vec<libc::iovec>,
-    bytes: usize,
     _memory: Region,
 }
 
@@ -132,18 +131,8 @@ impl Sink {
         };
         Ok(Sink(Arc::new(Place {
             pieces: (0..bytes).step_by(SINK_BYTES).map(piece).collect(),
-            bytes,
             _memory: memory,
         })))
-    }
-
-    /// How much one receive can take.
-    pub fn len(&self) -> usize {
-        self.0.bytes
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.bytes == 0
     }
 
     /// For the kernel to write to.

@@ -4,8 +4,8 @@
 //! datagram; between two programs of one machine the sender's own call pays for it. The kernel keeps
 //! the times of arrival, so the reader may as well come a little later and take many at once: after
 //! each read that took all it rests until a quarter of its buffer would be full at the rate seen.
-//! Where datagrams come in bursts, that may cost more than it saves; so both ways are tried in turn, and the one that
-//! takes less of the processor for a datagram is kept for a while.
+//! Where datagrams come in bursts, that may cost more than it saves; so both ways are tried in turn,
+//! and the one that takes less of the processor for a datagram is kept for a while.
 //!
 //! Wrong when: the rate grows fourfold within one rest, or this thread gets no core for three rests
 //! more. Where the kernel tells no times, nobody may rest.

@@ -1,6 +1,7 @@
 //! Where copies run: a loopback of its own or a path of the lab, a far end that serves a folder,
 //! and a near end that copies.
 
+use super::store::Store;
 use crate::bench::beds::{AllowedControl, Namespace};
 use crate::bench::kin::{self, Kin};
 use crate::bench::meter::machine_cpu;
@@ -79,6 +80,13 @@ impl Ground {
             _loopback: None,
             _lab: Some(lab),
         })
+    }
+
+    /// A path of this text, whose file stands in `store`.
+    pub fn written(longhaul: &Path, store: &Store, text: &str) -> Result<Ground, String> {
+        let file = store.path("path.toml");
+        std::fs::write(&file, text).map_err(|e| format!("cannot write a path: {e}"))?;
+        Ground::path(longhaul, &file.display().to_string())
     }
 
     /// What stands in front of a command of the near end.

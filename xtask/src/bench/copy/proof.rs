@@ -77,9 +77,7 @@ pub fn with_groups(longhaul: &Path) -> Result<Vec<Proof>, String> {
 
 fn narrow_path(longhaul: &Path) -> Result<Proof, String> {
     let store = Store::memory()?;
-    let file = store.path("narrow.toml");
-    std::fs::write(&file, NARROW).map_err(|e| format!("cannot write a path: {e}"))?;
-    let ground = Ground::path(longhaul, &file.display().to_string())?;
+    let ground = Ground::written(longhaul, &store, NARROW)?;
     let report = plain(&ground, &store, (&[], &[]), 48 * MIB)?;
     Ok(proof("a path of 200 Mbit/s", "network", report))
 }

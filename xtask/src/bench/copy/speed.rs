@@ -52,7 +52,7 @@ const CASES: &[Case] = &[
     case("loopback, disk", Way::Loopback, true),
     Case {
         direct: true,
-        ..case("loopback, disk, `--direct`", Way::Loopback, true)
+        ..case("loopback, disk, --direct", Way::Loopback, true)
     },
     case("1 Gbit/s over 172 ms, tmpfs", Way::Written(GIGABIT), false),
     case("1 Gbit/s over 172 ms, disk", Way::Written(GIGABIT), true),
@@ -121,11 +121,7 @@ impl Case {
         let ground = match self.way {
             Way::Loopback => Ground::loopback(longhaul)?,
             Way::Shipped(path) => Ground::path(longhaul, path)?,
-            Way::Written(text) => {
-                let file = store.path("path.toml");
-                std::fs::write(&file, text).map_err(|e| format!("cannot write a path: {e}"))?;
-                Ground::path(longhaul, &file.display().to_string())?
-            }
+            Way::Written(text) => Ground::written(longhaul, &store, text)?,
         };
         let source = store.file("file", megabytes * 1_000_000)?;
         let mut rounds = Rounds::default();
