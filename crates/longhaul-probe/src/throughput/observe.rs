@@ -162,15 +162,16 @@ fn name_failures(streams: &[Stream], caveats: &mut Vec<Caveat>) {
 
 /// From the first payload byte at the receiver to its last.
 pub fn elapsed_us(streams: &[Stream]) -> u64 {
-    let used = || {
-        streams
-            .iter()
-            .map(|s| &s.receiver)
-            .filter(|end| end.bytes > 0)
-    };
-    let first = used().map(|end| end.started_us).min().unwrap_or(0);
-    let last = used()
-        .map(|end| end.started_us.saturating_add(end.duration_us))
-        .max();
-    last.unwrap_or(0).saturating_sub(first)
+    let span = payload_span(streams.iter().map(|stream| &stream.receiver));
+    span.map_or(0, |(first, last)| last.saturating_sub(first))
+}
+
+/// First and last payload byte at these ends, on the run's time line, in microseconds.
+pub fn payload_span<'s>(ends: impl Iterator<Item = &'s StreamEnd>) -> Option<(u64, u64)> {
+    let used = ends.filter(|end| end.bytes > 0);
+    let spans = used.map(|end| {
+        let last = end.started_us.saturating_add(end.duration_us);
+        (end.started_us, last)
+    });
+    spans.reduce(|all, own| (all.0.min(own.0), all.1.max(own.1)))
 }

@@ -12,6 +12,10 @@ const SPACING_S: f64 = 1.0;
 const ENDS_SPACING_S: f64 = 0.1;
 /// Slow start fills a queue within this.
 const FILLING_S: f64 = 1.2;
+/// The queue may be empty this long before the load ends, in a third of the cases.
+const MOST_DRAINED_S: f64 = 0.6;
+/// Of moments with a shallow queue, in a third of the cases.
+const MOST_GAPS: f64 = 0.2;
 /// Years between two clocks, and how fast they drift.
 const OFFSET_NS: f64 = 4e16;
 const MOST_DRIFT: f64 = 30e-6;
@@ -40,6 +44,10 @@ pub struct HopCase {
     pub depth_s: f64,
     pub dip_ratio: f64,
     pub period_s: f64,
+    /// The queue is empty so long before the load ends, as where its streams end apart.
+    pub drained_s: f64,
+    /// Of moments, those at which the queue is half as deep as its sawtooth has it.
+    pub gap_ratio: f64,
     /// Mean of what other traffic adds at each hop.
     pub jitter_s: f64,
     pub silent: Option<u8>,
@@ -62,6 +70,8 @@ impl HopCase {
             depth_s: 0.04,
             dip_ratio: 0.7,
             period_s: 3.0,
+            drained_s: 0.0,
+            gap_ratio: 0.0,
             jitter_s: 0.0,
             silent: None,
             rate_limited: None,
@@ -85,10 +95,17 @@ impl HopCase {
         };
         let (silent, rate_limited, late) = (oddity(), oddity(), oddity());
         let slow_path = oddity();
+        let third = |rng: &mut Rng, most: f64| match rng.below(3) {
+            0 => rng.between(0.0, most),
+            _ => 0.0,
+        };
+        let (drained_s, gap_ratio) = (third(rng, MOST_DRAINED_S), third(rng, MOST_GAPS));
         HopCase {
             depth_s: 0.008 * 12.5f64.powf(rng.between(0.0, 1.0)),
             dip_ratio: rng.between(0.2, 0.9),
             period_s: rng.between(0.5, 6.0),
+            drained_s,
+            gap_ratio,
             jitter_s: 1e-5 * 20f64.powf(rng.between(0.0, 1.0)),
             two_ended: rng.below(2) == 0 || matches!(queue, Queue::Return(_)),
             delays_s,
@@ -179,7 +196,10 @@ impl HopCase {
     /// One way there and back, queues and other traffic in them.
     fn ways(&self, rng: &mut Rng, ttl: u8, at_s: f64) -> [f64; 2] {
         let bare = self.delays_s[usize::from(ttl) - 1];
-        let depth = self.queue_s(at_s);
+        let mut depth = self.queue_s(at_s);
+        if rng.between(0.0, 1.0) < self.gap_ratio {
+            depth /= 2.0;
+        }
         let queued = |after: u8| if ttl > after { depth } else { 0.0 };
         let [there, back] = match self.queue {
             Queue::Forward(after) => [queued(after), 0.0],
@@ -194,7 +214,7 @@ impl HopCase {
     /// The queue's delay: filled by slow start, then a sawtooth.
     fn queue_s(&self, at_s: f64) -> f64 {
         let since = at_s - PHASE_S;
-        if !loaded(at_s) {
+        if !(0.0..PHASE_S - self.drained_s).contains(&since) {
             return 0.0;
         }
         if since < FILLING_S {

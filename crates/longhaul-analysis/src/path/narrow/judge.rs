@@ -45,6 +45,7 @@ pub enum Obscured {
     NoLoad,
     FarEndSilent,
     Noise,
+    Chance,
     BothWays,
     NoPlace,
 }
@@ -145,7 +146,11 @@ fn look(sight: &Sight) -> Result<Found, Obscured> {
         return Ok(Found::NoQueue { far: far.clone() });
     }
     if !far.stands_out(far.rise_ns) {
-        return Err(Obscured::Noise);
+        return Err(if far.beyond_noise() {
+            Obscured::Chance
+        } else {
+            Obscured::Noise
+        });
     }
     let mut sure = 1.0;
     if let Some((with, against)) = sight.ways() {

@@ -1,19 +1,19 @@
 //! Between which two hops does the rise begin?
 //!
 //! The first hop k that stands out (3 ms, 3 × its noise, a quarter of the far end's rise, rank sum
-//! below 0.01), that the far end and 70 % of the hops beyond share (0.6 of its rise), begins the
-//! queue. A hop that stands out alone, or before a quiet one, answers slowly under load, and is set
-//! aside. The link begins at the last hop before k that is quiet (below 0.3 of k's rise, floor and
-//! median). Hops of which nothing can be said widen the answer; so does a rise that grows again
-//! beyond k, or that differs by a quarter at k from what the hops beyond have in common: k may answer
-//! slowly by chance as much as the queue beyond it holds.
+//! below 0.01), that the far end and 70 % of the hops beyond share (0.6 of its rise, by floor or
+//! median), begins the queue. A hop that stands out alone, or before a quiet one, answers slowly
+//! under load, and is set aside. The link begins at the last hop before k that is quiet (below 0.3 of
+//! k's rise, floor and median). Hops of which nothing can be said widen the answer; so does a rise
+//! that grows again beyond k, or that differs by a quarter at k from what the hops beyond have in
+//! common: k may answer slowly by chance as much as the queue beyond it holds.
 //!
 //! Source: our design. Units: TTL. Error: see docs/methods/path.md.
 //! Wrong when: two links are narrow at once, and the nearer one holds less than a quarter of the
 //! queue: then the farther one is told. Or the router before the link answers slowly under load, by
 //! just what the queue holds.
 
-use super::profile::{Grown, RISEN_RATIO};
+use super::profile::Grown;
 use crate::stats::quantile::median;
 
 /// Share of the answering hops beyond that must show the same rise.
@@ -86,9 +86,7 @@ fn between(before: &[&Grown], hop: &Grown, beyond: &[Grown], far: &Grown, slow: 
     let after = before.iter().rfind(quiet).map_or(0, |q| q.ttl);
     // The whole rise is there first at this hop; it is `hop` unless the rise grows once more.
     let common = common(beyond, far);
-    let whole = |later: &&Grown| {
-        later.rise_ns as f64 >= RISEN_RATIO * far.rise_ns as f64 && alike(later, common)
-    };
+    let whole = |later: &&Grown| later.risen_beside(far) && alike(later, common);
     let first_whole = std::iter::once(hop)
         .chain(beyond)
         .find(whole)

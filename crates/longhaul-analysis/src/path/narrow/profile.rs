@@ -1,9 +1,9 @@
 //! By how much did the round trip to a hop grow under load, and how much does it vary without?
 //!
 //! Source: our design: floor f = least idle round trip; g = second least loaded one, from 2 s of
-//! load on, so that one lucky packet does not hide a queue; rise = g − f; noise = the 90th less the
-//! 10th percentile of the idle ones. Units: ns. Error: of the rise, the noise divided by the number
-//! of idle answers, about.
+//! load on until 0.5 s before its end, so that one lucky packet does not hide a queue; rise = g − f;
+//! noise = the 90th less the 10th percentile of the idle ones. Units: ns. Error: of the rise, the
+//! noise divided by the number of idle answers, about.
 //! Wrong when: the queue drains in between, as it does under a single stream that halves its window.
 
 use crate::stats::quantile::{quantile, sorted};
@@ -12,6 +12,9 @@ use longhaul_model::report::v1::path::{Echo, HopWatch, WatchedHop};
 
 /// Load needs this long to fill a queue; at most a quarter of the loaded time is left out.
 const FILLING_US: u64 = 2_000_000;
+/// Streams end apart, and the queue is empty before its last packet is read. At most a sixteenth of
+/// the loaded time is left out.
+const ENDING_US: u64 = 500_000;
 /// A queue needs this long to drain.
 const DRAINING_US: u64 = 1_000_000;
 /// Fewer answers than this in a phase say nothing.
@@ -42,6 +45,7 @@ pub struct Phases {
 pub struct Clock {
     load_from_us: u64,
     filled_us: u64,
+    ending_us: u64,
     load_until_us: u64,
 }
 
@@ -53,6 +57,9 @@ impl Clock {
             filled_us: watch
                 .load_from_us
                 .saturating_add(FILLING_US.min(loaded / 4)),
+            ending_us: watch
+                .load_until_us
+                .saturating_sub(ENDING_US.min(loaded / 16)),
             load_until_us: watch.load_until_us,
         }
     }
@@ -61,7 +68,7 @@ impl Clock {
     pub fn loaded(&self, at_us: u64) -> Option<bool> {
         if at_us < self.load_from_us || at_us >= self.load_until_us.saturating_add(DRAINING_US) {
             Some(false)
-        } else if (self.filled_us..self.load_until_us).contains(&at_us) {
+        } else if (self.filled_us..self.ending_us).contains(&at_us) {
             Some(true)
         } else {
             None
@@ -139,10 +146,13 @@ impl Grown {
 
     /// A queue beyond noise and chance, that counts beside what the far end shows.
     pub fn stands_out(&self, far_ns: i64) -> bool {
-        let least = (LEAST_RISE_NS as f64)
-            .max(NOISE_TIMES * self.noise_ns as f64)
-            .max(0.25 * far_ns as f64);
-        self.rise_ns as f64 >= least && self.p < LEAST_P
+        let least = (LEAST_RISE_NS as f64).max(0.25 * far_ns as f64);
+        self.rise_ns as f64 >= least && self.beyond_noise() && self.p < LEAST_P
+    }
+
+    /// More than what it varies by without load.
+    pub fn beyond_noise(&self) -> bool {
+        self.rise_ns as f64 >= NOISE_TIMES * self.noise_ns as f64
     }
 
     /// Without the queue, by its floor and by its median.
@@ -151,9 +161,12 @@ impl Grown {
         below(self.rise_ns, risen.rise_ns) && below(self.median_ns, risen.median_ns)
     }
 
-    /// With the same queue.
+    /// With the same queue, by its floor or by its median: probes of two hops that miss each other by
+    /// a moment see a queue that breathes at other depths, and of few of them the second least is often
+    /// its emptiest.
     pub fn risen_beside(&self, risen: &Grown) -> bool {
-        self.rise_ns as f64 >= RISEN_RATIO * risen.rise_ns as f64
+        let reaches = |own: i64, other: i64| own as f64 >= RISEN_RATIO * other as f64;
+        reaches(self.rise_ns, risen.rise_ns) || reaches(self.median_ns, risen.median_ns)
     }
 }
 

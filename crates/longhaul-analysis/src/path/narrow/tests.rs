@@ -60,6 +60,61 @@ fn a_queue_that_nearly_empties_now_and_then_is_placed_all_the_same() {
 }
 
 #[test]
+fn hops_that_saw_a_breathing_queue_at_other_moments_show_the_same_one() {
+    let mut observation = HopCase::plain(6, Queue::Forward(3)).observation(1);
+    let watch = observation.hop_load.as_mut().unwrap();
+    // Two probes of the far end met the queue at its emptiest, and none of the others did.
+    let loaded = watch.hops[5].echoes.iter_mut().filter(|echo| {
+        let at_s = echo.at_us / 1_000_000;
+        (10..12).contains(&at_s)
+    });
+    for echo in loaded {
+        echo.rtt_ns = echo.rtt_ns.map(|ns| ns - 20_000_000);
+    }
+    let link = on(&observation);
+    assert_eq!(between(&link), ("link", Some(3), Some(4)), "{}", link.text);
+}
+
+#[test]
+fn probes_behind_the_end_of_the_payload_take_nothing_from_the_queue() {
+    for seed in 1..=20 {
+        let case = HopCase {
+            drained_s: 0.6,
+            ..HopCase::plain(6, Queue::Forward(3))
+        };
+        let link = on(&case.observation(seed));
+        assert_eq!(between(&link), ("link", Some(3), Some(4)), "{}", link.text);
+    }
+}
+
+/// What is said where probes of the far end, sent in these seconds, come back so much later, or not.
+fn with_far_end(later_ns: impl Fn(u64) -> Option<u64>) -> NarrowLink {
+    let mut observation = HopCase::plain(6, Queue::Forward(3)).observation(1);
+    let watch = observation.hop_load.as_mut().unwrap();
+    for echo in &mut watch.hops[5].echoes {
+        let at_s = echo.at_us / 1_000_000;
+        // No two are alike.
+        echo.rtt_ns = later_ns(at_s).map(|ns| 12_000_000 + 1000 * at_s + ns);
+    }
+    on(&observation)
+}
+
+#[test]
+fn what_hides_a_queue_is_told() {
+    let slow = |slow: bool| Some(if slow { 20_000_000 } else { 0 });
+    let noisy = with_far_end(|at_s| slow(at_s % 4 == 0 || (10..15).contains(&at_s)));
+    assert_eq!(noisy.verdict, "cannot_tell");
+    assert!(noisy.text.contains("vary by 20 ms"), "{}", noisy.text);
+    let few = with_far_end(|at_s| match at_s {
+        14 => None,
+        _ => slow((11..14).contains(&at_s)),
+    });
+    assert_eq!(few.verdict, "cannot_tell");
+    let start = "of 4 round trips to 10.0.6.1 under our load too few were longer";
+    assert!(few.text.starts_with(start), "{}", few.text);
+}
+
+#[test]
 fn silence_beside_the_link_makes_it_a_span() {
     for (silent, after, before) in [(4, 3, 5), (5, 4, 6)] {
         let case = HopCase {

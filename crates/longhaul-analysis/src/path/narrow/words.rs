@@ -21,6 +21,13 @@ pub fn obscured(why: Obscured, sight: &Sight) -> String {
                 words::delay(noise)
             )
         }
+        Obscured::Chance => {
+            let loaded = sight.far.as_ref().map_or(0, |rise| rise.loaded);
+            format!(
+                "of {loaded} round trips to {far} under our load too few were longer than without it to \
+                 tell a queue from chance"
+            )
+        }
         Obscured::BothWays => String::from(
             "the delay grew on the way there and on the way back: one link cannot be named",
         ),

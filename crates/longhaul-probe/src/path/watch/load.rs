@@ -2,7 +2,7 @@
 
 use crate::error::ProbeError;
 use crate::session::State;
-use crate::throughput::{self, Outcome, Progress, Target};
+use crate::throughput::{self, Outcome, Progress, Target, payload_span};
 use longhaul_model::report::v1::path::HopLoad;
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop};
 use std::sync::mpsc::{self, Receiver};
@@ -92,9 +92,12 @@ impl Load {
                 }
                 Word::Over(outcome) => {
                     let outcome = (*outcome)?;
-                    let over = self.until.unwrap_or_else(|| epoch.elapsed());
-                    self.until = Some(over);
-                    self.from = self.from.or_else(|| Some(self.began_by(over)));
+                    let told = self.until.unwrap_or_else(|| epoch.elapsed());
+                    let (from, until) = flowed(&outcome, epoch).unwrap_or_else(|| {
+                        let from = self.from.unwrap_or_else(|| self.began_by(told));
+                        (from, told)
+                    });
+                    (self.from, self.until) = (Some(from), Some(until));
                     self.outcome = Some(outcome);
                 }
             }
@@ -113,7 +116,7 @@ impl Load {
         }
     }
 
-    /// By the plan, where no progress told it.
+    /// By the plan, where neither the run nor its progress told it.
     fn began_by(&self, over: Duration) -> Duration {
         match self.plan.stop {
             Stop::TimeUs(time) => over.saturating_sub(Duration::from_micros(time)),
@@ -134,6 +137,18 @@ impl Load {
             plan: self.plan,
         })
     }
+}
+
+/// First payload at the senders and last at the receivers, as the run tells it afterwards. Progress
+/// learns of the end only from messages behind the last payload: by then a queue has been empty for
+/// some round trips.
+fn flowed(outcome: &Outcome, epoch: Instant) -> Option<(Duration, Duration)> {
+    let zero = outcome.origin.checked_duration_since(epoch)?;
+    let streams = &outcome.observation.streams;
+    let (first, _) = payload_span(streams.iter().map(|stream| &stream.sender))?;
+    let (_, last) = payload_span(streams.iter().map(|stream| &stream.receiver))?;
+    let at = |us: u64| zero + Duration::from_micros(us);
+    Some((at(first), at(last)))
 }
 
 #[cfg(test)]
