@@ -7,7 +7,8 @@
 
 use longhaul_model::report::v1::plan::{Affinity, Mode, Plan, Stop};
 use longhaul_probe::engine::{
-    DataSocket, EndRun, EndSpec, Heads, LocalBind, Role, connecting_socket, prepare_accepted,
+    DataSocket, EndRun, EndSpec, Ending, Heads, LocalBind, Role, connecting_socket,
+    prepare_accepted,
 };
 use std::error::Error;
 use std::net::TcpListener;
@@ -103,6 +104,7 @@ fn measure(plan: &Plan, seconds: f64) -> Result<String, Box<dyn Error>> {
         idle_rtt: None,
         origin: Instant::now(),
         heads: Heads::Longhaul,
+        ending: Ending::HalfClosed,
     };
     let receiver = EndRun::start(spec(Role::Receiver), far)?;
     let sender = EndRun::start(spec(Role::Sender), near)?;

@@ -78,6 +78,17 @@ pub struct EndSpec {
     pub origin: Instant,
     /// Whose datagrams a UDP run sends and takes.
     pub heads: Heads,
+    pub ending: Ending,
+}
+
+/// How the sender of a TCP stream leaves it when it has sent all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Half-closed where the run ends by itself: the receiver reads to the end.
+    HalfClosed,
+    /// Open, behind a whole block: the receiver reads whole blocks, and is told elsewhere that it
+    /// is over.
+    Open { block_bytes: u64 },
 }
 
 /// How far a run has come; cheap to ask.

@@ -4,7 +4,7 @@
 //!
 //! - A receiver counts until it is told to stop. It must have counted at least what its device had
 //!   received at that moment, and no more than what came in all. iperf3 counts whole blocks, as
-//!   a receiver and as a sender: one for each stream may be missing.
+//!   a receiver and as a sender: one for each stream may be missing ([`Uncounted`]).
 //! - A sender counts what it wrote. That leaves its device, unless the connection is closed with
 //!   a reset while payload is still in the send buffer: then the sender says more than it sent, by
 //!   no more than its buffers hold. Such a row passes and is marked.
@@ -51,9 +51,15 @@ pub struct Slack {
     pub round_trip_bytes: f64,
     /// The same in a tenth of a second.
     pub sample_bytes: f64,
-    /// What each stream may have passed on and not counted, at the far end and at the near end.
-    pub uncounted_far: f64,
-    pub uncounted_near: f64,
+    pub uncounted_far: Uncounted,
+    pub uncounted_near: Uncounted,
+}
+
+/// What each stream of an end may have passed on and not counted, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Uncounted {
+    pub sent: f64,
+    pub received: f64,
 }
 
 /// Compares all counts of a row.
@@ -61,16 +67,16 @@ pub fn compare(row: Row, claims: &Claims, devices: &Devices, slack: Slack) -> Fo
     let forward = claims.forward.map(|told| Direction {
         name: "to the far end",
         told,
-        sender_drops: row.streams() * slack.uncounted_near,
-        receiver_drops: row.streams() * slack.uncounted_far,
+        sender_drops: row.streams() * slack.uncounted_near.sent,
+        receiver_drops: row.streams() * slack.uncounted_far.received,
         sent: Sums::new(devices.near, row, true),
         received: Sums::new(devices.far, row, false),
     });
     let reverse = claims.reverse.map(|told| Direction {
         name: "to the near end",
         told,
-        sender_drops: row.streams() * slack.uncounted_far,
-        receiver_drops: row.streams() * slack.uncounted_near,
+        sender_drops: row.streams() * slack.uncounted_far.sent,
+        receiver_drops: row.streams() * slack.uncounted_near.received,
         sent: Sums::new(devices.far, row, true),
         received: Sums::new(devices.near, row, false),
     });
@@ -204,8 +210,14 @@ mod tests {
         buffer_bytes: 50_000.0,
         round_trip_bytes: 0.0,
         sample_bytes: 0.0,
-        uncounted_far: 0.0,
-        uncounted_near: 0.0,
+        uncounted_far: Uncounted {
+            sent: 0.0,
+            received: 0.0,
+        },
+        uncounted_near: Uncounted {
+            sent: 0.0,
+            received: 0.0,
+        },
     };
 
     fn carried(bytes: u64) -> Carried {

@@ -196,12 +196,13 @@ fn attempt(
             after: after.1,
         },
     };
+    let buffer_bytes = lane.buffer_bytes();
     let slack = Slack {
-        buffer_bytes: lane.buffer_bytes(),
+        buffer_bytes,
         round_trip_bytes: unit.delay.round_trip().as_secs_f64() * RATE_BPS / 8.0,
         sample_bytes: 0.1 * RATE_BPS / 8.0,
-        uncounted_far: unit.server.uncounted(row),
-        uncounted_near: unit.client.uncounted(row),
+        uncounted_far: unit.server.uncounted(row, buffer_bytes),
+        uncounted_near: unit.client.uncounted(row, buffer_bytes),
     };
     Ok(check::compare(row, &claims, &devices, slack))
 }

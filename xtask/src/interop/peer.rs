@@ -1,5 +1,6 @@
 //! The peers of the matrix, and the words that start each of them in each role.
 
+use super::check::Uncounted;
 use super::rows::Row;
 use crate::{peers, process};
 use std::path::{Path, PathBuf};
@@ -175,17 +176,30 @@ impl Peer {
         }
     }
 
-    /// Bytes that a stream may have passed on without counting them: iperf3 counts what it reads
-    /// and writes in whole blocks, and at the end drops the one that is not whole.
-    pub fn uncounted(&self, row: Row) -> f64 {
-        const BLOCK_BYTES: f64 = 131_072.0;
-        let counts_blocks = self.name.starts_with("iperf3");
-        if !counts_blocks || row.is_udp() {
-            return 0.0;
+    /// Bytes that a stream may have passed on without counting them. iperf3 counts what it reads
+    /// and writes in whole blocks, and at the end drops the one that is not whole; so does riperf3
+    /// what it writes. uiperf3 writes on after the end, uncounted, until its socket is full.
+    pub fn uncounted(&self, row: Row, buffer_bytes: f64) -> Uncounted {
+        let nothing = Uncounted::default();
+        if row.is_udp() {
+            return nothing;
         }
-        let asked = row.value("-l").and_then(|text| text.strip_suffix('K'));
-        let asked = asked.and_then(|text| text.parse::<f64>().ok());
-        asked.map_or(BLOCK_BYTES, |kibibytes| 1024.0 * kibibytes)
+        let block = block_bytes(row);
+        match self.kind {
+            Kind::Uiperf3(_) => Uncounted {
+                sent: buffer_bytes,
+                ..nothing
+            },
+            _ if self.name == "riperf3" => Uncounted {
+                sent: block,
+                ..nothing
+            },
+            _ if self.name.starts_with("iperf3") => Uncounted {
+                sent: block,
+                received: block,
+            },
+            _ => nothing,
+        }
     }
 
     /// A server that can do what `row` asks for.
@@ -197,6 +211,14 @@ impl Peer {
         let sends_datagrams = row.is_udp() && row.is_reverse();
         !matches!(self.kind, Kind::Uiperf3(_)) || (is_small && !sends_datagrams)
     }
+}
+
+/// What one write or read of a TCP row asks for.
+fn block_bytes(row: Row) -> f64 {
+    const USUAL: f64 = 131_072.0;
+    let asked = row.value("-l").and_then(|text| text.strip_suffix('K'));
+    let asked = asked.and_then(|text| text.parse::<f64>().ok());
+    asked.map_or(USUAL, |kibibytes| 1024.0 * kibibytes)
 }
 
 fn by_amount(row: Row) -> bool {
@@ -216,7 +238,6 @@ fn own_options(row: Row) -> Option<Vec<String>> {
             | "--udp-counters-64bit" => return None,
             "-A" => own.extend(["-A".to_owned(), words.next()?.replace(',', "/")]),
             "-b" if row.text.contains("M/") => return None,
-            "-k" => own.extend(["-k".to_owned(), words.next()?.replace('K', "024")]),
             // iperf3's rate is one stream's, ours is that of all.
             "-b" => own.extend(["-b".to_owned(), total_rate(words.next()?, row)?]),
             "-S" => {

@@ -1,6 +1,8 @@
 //! The one or two engines of an end: a sender, a receiver, or both.
 
-use crate::engine::{DataSocket, EndResult, EndRun, EndSpec, EngineError, Heads, Role as Flow};
+use crate::engine::{
+    DataSocket, EndResult, EndRun, EndSpec, Ending, EngineError, Heads, Role as Flow,
+};
 use crate::session::{EngineStart, Progress, Role};
 use crate::wire::Interval;
 use longhaul_model::report::v1::plan::Plan;
@@ -29,8 +31,9 @@ pub(crate) struct EngineSetup {
 pub(crate) struct Engines {
     sender: Option<EndRun>,
     receiver: Option<EndRun>,
-    /// The sender's connections until it has written all: then they are half-closed, so that the
-    /// receiver sees the end when the last byte has come instead of waiting for its grace.
+    /// The sender's connections until it has written all: then they are half-closed (unless the
+    /// wire's [`Ending`] leaves them open), so that the receiver sees the end when the last byte has
+    /// come instead of waiting for its grace.
     tails: Mutex<Vec<TcpStream>>,
     sender_addresses: Vec<Addresses>,
     receiver_addresses: Vec<Addresses>,
@@ -76,12 +79,13 @@ impl Engines {
         start: EngineStart,
         sockets: Sockets,
     ) -> Result<Engines, EngineError> {
-        Engines::start_with(Heads::Longhaul, setup, start, sockets)
+        let ours = (Heads::Longhaul, Ending::HalfClosed);
+        Engines::start_with(ours, setup, start, sockets)
     }
 
-    /// The same with datagrams of whatever kind.
+    /// The same with datagrams and endings of another wire.
     pub fn start_with(
-        heads: Heads,
+        (heads, ending): (Heads, Ending),
         setup: &EngineSetup,
         start: EngineStart,
         sockets: Sockets,
@@ -98,6 +102,7 @@ impl Engines {
             idle_rtt: Some(start.idle_rtt),
             origin: setup.epoch + start.origin,
             heads,
+            ending,
         };
         let run = |role, sockets: Vec<DataSocket>| {
             let wanted = !sockets.is_empty();
@@ -106,8 +111,8 @@ impl Engines {
                 .transpose()
         };
         let tails = sends.iter().filter_map(|socket| match socket {
-            DataSocket::Tcp(stream) => stream.try_clone().ok(),
-            DataSocket::Udp(_) => None,
+            DataSocket::Tcp(stream) if ending == Ending::HalfClosed => stream.try_clone().ok(),
+            _ => None,
         });
         let tails = Mutex::new(tails.collect());
         Ok(Engines {
@@ -139,19 +144,25 @@ impl Engines {
         let sender = self.sender.as_ref().map(EndRun::progress);
         let receiver = self.receiver.as_ref().map(EndRun::progress);
         let elapsed = sender.iter().chain(&receiver).map(|p| p.elapsed).max();
-        if self.sender.as_ref().is_some_and(EndRun::finished) {
-            self.half_close();
-        }
-        let is_over = |run: &Option<EndRun>| run.as_ref().is_none_or(EndRun::finished);
         Progress {
             interval: Interval {
                 elapsed_us: elapsed.unwrap_or_default().as_micros() as u64,
                 sent_bytes: sender.map(|progress| progress.bytes),
                 received_bytes: receiver.map(|progress| progress.bytes),
             },
-            sent: is_over(&self.sender),
-            drained: is_over(&self.receiver),
+            sent: self.sent(),
+            drained: self.receiver.as_ref().is_none_or(EndRun::finished),
         }
+    }
+
+    /// This end sends no more, and the receivers will see the end of each stream: who is told the
+    /// one may wait for the other.
+    pub fn sent(&self) -> bool {
+        let sent = self.sender.as_ref().is_none_or(EndRun::finished);
+        if sent {
+            self.half_close();
+        }
+        sent
     }
 
     fn half_close(&self) {
@@ -187,5 +198,59 @@ impl Drop for Engines {
     /// A session that was cut takes its threads with it.
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::plan::Stop;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// A sender by time on one connection, and the connection's other side.
+    fn sending() -> (Engines, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("its address"));
+        let (far, _) = listener.accept().expect("a connection");
+        far.set_read_timeout(Some(SOON)).expect("a timeout");
+        let setup = EngineSetup {
+            role: Role::Initiator,
+            plan: Plan {
+                stop: Stop::TimeUs(100_000),
+                ..Plan::default()
+            },
+            epoch: Instant::now(),
+        };
+        let start = EngineStart {
+            origin: Duration::ZERO,
+            idle_rtt: Duration::ZERO,
+            same_host: true,
+        };
+        let sockets = Sockets {
+            forward: vec![DataSocket::Tcp(near.expect("a connection"))],
+            reverse: Vec::new(),
+        };
+        (
+            Engines::start(&setup, start, sockets).expect("engines"),
+            far,
+        )
+    }
+
+    #[test]
+    fn whoever_hears_that_all_is_sent_need_not_ask_again_for_the_stream_to_end() {
+        let (engines, mut far) = sending();
+        let reader = std::thread::spawn(move || std::io::copy(&mut far, &mut std::io::sink()));
+        engines.go();
+        let began = Instant::now();
+        while !engines.sent() && began.elapsed() < SOON {
+            std::thread::yield_now();
+        }
+        let read = reader.join().expect("a reader").expect("the stream's end");
+        assert!(read > 0);
+        let sender = engines.collect().sender.expect("a sender");
+        assert_eq!(sender.end.bytes, read);
     }
 }

@@ -39,6 +39,11 @@ impl Heads {
         self == Heads::Longhaul
     }
 
+    /// Are all datagrams of a stream as long as the first?
+    pub(super) fn are_whole(self) -> bool {
+        self != Heads::Longhaul
+    }
+
     /// Writes `header` to the beginning of `datagram`, which has room for it.
     pub(super) fn write(self, header: Header, datagram: &mut [u8]) {
         match self {

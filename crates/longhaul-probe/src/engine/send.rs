@@ -4,6 +4,7 @@
 //! (splice). Where the pipe cannot be had, sendfile of a file in memory does nearly as well; where
 //! that fails too, plain writes. Each step down is told as a caveat.
 
+use super::Ending;
 use super::choice::Choice;
 use super::counters::{Meter, RunClock};
 use super::pace::Pace;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// A blocked write comes back this often to see whether the run is over.
 pub(super) const TICK: Duration = Duration::from_millis(50);
+/// For the rest of the last block of a stream that is left open.
+const FILL_TIME: Duration = Duration::from_millis(500);
 /// An application that is paced may catch up this much after it came late.
 const CREDIT: Duration = Duration::from_millis(20);
 const FILE_BYTES: usize = 512 << 10;
@@ -92,7 +95,7 @@ impl Mover {
                     *waiting = pipe.fill(payload, position, most)?;
                 }
                 let more = *waiting < bytes;
-                let moved = pipe.drain(socket, *waiting, more)?;
+                let moved = pipe.drain(socket, bytes.min(*waiting), more)?;
                 *waiting -= moved;
                 Ok(moved)
             }
@@ -108,7 +111,15 @@ pub(super) struct TcpSender<'a> {
     pub clock: RunClock,
     pub stop: &'a StopRule,
     pub choice: &'a Choice,
+    pub ending: Ending,
     pub asked: &'a dyn Fn(u64),
+}
+
+/// When writing ends, whatever is left.
+struct Until {
+    at_ns: u64,
+    /// Blocked writes come back in time for it.
+    armed: bool,
 }
 
 impl TcpSender<'_> {
@@ -119,7 +130,10 @@ impl TcpSender<'_> {
             .choice
             .write_rate
             .map(|rate| Pace::new(rate, CREDIT, self.meter.now_ns()));
-        let mut armed = false;
+        let mut until = Until {
+            at_ns: self.stop.deadline_ns(),
+            armed: false,
+        };
         while !self.stop.over(self.meter.now_ns()) {
             if let Some(pace) = &mut pace {
                 if !pace.wait(self.clock, self.stop) {
@@ -131,47 +145,71 @@ impl TcpSender<'_> {
             if block == 0 {
                 break;
             }
-            self.write_block(block, &mut armed)?;
+            let mut left = block;
+            if let Err(error) = self.write(&mut left, &mut until) {
+                self.stop.give_back(left);
+                return Err(error);
+            }
+            self.meter.completed(1);
             if let Some(pace) = &mut pace {
                 pace.passed(block);
             }
         }
-        if self.stop.drains() && !self.stop.stopped() {
-            self.socket.shutdown(Shutdown::Write)?;
-        }
-        Ok(())
+        self.leave()
     }
 
-    /// Writes one block whole, unless the run ends first.
-    fn write_block(&mut self, block: usize, armed: &mut bool) -> io::Result<()> {
-        let mut left = block;
-        while left > 0 {
-            self.arm_for_deadline(armed)?;
-            match self.mover.push(self.socket, self.meter.position(), left) {
+    fn leave(&mut self) -> io::Result<()> {
+        if self.stop.stopped() {
+            return Ok(());
+        }
+        match self.ending {
+            Ending::HalfClosed if self.stop.drains() => self.socket.shutdown(Shutdown::Write),
+            Ending::HalfClosed => Ok(()),
+            Ending::Open { block_bytes } => self.fill_block(block_bytes),
+        }
+    }
+
+    /// Writes what is missing of the last block, if there is room for it before long.
+    fn fill_block(&mut self, block_bytes: u64) -> io::Result<()> {
+        let whole = self.meter.position().next_multiple_of(block_bytes.max(1));
+        let mut left = (whole - self.meter.position()) as usize;
+        if left == 0 {
+            return Ok(());
+        }
+        sockopt::set_send_timeout(self.socket, TICK)?;
+        let mut until = Until {
+            at_ns: self.meter.now_ns() + FILL_TIME.as_nanos() as u64,
+            armed: false,
+        };
+        self.write(&mut left, &mut until)
+    }
+
+    /// Writes what is `left`, unless the time or the run ends first.
+    fn write(&mut self, left: &mut usize, until: &mut Until) -> io::Result<()> {
+        while *left > 0 {
+            self.arm(until)?;
+            match self.mover.push(self.socket, self.meter.position(), *left) {
                 Ok(bytes) => {
-                    left -= bytes;
+                    *left -= bytes;
                     self.meter.moved(bytes);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.meter.waited(),
-                Err(error) => {
-                    self.stop.give_back(left);
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
-            (self.asked)(self.meter.now_ns());
-            if left > 0 && self.stop.over(self.meter.now_ns()) {
+            let now_ns = self.meter.now_ns();
+            (self.asked)(now_ns);
+            if now_ns >= until.at_ns || self.stop.stopped() {
                 break;
             }
         }
-        self.meter.completed(1);
         Ok(())
     }
 
     /// Less than a tick before the deadline, a blocked write must come back sooner.
-    fn arm_for_deadline(&mut self, armed: &mut bool) -> io::Result<()> {
-        let left_ns = self.stop.deadline_ns().saturating_sub(self.meter.now_ns());
-        if !*armed && left_ns < TICK.as_nanos() as u64 {
-            *armed = true;
+    fn arm(&self, until: &mut Until) -> io::Result<()> {
+        let left_ns = until.at_ns.saturating_sub(self.meter.now_ns());
+        if !until.armed && left_ns < TICK.as_nanos() as u64 {
+            until.armed = true;
             let left = Duration::from_nanos(left_ns).max(Duration::from_millis(1));
             sockopt::set_send_timeout(self.socket, left)?;
         }

@@ -1,5 +1,6 @@
 //! Both ends of a run over loopback, in one process.
 
+mod ending;
 mod window;
 
 use super::*;
@@ -33,6 +34,7 @@ fn spec(role: Role, plan: &Plan, same_host: bool) -> EndSpec {
         idle_rtt: Some(Duration::from_micros(50)),
         origin: Instant::now(),
         heads: Heads::Longhaul,
+        ending: Ending::HalfClosed,
     }
 }
 

@@ -119,16 +119,19 @@ impl<'a> DatagramSender<'a> {
         Ok(())
     }
 
-    /// One batch; a rest that is shorter than a header is sent as a bare header.
-    fn send(&mut self, bytes: usize) -> io::Result<()> {
+    /// Bytes of a batch of `claimed`: a rest that is shorter than a header is sent as a bare header,
+    /// and on iperf3's wire every datagram is whole, since some servers wait for that.
+    fn batch_bytes(&self, claimed: usize) -> usize {
         let head = self.heads.bytes();
-        let bytes = bytes.max(head);
-        let tail = bytes % self.datagram_bytes;
-        let bytes = if (1..head).contains(&tail) {
-            bytes - tail + head
-        } else {
-            bytes
-        };
+        match claimed % self.datagram_bytes {
+            0 => claimed,
+            tail if self.heads.are_whole() => claimed - tail + self.datagram_bytes,
+            tail => claimed - tail + tail.max(head),
+        }
+    }
+
+    fn send(&mut self, claimed: usize) -> io::Result<()> {
+        let bytes = self.batch_bytes(claimed);
         let mut count = 0;
         let sent_ns = self.clock.now_ns();
         for datagram in self.buffer[..bytes].chunks_mut(self.datagram_bytes) {
@@ -156,7 +159,7 @@ impl<'a> DatagramSender<'a> {
                     || error.raw_os_error() == Some(ENOBUFS) =>
             {
                 self.meter.waited();
-                self.stop.give_back(bytes);
+                self.stop.give_back(claimed);
                 Ok(())
             }
             Err(error) => Err(error),

@@ -102,6 +102,7 @@ fn send_tcp(
         clock: shared.clock(),
         stop: &shared.stop,
         choice: &shared.choice,
+        ending: shared.spec.ending,
         asked: &|now_ns| asked::answer(shared, stream, now_ns),
     }
     .run()

@@ -86,8 +86,17 @@ pub fn sessions(text: &str) -> Result<u32, String> {
     count(text, 1, SESSIONS_MOST).map(|n| n as u32)
 }
 
+/// A number, or one of 1024, 1024² or 1024³, as iperf3 has it.
 pub fn blocks(text: &str) -> Result<u64, String> {
-    count(text, 1, 1 << 50)
+    const MOST: u64 = 1 << 50;
+    let unit = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
+        Some(b'K') => 1 << 10,
+        Some(b'M') => 1 << 20,
+        Some(b'G') => 1 << 30,
+        _ => return count(text, 1, MOST),
+    };
+    let number = &text[..text.len() - 1];
+    count(number, 1, MOST / unit).map(|number| number * unit)
 }
 
 pub fn list_limit(text: &str) -> Result<u32, String> {
@@ -258,6 +267,16 @@ mod tests {
         }
         for text in ["", "/", "a", "3-1", "0-70000", "1,,2", "2000"] {
             assert!(affinity(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_counted_in_units_of_1024_too() {
+        for (text, want) in [("7", 7), ("1K", 1 << 10), ("3m", 3 << 20), ("2G", 2 << 30)] {
+            assert_eq!(blocks(text), Ok(want), "{text}");
+        }
+        for text in ["", "K", "0", "1.5K", "-1", "1T", "2000000G", "½", "1KK"] {
+            assert!(blocks(text).is_err(), "{text}");
         }
     }
 

@@ -122,7 +122,7 @@ pub(super) fn parameters(plan: &Plan, datagram_bytes: u64) -> Parameters {
     }
 }
 
-/// Bytes of one write of a TCP run.
+/// Bytes of one write of a TCP run; of one datagram in a plan that is filled in.
 pub(super) fn block_bytes(plan: &Plan) -> u64 {
     plan.write_bytes.unwrap_or(BLOCK_BYTES)
 }

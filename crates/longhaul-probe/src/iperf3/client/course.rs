@@ -7,7 +7,7 @@ use crate::capture::beside::{Beside, attach};
 use crate::capture::missing;
 use crate::capture::store::MOST_HELD_BYTES;
 use crate::drive::{Collected, EngineSetup, Engines, Sockets};
-use crate::engine::{DataSocket, EndRun, EngineError, Heads};
+use crate::engine::{DataSocket, EndRun, Ending, EngineError, Heads};
 use crate::iperf3::wire::{Cookie, Counters, Results};
 use crate::serve::iperf3::follow::{OpenStream, Started};
 use crate::serve::iperf3::streams::Tap;
@@ -203,8 +203,16 @@ impl<'a> Course<'a> {
             same_host: self.same_host(),
         };
         let heads = Heads::Iperf3(Counters::Bits64);
+        let ending = Ending::Open {
+            block_bytes: asked::block_bytes(self.plan),
+        };
         let sockets = std::mem::take(&mut self.sockets);
-        self.engines = Some(Engines::start_with(heads, &setup, start, sockets)?);
+        self.engines = Some(Engines::start_with(
+            (heads, ending),
+            &setup,
+            start,
+            sockets,
+        )?);
         Ok(())
     }
 
@@ -243,7 +251,7 @@ impl<'a> Course<'a> {
             Stop::TimeUs(time) => elapsed_us >= time && (sent.is_none() || progress.sent),
             Stop::Bytes(bytes) => progress.sent && taken(bytes) && self.has_arrived(),
             Stop::Blocks(blocks) => {
-                let bytes = blocks.saturating_mul(self.block_bytes());
+                let bytes = blocks.saturating_mul(asked::block_bytes(self.plan));
                 progress.sent && taken(bytes) && self.has_arrived()
             }
         };
@@ -264,10 +272,6 @@ impl<'a> Course<'a> {
         let told = self.followed.as_ref().and_then(Followed::due);
         let until = told.map_or(time, |told| told.min(time));
         until.saturating_sub(elapsed(engines))
-    }
-
-    fn block_bytes(&self) -> u64 {
-        self.plan.write_bytes.unwrap_or(1)
     }
 
     /// Everything that was sent has been acknowledged, or nothing is any more.

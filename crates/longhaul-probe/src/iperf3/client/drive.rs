@@ -70,7 +70,6 @@ impl Drive<'_, '_> {
         if !matches!(self.client.step(), Step::Running | Step::Ending) {
             return None;
         }
-        // Half-closes what is sent, too: newer servers read to the end of each stream.
         let moved = self.course.look()?;
         if self.stop.is_some_and(|stop| stop.load(Relaxed)) {
             self.course.interrupt();

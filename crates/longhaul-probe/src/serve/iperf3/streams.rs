@@ -5,7 +5,7 @@ use super::book::{Entry, Turn};
 use super::follow::{Interval, OpenStream, Started, TcpState};
 use super::intervals::{Intervals, Kernel, Look};
 use crate::drive::{Collected, EngineSetup, Engines, Sockets};
-use crate::engine::{self, DataSocket, EndRun, EngineError, Heads, Role as Flow};
+use crate::engine::{self, DataSocket, EndRun, Ending, EngineError, Heads, Role as Flow};
 use crate::iperf3::course::{Course, Reading};
 use crate::iperf3::server::Fault;
 use crate::iperf3::wire::{Test, Transport, Trouble};
@@ -215,7 +215,7 @@ impl<'a> Flowing<'a> {
             idle_rtt,
             same_host: false,
         };
-        let engines = Engines::start_with(heads, &setup, start, sockets);
+        let engines = Engines::start_with((heads, Ending::HalfClosed), &setup, start, sockets);
         let engines = engines.map_err(|error| fault(&error))?;
         engines.go();
         let now = Instant::now();
@@ -283,8 +283,8 @@ impl<'a> Flowing<'a> {
     }
 
     fn reading(&self) -> Reading {
-        // Also half-closes the streams of a sender that has stopped.
-        self.engines.progress();
+        // Half-closes the streams of a sender that has ended by itself.
+        self.engines.sent();
         let at = self.began.elapsed();
         Reading::take(at, self.engines.receiver(), self.engines.sender())
     }
@@ -303,8 +303,7 @@ impl<'a> Flowing<'a> {
         let since = self
             .stopped
             .map_or(self.changed.1, |at| at.max(self.changed.1));
-        let sent = self.engines.sender().is_none_or(EndRun::finished);
-        sent && (over || since.elapsed() >= self.patience)
+        self.engines.sent() && (over || since.elapsed() >= self.patience)
     }
 
     /// Takes the last readings.

@@ -76,7 +76,7 @@ pub struct TestArgs {
         help_heading = "Load", conflicts_with = "blocks",
     )]
     pub bytes: Option<u64>,
-    /// Send this many writes, all streams together
+    /// Send this many writes (16K), all streams together
     #[arg(short = 'k', long, value_name = "N", value_parser = parse::blocks, help_heading = "Load")]
     pub blocks: Option<u64>,
     /// The far end sends

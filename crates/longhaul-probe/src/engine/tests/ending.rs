@@ -1,0 +1,85 @@
+//! What stands at the end of a stream on iperf3's wire: whole blocks and whole datagrams.
+
+use super::*;
+use crate::iperf3::wire::Counters;
+use std::io::ErrorKind;
+
+const BLOCK_BYTES: u64 = 100_000;
+
+fn open_ended(plan: &Plan, sockets: Vec<DataSocket>) -> EndRun {
+    let spec = EndSpec {
+        heads: Heads::Iperf3(Counters::Bits64),
+        ending: Ending::Open {
+            block_bytes: BLOCK_BYTES,
+        },
+        ..spec(Role::Sender, plan, false)
+    };
+    EndRun::start(spec, sockets).expect("an end")
+}
+
+/// Bytes read until `quiet`, of a stream that must not end.
+fn read_open(mut far: TcpStream, quiet: Duration) -> u64 {
+    far.set_read_timeout(Some(quiet)).expect("a timeout");
+    let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
+    loop {
+        match far.read(&mut buffer) {
+            Ok(0) => panic!("the stream ended behind {bytes} bytes"),
+            Ok(count) => bytes += count as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return bytes,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_is_left_open_holds_whole_blocks_and_does_not_end() {
+    let stops = [Stop::TimeUs(200_000), Stop::Bytes(1_234_567)];
+    for (stop, zero_copy) in stops.map(|stop| [(stop, false), (stop, true)]).concat() {
+        let plan = Plan {
+            zero_copy,
+            ..plan(1, stop)
+        };
+        let (near, far) = tcp_pairs(&plan).remove(0);
+        let reader = std::thread::spawn(|| read_open(far, Duration::from_secs(1)));
+        let sender = open_ended(&plan, vec![DataSocket::Tcp(near)]);
+        sender.go();
+        assert!(sender.wait(SOON), "the sender ends by its own rule");
+        let read = reader.join().expect("an open stream");
+        let sent = sender.end().end.bytes;
+        assert_eq!((read, read % BLOCK_BYTES), (sent, 0), "{plan:?}");
+        if let Stop::Bytes(asked) = stop {
+            assert_eq!(sent, asked.next_multiple_of(BLOCK_BYTES));
+        }
+    }
+}
+
+#[test]
+fn a_block_for_which_there_is_no_room_is_given_up() {
+    let plan = plan(1, Stop::TimeUs(200_000));
+    let (near, far) = tcp_pairs(&plan).remove(0);
+    let sender = open_ended(&plan, vec![DataSocket::Tcp(near)]);
+    let began = Instant::now();
+    sender.go();
+    assert!(sender.wait(SOON), "nobody reads, and it ends");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let stream = sender.end().streams.remove(0);
+    assert_eq!(stream.error, None);
+    drop(far);
+}
+
+#[test]
+fn datagrams_are_whole_though_the_bytes_end_within_one() {
+    let plan = Plan {
+        transport: Transport::Udp {
+            rate_bps: 50_000_000,
+        },
+        write_bytes: Some(1000),
+        ..plan(1, Stop::Bytes(5500))
+    };
+    let (near, _far) = udp_pairs(1);
+    let sender = open_ended(&plan, near);
+    sender.go();
+    assert!(sender.wait(SOON), "the sender ends by its own rule");
+    let sent = sender.end().streams.remove(0);
+    assert_eq!((sent.calls, sent.bytes), (Some(6), 6000));
+}
