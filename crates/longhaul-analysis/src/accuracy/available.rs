@@ -214,6 +214,7 @@ pub fn rows(seed: u64, cases: usize) -> Vec<Row> {
         }
         found.push(capacity.row(class.capacity_name));
     }
+    found.extend(busy_receiver(seed, cases));
     found.extend(light(seed, cases));
     found.push(abing.row("abing's formula on all of these paths"));
     found.push(spruce.row("Spruce, told the capacity, on all of these paths"));
@@ -314,6 +315,53 @@ fn rivals_on(path: &Path, seed: u64, abing: &mut Tally, spruce: &mut Tally) {
     let mut own = path.clone();
     let found = rivals::spruce(&mut own, seed).map(|bps| bps as u64);
     spruce.add(found, None, own.truth_bps(), capacity);
+}
+
+/// Capacities, and the names of their rows, behind a receiver that stamps late.
+const BUSY: [(f64, [&str; 2]); 3] = [
+    (
+        2e7,
+        [
+            "available, 20 Mbit/s, busy receiver",
+            "capacity, 20 Mbit/s, busy receiver",
+        ],
+    ),
+    (
+        1e8,
+        [
+            "available, 100 Mbit/s, busy receiver",
+            "capacity, 100 Mbit/s, busy receiver",
+        ],
+    ),
+    (
+        3e8,
+        [
+            "available, 300 Mbit/s, busy receiver",
+            "capacity, 300 Mbit/s, busy receiver",
+        ],
+    ),
+];
+const BUSY_LOADS: [f64; 3] = [0.0, 0.3, 0.7];
+const LATE_S: [f64; 3] = [10e-6, 30e-6, 100e-6];
+
+/// A receiver without batches, whose processor has other work.
+fn busy_receiver(seed: u64, cases: usize) -> Vec<Row> {
+    let mut found = Vec::new();
+    for (capacity_bps, [available_name, capacity_name]) in BUSY {
+        let (mut available, mut capacity) = (Tally::default(), Tally::default());
+        for (load, late_s) in BUSY_LOADS.iter().flat_map(|l| LATE_S.map(|s| (*l, s))) {
+            for case in 0..cases {
+                let seed = seed.wrapping_mul(1_000_003) ^ (case as u64 * 7919);
+                let link = Link::new(capacity_bps, load, TRAFFIC[case % 3], seed);
+                let line_bps = LINES[1 + case % 2] * capacity_bps;
+                let mut path = Path::new(line_bps, vec![link], 0.0, seed ^ 0x63);
+                path.late_s = late_s;
+                judge(path, Mode::Quick, &mut available, &mut capacity);
+            }
+        }
+        found.extend([available.row(available_name), capacity.row(capacity_name)]);
+    }
+    found
 }
 
 /// Light mode, all batching and traffic together.

@@ -3,7 +3,8 @@
 //! Short stretches of the bursts and of the fast trains: the quickest of them met no other traffic.
 //! A stretch is long beside the error of its times, in time and not in packets. It begins and ends
 //! with packets that were stamped on time: a packet behind the line of those after it was stamped
-//! late by a busy host, whereas other traffic holds up all that follow.
+//! late by a busy host, whereas other traffic holds up all that follow. Where stamps are noisy the
+//! rate is that of longer stretches, as long as nearly all trains pass these as quickly.
 //!
 //! Source: dispersion of trains (Dovrolis, Ramanathan and Moore 2001) with the least-delayed one
 //! (CapProbe, SIGCOMM 2004). Units: bit/s of IP. Error: 1 to 6 %; too low where the sender is not much
@@ -23,6 +24,14 @@ const LEAST_STRETCH_PACKETS: usize = 4;
 /// Stretches are so many times as long as single stamps are wrong by: the quickest of a dozen takes
 /// the luck of two stamps, which is then 2 to 3 % of it.
 const STRETCH_NOISES: f64 = 100.0;
+/// By so many times what single stamps are wrong by may luck shorten the quickest stretch.
+const LUCK: f64 = 4.0;
+/// Stretches are looked at that are 2, 4, … so many doublings as long.
+const MOST_DOUBLINGS: u32 = 6;
+/// Trains slower than this one of all may have met other traffic.
+const SLOWEST: f64 = 0.25;
+/// Fewer trains that are long enough say nothing.
+const LEAST_LONG: usize = 3;
 /// By so much the quickest stretch of a train may lie above those of the bursts.
 const ABOVE_BURSTS: f64 = 1.03;
 /// What a stamp is wrong by on an idle host.
@@ -35,6 +44,8 @@ const SLOW_S: f64 = 20.0 * STAMP_S;
 const SLOW_BATCHED_S: f64 = 30.0 * STAMP_S;
 /// Standard deviations by which neighbouring gaps must differ in sign more often than by chance.
 const SIGNIFICANT: f64 = 2.0;
+/// … and by this share: trains after which the queue ran dry for moments show a little of it too.
+const LEAST_APART: f64 = 0.15;
 /// From a middle distance to a standard deviation.
 const SIGMAS: f64 = 1.4826;
 /// Gaps below which the error of stamps is not estimated.
@@ -79,23 +90,19 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
     let rate_bps = median(bursts.iter().filter_map(|r| r.received_bps()))?;
     let batching_s = batching_s(readings);
     let span_s = median(bursts.iter().map(|r| r.received_span_s()))?;
-    let noise_s = if batching_s > 0.0 {
-        0.0
-    } else {
-        stamp_noise_s(&bursts)
-    };
-    let stretch_s = (STRETCH_BATCHES * batching_s)
-        .max(STRETCH_NOISES * noise_s)
-        .max(LEAST_STRETCH_S);
     let fast = readings
         .iter()
         .filter(|r| r.purpose == Purpose::Sweep && !r.is_lossy())
         .filter(|r| r.sent_bps().is_some_and(|bps| bps > FAST_RATIO * rate_bps));
     let fast: Vec<&Reading> = fast.collect();
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
+    let noise_s = stamp_noise_s(bursts.iter().chain(&fast));
+    let stretch_s = (STRETCH_BATCHES * batching_s)
+        .max(STRETCH_NOISES * noise_s)
+        .max(LEAST_STRETCH_S);
     // A packet that ends a batch has waited one gap at most.
     let tolerance_s = if batching_s > 0.0 {
-        gap_s
+        gap_s.max(noise_s)
     } else {
         noise_s.max(STAMP_S)
     };
@@ -105,8 +112,11 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
         } else {
             SLOW_S
         };
-    let quickest = quickest_on_time(&bursts, &fast, stretch_s, is_slow.then_some(tolerance_s));
-    let capacity_bps = quantile(&quickest, QUICKEST)?.max(rate_bps);
+    let tolerance_s = is_slow.then_some(tolerance_s);
+    let quickest = quickest_on_time(&bursts, &fast, stretch_s, tolerance_s);
+    let of_short = quantile(&quickest, QUICKEST)?.max(rate_bps);
+    let capacity_bps =
+        longest_as_quick(&fast, of_short, (stretch_s, noise_s), tolerance_s).max(rate_bps);
     let stamp_s = if batching_s > 0.0 {
         gap_s.min(batching_s)
     } else {
@@ -183,6 +193,39 @@ fn quickest_on_time(
     found
 }
 
+/// The quickest of stretches of one length owes something to the luck of its two stamps, the less the
+/// longer they are; but the longer they are, the more of other traffic is in them. So the rate is that
+/// of the longest stretches that nearly all trains pass no slower than such luck explains.
+fn longest_as_quick(
+    fast: &[&Reading],
+    of_short_bps: f64,
+    (stretch_s, noise_s): (f64, f64),
+    tolerance_s: Option<f64>,
+) -> f64 {
+    if noise_s <= 0.0 {
+        return of_short_bps;
+    }
+    let without_luck = |bps: f64, length_s: f64| bps * (1.0 - LUCK * noise_s / length_s);
+    let mut found_bps = of_short_bps;
+    let mut least_bps = without_luck(of_short_bps, stretch_s);
+    for doublings in 1..=MOST_DOUBLINGS {
+        let length_s = stretch_s * f64::from(1 << doublings);
+        let long = fast.iter().filter(|r| r.received_span_s() > length_s);
+        let long: Vec<&Reading> = long.copied().collect();
+        let rates = quickest_on_time(&[], &long, length_s, tolerance_s);
+        let of_slow = quantile(&rates, SLOWEST).filter(|_| rates.len() >= LEAST_LONG);
+        if of_slow.is_none_or(|bps| bps < least_bps) {
+            break;
+        }
+        let Some(bps) = quantile(&rates, QUICKEST) else {
+            break;
+        };
+        found_bps = bps;
+        least_bps = least_bps.max(without_luck(bps, length_s));
+    }
+    found_bps
+}
+
 /// Packets that none after them undercuts, beside a line of `gap_s` for each packet.
 fn on_time(points: &[Point], gap_s: f64, tolerance_s: f64) -> Vec<Point> {
     let mut least = f64::INFINITY;
@@ -202,20 +245,26 @@ fn on_time(points: &[Point], gap_s: f64, tolerance_s: f64) -> Vec<Point> {
 }
 
 /// A late stamp makes one gap longer and the next one shorter, which nothing on the path does: then
-/// neighbouring gaps lie on different sides of the middle one more often than by chance.
-fn stamp_noise_s(bursts: &[&Reading]) -> f64 {
+/// neighbouring gaps lie on different sides of the middle one more often than by chance. By how much
+/// more says which part of their distance from it is the stamps'.
+fn stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r Reading>) -> f64 {
     let (mut apart, mut together) = (0f64, 0f64);
     let mut distances = Vec::new();
-    for burst in bursts {
-        let gaps = || {
-            burst.kept.windows(2).map(|w| {
-                (w[1].received_s - w[0].received_s) / (w[1].index - w[0].index).max(1) as f64
+    for train in trains {
+        let steps = || {
+            train.kept.windows(2).map(|w| {
+                (
+                    w[1].received_s - w[0].received_s,
+                    (w[1].index - w[0].index).max(1) as f64,
+                )
             })
         };
-        let Some(middle) = median(gaps()) else {
+        let Some(middle) = median(steps().map(|(gap_s, packets)| gap_s / packets)) else {
             continue;
         };
-        let off: Vec<f64> = gaps().map(|gap| gap - middle).collect();
+        let off: Vec<f64> = steps()
+            .map(|(gap_s, packets)| gap_s - packets * middle)
+            .collect();
         for pair in off.windows(2).filter(|w| w[0] != 0.0 && w[1] != 0.0) {
             if (pair[0] > 0.0) == (pair[1] > 0.0) {
                 together += 1.0;
@@ -225,11 +274,13 @@ fn stamp_noise_s(bursts: &[&Reading]) -> f64 {
         }
         distances.extend(off.iter().map(|gap| gap.abs()));
     }
-    let is_noise = apart - together > SIGNIFICANT * (apart + together).sqrt();
+    let signs = apart + together;
+    let is_noise = apart - together > (SIGNIFICANT * signs.sqrt()).max(LEAST_APART * signs);
     if distances.len() < LEAST_GAPS || !is_noise {
         return 0.0;
     }
-    median(distances).map_or(0.0, |gap_s| SIGMAS * gap_s / 2f64.sqrt())
+    let opposed = ((apart - together) / signs * std::f64::consts::FRAC_PI_2).sin();
+    median(distances).map_or(0.0, |gap_s| SIGMAS * gap_s * opposed.sqrt())
 }
 
 /// Where many trains have the same quickest rate, it is that of the link.

@@ -137,3 +137,17 @@ fn the_old_formulas_are_much_further_off() {
     }
     assert!(abing.row("abing").median_error_ratio > 0.1);
 }
+
+#[test]
+fn a_busy_receiver_does_not_move_the_capacity_out_of_its_interval() {
+    let rows = busy_receiver(3, 4);
+    let capacities = rows.iter().filter(|row| row.method.starts_with("capacity"));
+    let mut seen = 0;
+    for row in capacities {
+        seen += 1;
+        assert_eq!(row.answered, row.cases, "{row:?}");
+        assert!(row.median_error_ratio < 0.035, "{row:?}");
+        assert!(row.coverage_ratio >= Some(0.85), "{row:?}");
+    }
+    assert_eq!(seen, BUSY.len());
+}

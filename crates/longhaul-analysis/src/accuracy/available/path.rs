@@ -120,6 +120,20 @@ impl Link {
     }
 }
 
+/// Three deviations of a normal one, seldom three times as much, and seldom still a stall: all that
+/// comes within one is stamped at its end.
+fn lateness(rng: &mut Rng, late_s: f64) -> f64 {
+    if late_s <= 0.0 {
+        return 0.0;
+    }
+    let usual = late_s * (1.0 + rng.normal() / 3.0).max(0.0);
+    match rng.below(500) {
+        0 => usual + exponential(rng, 30.0 * late_s),
+        1..=50 => usual + exponential(rng, late_s),
+        _ => usual,
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Path {
     pub line_bps: f64,
@@ -128,6 +142,8 @@ pub struct Path {
     pub batching_s: f64,
     /// Of the receiver's clock.
     pub skew: f64,
+    /// A busy receiver's: its single stamps are so late, more or less, and now and then much later.
+    pub late_s: f64,
     now: f64,
     line_free_at: f64,
     rng: Rng,
@@ -146,6 +162,7 @@ impl Path {
             links,
             batching_s,
             skew: 0.0,
+            late_s: 0.0,
             // Long enough for the queues to have forgotten that they began empty.
             now: (5e6 / slowest).clamp(2e-3, 0.5),
             line_free_at: 0.0,
@@ -247,11 +264,12 @@ impl Path {
     fn stamp(&mut self, arrived: &[Option<f64>]) -> Vec<Option<f64>> {
         let skewed = |at: f64| at * (1.0 + self.skew);
         if self.batching_s <= 0.0 {
-            let rng = &mut self.rng;
+            let (rng, late_s) = (&mut self.rng, self.late_s);
             let mut before = 0.0f64;
             let stamps = arrived.iter().map(|at| {
                 at.map(|at| {
-                    before = before.max(skewed(at) + rng.normal().abs() * STAMP_S);
+                    let late = rng.normal().abs() * STAMP_S + lateness(rng, late_s);
+                    before = before.max(skewed(at) + late);
                     before
                 })
             });
