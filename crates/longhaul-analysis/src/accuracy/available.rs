@@ -5,6 +5,8 @@
 //! simulated link had free between the first and the last probe. Beside them what the formulas of
 //! abing and Spruce say of the same paths.
 
+mod busy;
+mod classes;
 #[cfg(test)]
 mod gates;
 pub(crate) mod path;
@@ -15,6 +17,8 @@ use super::Row;
 use super::rng::Rng;
 use crate::available::{self, Course, Facts};
 use crate::stats::quantile::{quantile, sorted};
+use busy::busy_receiver;
+use classes::CLASSES;
 use longhaul_model::report::v1::available::{Bucket, Estimate, Mode, Observation, Plan, Probing};
 use path::{Link, Path, Tokens};
 use traffic::Traffic;
@@ -25,142 +29,6 @@ const LINES: [f64; 3] = [2.5, 10.0, 100.0];
 const MOST_LINE_BPS: f64 = 25e9;
 const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
 const TRAFFIC: [Traffic; 3] = [Traffic::Poisson, Traffic::Bursty, Traffic::HeavyTailed];
-
-/// A capacity, and the names of its rows by batching and traffic.
-struct Class {
-    capacity_bps: f64,
-    names: [[&'static str; 3]; 3],
-    capacity_name: &'static str,
-}
-
-const CLASSES: [Class; 6] = [
-    Class {
-        capacity_bps: 1e7,
-        names: [
-            [
-                "available, 10 Mbit/s, batches 0 µs, Poisson",
-                "available, 10 Mbit/s, batches 0 µs, bursty",
-                "available, 10 Mbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 10 Mbit/s, batches 50 µs, Poisson",
-                "available, 10 Mbit/s, batches 50 µs, bursty",
-                "available, 10 Mbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 10 Mbit/s, batches 125 µs, Poisson",
-                "available, 10 Mbit/s, batches 125 µs, bursty",
-                "available, 10 Mbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 10 Mbit/s",
-    },
-    Class {
-        capacity_bps: 5e7,
-        names: [
-            [
-                "available, 50 Mbit/s, batches 0 µs, Poisson",
-                "available, 50 Mbit/s, batches 0 µs, bursty",
-                "available, 50 Mbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 50 Mbit/s, batches 50 µs, Poisson",
-                "available, 50 Mbit/s, batches 50 µs, bursty",
-                "available, 50 Mbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 50 Mbit/s, batches 125 µs, Poisson",
-                "available, 50 Mbit/s, batches 125 µs, bursty",
-                "available, 50 Mbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 50 Mbit/s",
-    },
-    Class {
-        capacity_bps: 1e8,
-        names: [
-            [
-                "available, 100 Mbit/s, batches 0 µs, Poisson",
-                "available, 100 Mbit/s, batches 0 µs, bursty",
-                "available, 100 Mbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 100 Mbit/s, batches 50 µs, Poisson",
-                "available, 100 Mbit/s, batches 50 µs, bursty",
-                "available, 100 Mbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 100 Mbit/s, batches 125 µs, Poisson",
-                "available, 100 Mbit/s, batches 125 µs, bursty",
-                "available, 100 Mbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 100 Mbit/s",
-    },
-    Class {
-        capacity_bps: 3e8,
-        names: [
-            [
-                "available, 300 Mbit/s, batches 0 µs, Poisson",
-                "available, 300 Mbit/s, batches 0 µs, bursty",
-                "available, 300 Mbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 300 Mbit/s, batches 50 µs, Poisson",
-                "available, 300 Mbit/s, batches 50 µs, bursty",
-                "available, 300 Mbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 300 Mbit/s, batches 125 µs, Poisson",
-                "available, 300 Mbit/s, batches 125 µs, bursty",
-                "available, 300 Mbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 300 Mbit/s",
-    },
-    Class {
-        capacity_bps: 1e9,
-        names: [
-            [
-                "available, 1 Gbit/s, batches 0 µs, Poisson",
-                "available, 1 Gbit/s, batches 0 µs, bursty",
-                "available, 1 Gbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 1 Gbit/s, batches 50 µs, Poisson",
-                "available, 1 Gbit/s, batches 50 µs, bursty",
-                "available, 1 Gbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 1 Gbit/s, batches 125 µs, Poisson",
-                "available, 1 Gbit/s, batches 125 µs, bursty",
-                "available, 1 Gbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 1 Gbit/s",
-    },
-    Class {
-        capacity_bps: 1e10,
-        names: [
-            [
-                "available, 10 Gbit/s, batches 0 µs, Poisson",
-                "available, 10 Gbit/s, batches 0 µs, bursty",
-                "available, 10 Gbit/s, batches 0 µs, heavy-tailed",
-            ],
-            [
-                "available, 10 Gbit/s, batches 50 µs, Poisson",
-                "available, 10 Gbit/s, batches 50 µs, bursty",
-                "available, 10 Gbit/s, batches 50 µs, heavy-tailed",
-            ],
-            [
-                "available, 10 Gbit/s, batches 125 µs, Poisson",
-                "available, 10 Gbit/s, batches 125 µs, bursty",
-                "available, 10 Gbit/s, batches 125 µs, heavy-tailed",
-            ],
-        ],
-        capacity_name: "capacity, 10 Gbit/s",
-    },
-];
 
 /// Errors of one row while its cases run.
 #[derive(Default)]
@@ -315,53 +183,6 @@ fn rivals_on(path: &Path, seed: u64, abing: &mut Tally, spruce: &mut Tally) {
     let mut own = path.clone();
     let found = rivals::spruce(&mut own, seed).map(|bps| bps as u64);
     spruce.add(found, None, own.truth_bps(), capacity);
-}
-
-/// Capacities, and the names of their rows, behind a receiver that stamps late.
-const BUSY: [(f64, [&str; 2]); 3] = [
-    (
-        2e7,
-        [
-            "available, 20 Mbit/s, busy receiver",
-            "capacity, 20 Mbit/s, busy receiver",
-        ],
-    ),
-    (
-        1e8,
-        [
-            "available, 100 Mbit/s, busy receiver",
-            "capacity, 100 Mbit/s, busy receiver",
-        ],
-    ),
-    (
-        3e8,
-        [
-            "available, 300 Mbit/s, busy receiver",
-            "capacity, 300 Mbit/s, busy receiver",
-        ],
-    ),
-];
-const BUSY_LOADS: [f64; 3] = [0.0, 0.3, 0.7];
-const LATE_S: [f64; 3] = [10e-6, 30e-6, 100e-6];
-
-/// A receiver without batches, whose processor has other work.
-fn busy_receiver(seed: u64, cases: usize) -> Vec<Row> {
-    let mut found = Vec::new();
-    for (capacity_bps, [available_name, capacity_name]) in BUSY {
-        let (mut available, mut capacity) = (Tally::default(), Tally::default());
-        for (load, late_s) in BUSY_LOADS.iter().flat_map(|l| LATE_S.map(|s| (*l, s))) {
-            for case in 0..cases {
-                let seed = seed.wrapping_mul(1_000_003) ^ (case as u64 * 7919);
-                let link = Link::new(capacity_bps, load, TRAFFIC[case % 3], seed);
-                let line_bps = LINES[1 + case % 2] * capacity_bps;
-                let mut path = Path::new(line_bps, vec![link], 0.0, seed ^ 0x63);
-                path.late_s = late_s;
-                judge(path, Mode::Quick, &mut available, &mut capacity);
-            }
-        }
-        found.extend([available.row(available_name), capacity.row(capacity_name)]);
-    }
-    found
 }
 
 /// Light mode, all batching and traffic together.

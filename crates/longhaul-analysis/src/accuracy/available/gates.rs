@@ -1,5 +1,6 @@
 //! Few cases of what the bench shows in full: enough to notice a broken estimator.
 
+use super::busy::BUSY;
 use super::*;
 use longhaul_model::report::v1::available::{BucketKind, Verdict};
 
