@@ -11,7 +11,7 @@ demo: toolchain
 demo-watch: toolchain
 	cargo xtask demo-watch
 
-# The page, which comes into the program with its next build; needs Node.js.
+# Builds the web page from web/src; needs Node.js. Commit web/dist/page with the sources.
 page: toolchain
 	cargo xtask page
 

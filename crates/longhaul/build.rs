@@ -1,25 +1,23 @@
-//! Puts the page into the program: a table of the files below `web/dist/page`, or, where the page
-//! was not built, a text that says how to build it.
+//! Embeds the web page in the program: writes a table of the files below `web/dist/page`, which are
+//! committed as built.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// In every checkout, so that cargo can watch it; the page is made in `page` below it.
-const WATCHED: &str = "../../web/dist";
-const ABSENT: &str = "src/api/no_page.html";
+/// The built page, relative to this crate.
+const PAGE: &str = "../../web/dist/page";
 
 fn main() -> io::Result<()> {
-    println!("cargo::rerun-if-changed={WATCHED}");
-    println!("cargo::rerun-if-changed={ABSENT}");
+    println!("cargo::rerun-if-changed={PAGE}");
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let page = here.join(WATCHED).join("page");
-    let mut files = Vec::new();
-    if page.join("index.html").is_file() {
-        collect(&page, &page, &mut files)?;
-    } else {
-        files.push(("index.html".to_owned(), here.join(ABSENT)));
+    let page = here.join(PAGE);
+    if !page.join("index.html").is_file() {
+        let missing = "web/dist/page is missing; restore it with `git checkout web/dist/page`";
+        return Err(io::Error::new(io::ErrorKind::NotFound, missing));
     }
+    let mut files = Vec::new();
+    collect(&page, &page, &mut files)?;
     files.sort();
     let mut table = String::from("pub static FILES: &[File] = &[\n");
     for (name, path) in files {

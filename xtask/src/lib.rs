@@ -51,7 +51,7 @@ pub const CHORES: &[(&str, &str)] = &[
     ),
     (
         "page",
-        "builds the page, which the next build of the program takes in",
+        "builds the page; commit web/dist/page with the change of its sources",
     ),
     (
         "page-test",

@@ -14,15 +14,33 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Builds the page, so that the next build of the program takes it in.
+/// The built page, which is committed and embedded by the next build of the program.
+const BUILT: &str = "web/dist/page";
+
+/// Builds the page.
 pub fn build() -> Outcome {
     install()?;
     show_and_run(npm().args(["run", "build"]))
 }
 
-/// Builds it, and looks at it in every way.
-pub fn check() -> Outcome {
+/// Builds the page and fails if the result differs from the committed one.
+pub fn compare() -> Outcome {
     build()?;
+    let mut status = Command::new("git");
+    status.current_dir(tree::root());
+    status.args(["status", "--porcelain", "--", BUILT]);
+    let changed = process::stdout_of(&mut status, Duration::from_secs(60))?;
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{BUILT} is not what web/src builds; commit the result of `make page`:\n{changed}"
+    ))
+}
+
+/// Compares the page with the committed one and runs all its checks.
+pub fn check() -> Outcome {
+    compare()?;
     check_built()
 }
 

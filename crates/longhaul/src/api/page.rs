@@ -1,6 +1,4 @@
-//! The page in the program: files that the build put into it, and nothing from the disk.
-//!
-//! A checkout whose page was not built has a text in its place that says how to build it.
+//! Serves the web page from the files that the build embedded in the program.
 
 use super::fault::Fault;
 use axum::extract::Request;
