@@ -1,152 +1,128 @@
-//! Everything that must hold before a change lands, cheapest first.
+//! The steps of `make test` and `make test-all`, cheapest first.
 //!
-//! Each step stands alone; the first that fails ends the run with its name. What a step could not
-//! check on this machine is said aloud, and only a check with a stand-in may be left out that way.
+//! The first step that fails ends the run with its name. At the end stands a table of the slowest
+//! steps and test programs.
 
-use crate::process::{self, cargo, show_and_run};
-use crate::{Outcome, boundaries, fuzz, needs, page, tidy};
-use std::thread;
-use std::time::Instant;
+use crate::process::{cargo, show_and_run};
+use crate::test_programs::{self, TestProgram};
+use crate::{Outcome, boundaries, clickhouse, fuzz, needs, page, tidy, virtual_time};
+use std::time::{Duration, Instant};
 
-type Step = (&'static str, fn() -> Outcome);
+/// Rows of the table at the end.
+const SLOWEST: usize = 15;
+/// Tests that need the database of a fleet: modules of these test programs, empty for all of it.
+const DATABASE: [(&str, &str); 2] = [("longhaul-clickhouse", ""), ("longhaul::program", "database")];
+/// Tests that take minutes and run in `make test-all` only.
+const SLOW: [(&str, &str); 1] = [("xtask::virtual", "interop")];
 
-/// Tests that mostly wait.
-const WAITING: [&str; 5] = ["agent", "program", "protocol", "replicas", "watched"];
+/// What ran, and for how long.
+#[derive(Debug, Default)]
+struct StepTimes(Vec<(String, Duration)>);
 
-const STEPS: &[Step] = &[
-    ("what the tests need", needs::ensure),
-    ("tidy", tidy::run),
-    ("formatting", formatting),
-    ("page, and lints beside it", page_and_lints),
-    ("boundaries", boundaries::run),
-    ("unit tests", unit_tests),
-    (
-        "what the tests of the fleet's archive need",
-        crate::clickhouse::ensure,
-    ),
-    (
-        "tests between namespaces; beside them documentation and hostile requests",
-        privileged_tests,
-    ),
-    ("fuzzing", fuzz::run),
-];
-
-/// Runs every step in order.
-pub fn run() -> Outcome {
-    let started = Instant::now();
-    for (name, step) in STEPS {
+impl StepTimes {
+    /// Runs a step and keeps its time.
+    fn run(&mut self, name: &str, step: impl FnOnce() -> Outcome) -> Outcome {
         println!("\n=== {name}");
         let began = Instant::now();
-        step().map_err(|e| format!("ci stops at \"{name}\": {e}"))?;
+        step().map_err(|e| format!("\"{name}\" failed: {e}"))?;
         println!("=== {name}: passed in {} s", began.elapsed().as_secs());
+        self.0.push((name.to_owned(), began.elapsed()));
+        Ok(())
     }
-    println!(
-        "\nci: everything passed in {} s",
-        started.elapsed().as_secs()
-    );
+
+    /// Runs test programs side by side and keeps the time of each.
+    fn run_tests(&mut self, name: &str, programs: Vec<TestProgram>) -> Outcome {
+        let mut times = Vec::new();
+        self.run(name, || {
+            times = test_programs::run_all(programs)?;
+            Ok(())
+        })?;
+        let of_program = |(program, time)| (format!("  {program}"), time);
+        self.0.extend(times.into_iter().map(of_program));
+        Ok(())
+    }
+
+    fn print_slowest(&mut self) {
+        self.0.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        println!("\nslowest steps, and test programs (which run side by side):");
+        for (name, time) in self.0.iter().take(SLOWEST) {
+            println!("{:>7.1} s  {name}", time.as_secs_f64());
+        }
+    }
+}
+
+/// Runs everything that a change needs.
+pub fn run_tests() -> Outcome {
+    let began = Instant::now();
+    let mut times = StepTimes::default();
+    run_quick_steps(&mut times)?;
+    finish(times, began)
+}
+
+/// Runs that and the slow steps.
+pub fn run_all_tests() -> Outcome {
+    let began = Instant::now();
+    let mut times = StepTimes::default();
+    times.run("Node.js and the browser", needs::browser)?;
+    times.run("the database for tests", clickhouse::ensure)?;
+    run_quick_steps(&mut times)?;
+    times.run("the committed page is what its sources build", page::compare)?;
+    times.run("the page in a browser", page::check_built)?;
+    let programs = test_programs::build()?;
+    let slow = [DATABASE.as_slice(), SLOW.as_slice()].concat();
+    let slow = programs.into_iter().filter_map(|it| it.only(&slow));
+    times.run_tests("slow tests", slow.collect())?;
+    times.run("hostile requests to the API", || page::hostile::run(None))?;
+    times.run("documentation", document)?;
+    times.run("fuzzing", fuzz::run)?;
+    finish(times, began)
+}
+
+fn finish(mut times: StepTimes, began: Instant) -> Outcome {
+    times.print_slowest();
+    println!("\neverything passed in {} s", began.elapsed().as_secs());
     Ok(())
 }
 
-fn formatting() -> Outcome {
+fn run_quick_steps(times: &mut StepTimes) -> Outcome {
+    times.run("what the tests need", || {
+        needs::ensure()?;
+        needs::namespaces()?;
+        virtual_time::kernel::ensure()
+    })?;
+    times.run("tidy", tidy::run)?;
+    times.run("boundaries", boundaries::run)?;
+    times.run("formatting", check_format)?;
+    let mut programs = Vec::new();
+    times.run("building the tests", || {
+        programs = test_programs::build()?;
+        Ok(())
+    })?;
+    let left_out = [DATABASE.as_slice(), SLOW.as_slice()].concat();
+    let programs = programs.into_iter().filter_map(|it| it.without(&left_out));
+    times.run_tests("tests", programs.collect())?;
+    times.run("documentation tests", || {
+        show_and_run(cargo().args(["test", "--workspace", "--locked", "--doc"]))
+    })?;
+    times.run("lints", lint)
+}
+
+fn check_format() -> Outcome {
     show_and_run(cargo().args(["fmt", "--all", "--check"]))
 }
 
-/// The tools that look at the page mostly wait for a browser. It is built before anything takes it
-/// in.
-fn page_and_lints() -> Outcome {
-    page::compare()?;
-    let page = thread::spawn(page::check_built);
-    let lints = lints();
-    let page = page
-        .join()
-        .unwrap_or(Err("the check of the page died".into()));
-    lints.and(page)
+fn lint() -> Outcome {
+    let words = "clippy --workspace --all-targets --locked -- -D warnings";
+    show_and_run(cargo().args(words.split(' ')))
 }
 
-fn lints() -> Outcome {
-    show_and_run(cargo().args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
-}
-
-/// The API under requests made from its own description.
-fn hostile_requests() -> Outcome {
-    page::hostile::run(None)
-}
-
-/// Everything that needs no privilege: the tests inside the crates.
-fn unit_tests() -> Outcome {
-    show_and_run(cargo().args(["test", "--workspace", "--locked", "--lib", "--bins"]))?;
-    show_and_run(cargo().args(["test", "--workspace", "--locked", "--doc"]))
-}
-
-/// The tests in files of their own: they make namespaces, and time things, so one at a time. Those
-/// of the program, of the protocol and of the fleet's archive mostly wait, each for processes of
-/// its own or for a deadline, and may do so side by side.
-fn privileged_tests() -> Outcome {
-    needs::namespaces()?;
-    let (waiting, others): (Vec<_>, Vec<_>) =
-        (process::tests()?.into_iter()).partition(|name| WAITING.contains(&name.as_str()));
-    if waiting.len() != WAITING.len() {
-        return Err(format!(
-            "of the tests {WAITING:?} only {waiting:?} are there"
-        ));
-    }
-    let beside = thread::spawn(beside_the_waiting);
-    let waited = tests(&waiting, "--test-threads=4");
-    let beside = beside
-        .join()
-        .unwrap_or(Err("what ran beside the tests died".into()));
-    waited.and(beside)?;
-    tests(&others, "--test-threads=1")
-}
-
-fn tests(names: &[String], option: &str) -> Outcome {
-    let mut test = cargo();
-    test.args(["test", "--workspace", "--locked"]);
-    for name in names {
-        test.args(["--test", name]);
-    }
-    show_and_run(test.args(["--", option]))
-}
-
-/// What the processor has time for meanwhile.
-fn beside_the_waiting() -> Outcome {
-    fuzz::build()?;
-    documentation()?;
-    hostile_requests()
-}
-
-fn documentation() -> Outcome {
+fn document() -> Outcome {
+    let words = "doc --workspace --locked --no-deps --document-private-items";
     let mut doc = cargo();
-    doc.args([
-        "doc",
-        "--workspace",
-        "--locked",
-        "--no-deps",
-        "--document-private-items",
-    ]);
     // With private items documented, a link to one leads somewhere.
-    show_and_run(doc.env(
+    doc.env(
         "RUSTDOCFLAGS",
         "-D warnings -A rustdoc::private_intra_doc_links",
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tests_that_wait_are_there_and_are_not_all() {
-        let all = process::tests().expect("cargo knows them");
-        assert!(WAITING.iter().all(|name| all.contains(*name)), "{all:?}");
-        assert!(all.len() > WAITING.len());
-    }
+    );
+    show_and_run(doc.args(words.split(' ')))
 }

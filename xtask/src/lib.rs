@@ -1,6 +1,7 @@
-//! The chores of the house: what CI runs, the checks of form, the demonstration and the benches.
+//! The chores of the project: what CI runs, the checks of form and the benches.
 //!
-//! - [`ci`]: everything that must hold before a change lands, in order
+//! - [`ci`]: the steps of `make test` and `make test-all`
+//! - [`test_programs`]: building the tests and running them side by side
 //! - [`tidy`]: the checks of form that no compiler makes
 //! - [`boundaries`]: which crate may depend on what
 //! - [`needs`]: the programs and kernel features that the tests use, and how to get them
@@ -9,10 +10,10 @@
 //! - [`airports`]: the table of airports that the program carries
 //! - [`land`]: the outline of land that the program carries
 //! - [`clickhouse`]: the database of a fleet, for tests and benches
-//! - [`demo`]: the README's two commands on the record's own path
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
 //! - [`interop`]: who works with whom over iperf3's wire
 //! - [`peers`]: other programs that speak iperf3's wire
+//! - [`virtual_time`]: Linux guests whose clock is virtual
 //! - [`tree`], [`process`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
@@ -22,7 +23,6 @@ pub mod bench;
 pub mod boundaries;
 pub mod ci;
 pub mod clickhouse;
-pub mod demo;
 pub mod fuzz;
 pub mod interop;
 pub mod land;
@@ -30,20 +30,27 @@ pub mod needs;
 pub mod page;
 pub mod peers;
 pub mod process;
+pub mod test_programs;
 pub mod tidy;
 pub mod tree;
+pub mod virtual_time;
 
 /// What a chore ends in: nothing, or the sentence that says what went wrong.
 pub type Outcome = Result<(), String>;
 
 /// The chores and their names, as `cargo xtask` shows them; docs are checked against this list.
 pub const CHORES: &[(&str, &str)] = &[
-    ("ci", "everything that must hold before a change lands"),
+    ("test", "the tests that a change needs"),
+    ("test-all", "those, and the slow ones: everything CI runs"),
     ("tidy", "the checks of form"),
     ("boundaries", "which crate may depend on what"),
     (
         "needs",
         "what the tests need; installs it as root with apt-get",
+    ),
+    (
+        "kernel",
+        "the kernel of tests in virtual time; builds it as root with apt-get",
     ),
     (
         "clickhouse",
@@ -81,11 +88,6 @@ pub const CHORES: &[(&str, &str)] = &[
         "fuzz",
         "the parsers under arbitrary bytes, for a bounded time",
     ),
-    ("demo", "two measurements over the la-geneva path"),
-    (
-        "demo-watch",
-        "an agent and its page, on a path whose route changes",
-    ),
     (
         "interop",
         "who works with whom over iperf3's wire [--only TEXT] [--out FILE]",
@@ -101,10 +103,12 @@ pub const CHORES: &[(&str, &str)] = &[
 pub fn dispatch(words: &[String]) -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["ci"] => ci::run(),
+        ["test"] => ci::run_tests(),
+        ["test-all"] => ci::run_all_tests(),
         ["tidy"] => tidy::run(),
         ["boundaries"] => boundaries::run(),
         ["needs"] => needs::ensure(),
+        ["kernel"] => virtual_time::kernel::ensure(),
         ["clickhouse"] => clickhouse::ensure(),
         ["page"] => page::build(),
         ["page-test"] => page::check(),
@@ -115,8 +119,6 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["airports", file] => airports::run(file),
         ["land", file] => land::run(file),
         ["fuzz"] => fuzz::run(),
-        ["demo"] => demo::run(),
-        ["demo-watch"] => demo::watch::run(),
         ["interop", rest @ ..] => interop::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),
         // The two ends of a bench, started by it inside the namespaces of a path.

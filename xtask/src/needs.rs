@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+/// Enough for a small tool to end.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
 /// A program and the Debian package that has it.
 const PROGRAMS: &[(&str, &str)] = &[
     ("iperf3", "iperf3"),
@@ -17,7 +20,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ping", "iputils-ping"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
-    ("chromium", "chromium"),
     ("python3", "python3"),
     // Reads captures with other eyes.
     ("tshark", "tshark"),
@@ -28,15 +30,28 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The least Node.js that the page's tools run on.
 const NODE: (u32, u32) = (20, 19);
 
-/// Finds every program of `PROGRAMS`; installs what is missing when that can be done.
+/// The browser for the tests of the page.
+const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
+
+/// Finds every program that the tests use; installs what is missing where that can be done.
 pub fn ensure() -> Outcome {
-    let absent = absent();
-    if absent.is_empty() {
-        let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
-        println!("needs: {} are here", names.join(", "));
+    ensure_programs(PROGRAMS)
+}
+
+/// The same for the tests of the page.
+pub fn browser() -> Outcome {
+    node()?;
+    ensure_programs(BROWSER)
+}
+
+fn ensure_programs(wanted: &[(&str, &str)]) -> Outcome {
+    let missing: Vec<_> = (wanted.iter())
+        .filter(|(name, _)| find_program(name).is_none())
+        .collect();
+    let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    if packages.is_empty() {
         return Ok(());
     }
-    let packages: Vec<&str> = absent.iter().map(|(_, package)| *package).collect();
     if !is_root() || find_program("apt-get").is_none() {
         return Err(format!(
             "the tests need programs that are not here; install them: apt-get install {}",
@@ -44,15 +59,10 @@ pub fn ensure() -> Outcome {
         ));
     }
     install(&packages)?;
-    let absent = self::absent();
-    if absent.is_empty() {
-        return Ok(());
+    match missing.iter().find(|(name, _)| find_program(name).is_none()) {
+        Some((name, package)) => Err(format!("apt-get installed {package}, and still there is no {name}")),
+        None => Ok(()),
     }
-    let names: Vec<&str> = absent.iter().map(|(name, _)| *name).collect();
-    Err(format!(
-        "apt-get ran, and still there is no {}",
-        names.join(", ")
-    ))
 }
 
 /// Node.js and npm, new enough; installs them where there are none.
@@ -105,15 +115,8 @@ pub fn venv() -> Outcome {
     install(&["python3-venv"])
 }
 
-fn absent() -> Vec<(&'static str, &'static str)> {
-    PROGRAMS
-        .iter()
-        .copied()
-        .filter(|(name, _)| find_program(name).is_none())
-        .collect()
-}
-
-fn install(packages: &[&str]) -> Outcome {
+/// Installs packages of Debian; needs root.
+pub fn install(packages: &[&str]) -> Outcome {
     let apt = || {
         let mut apt = Command::new("apt-get");
         apt.env("DEBIAN_FRONTEND", "noninteractive");

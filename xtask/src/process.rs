@@ -2,7 +2,6 @@
 
 use crate::{Outcome, tree};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -157,19 +156,6 @@ pub fn target_folder() -> Result<PathBuf, String> {
     folder
         .map(PathBuf::from)
         .ok_or_else(|| "cargo metadata names no target folder".to_owned())
-}
-
-/// The names of all tests that are files, or folders, of their own.
-pub fn tests() -> Result<BTreeSet<String>, String> {
-    let metadata = metadata(&["--no-deps"])?;
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let packages = list(&metadata["packages"]);
-    let targets = packages.iter().flat_map(|it| list(&it["targets"]));
-    let is_test = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "test");
-    let names = targets.filter(is_test);
-    Ok(names
-        .filter_map(|it| it["name"].as_str().map(str::to_owned))
-        .collect())
 }
 
 /// What cargo knows of the workspace, and of what it depends on unless `options` say otherwise.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// The port on which the far command is waited for.
 pub const FAR_PORT: u16 = 5201;
-const LISTEN_DEADLINE: Duration = Duration::from_secs(5);
+const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
 /// How long a command may go on after it was told to end.

@@ -11,6 +11,7 @@
 //! - [`capture`]: files of packets, read back
 //! - [`record`]: records with their evidence; claims of others, checked
 //! - [`import`]: what other programs printed, filed
+//! - [`demo`]: two measurements on an emulated path, for a first look
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
 //! - [`interrupt`]: what Ctrl-C does
@@ -22,6 +23,7 @@ pub mod called;
 pub mod capture;
 pub mod copy;
 pub mod data;
+pub mod demo;
 pub mod expect;
 pub mod filing;
 pub mod host;

@@ -62,6 +62,7 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Record(args) => cli::record::run(&args),
         Command::Capture(args) => cli::capture::run(&args),
         Command::Import(args) => cli::import::run(&args),
+        Command::Demo(args) => cli::demo::run(&args),
         Command::Data(args) => cli::data::run(args.command),
         Command::Watch(args) => cli::watch::run(&args),
     }

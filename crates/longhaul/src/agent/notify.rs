@@ -5,9 +5,8 @@
 //! nothing twice.
 //!
 //! - [`memory`]: what was told
-//! - [`webhook`], [`email`], [`program`]: the ways
+//! - [`webhook`], [`program`]: the ways
 
-mod email;
 mod memory;
 mod program;
 mod webhook;
@@ -45,17 +44,15 @@ const LAST: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Webhook,
-    Email,
     Program,
 }
 
 impl Way {
-    const ALL: [Way; 3] = [Way::Webhook, Way::Email, Way::Program];
+    const ALL: [Way; 2] = [Way::Webhook, Way::Program];
 
     const fn word(self) -> &'static str {
         match self {
             Way::Webhook => "webhook",
-            Way::Email => "email",
             Way::Program => "command",
         }
     }
@@ -63,7 +60,6 @@ impl Way {
     fn is_asked_for(self, notify: &Notify) -> bool {
         match self {
             Way::Webhook => notify.webhook.is_some(),
-            Way::Email => notify.email.is_some(),
             Way::Program => notify.command.is_some(),
         }
     }
@@ -83,7 +79,7 @@ impl Notice {
         key(&self.event, way)
     }
 
-    /// One line, for a subject.
+    /// Returns the event in one line.
     pub fn title(&self) -> String {
         crate::render::watch::lines::headline(&self.event)
     }
@@ -252,10 +248,6 @@ async fn attempt(way: Way, notice: &Notice, shared: &Shared) -> Result<(), Strin
         match way {
             Way::Webhook => match &notify.webhook {
                 Some(webhook) => webhook::tell(webhook, &shared.folder, notice).await,
-                None => Ok(()),
-            },
-            Way::Email => match &notify.email {
-                Some(email) => email::tell(email, &shared.folder, notice).await,
                 None => Ok(()),
             },
             Way::Program => match &notify.command {

@@ -100,8 +100,18 @@ pub enum Command {
     Capture(CaptureArgs),
     /// File what other programs measured: iperf, NTttcp, perfSONAR, ping, mtr
     Import(Box<ImportArgs>),
+    /// Run two measurements over an emulated long path of this machine
+    Demo(DemoArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
+}
+
+/// Options of `longhaul demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Run an agent and its page instead, on a path whose route changes (10 minutes)
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -24,7 +24,7 @@ pub mod tree;
 pub use database::Database;
 pub use hosts::{Form, Host, HostSet, Link, Place};
 pub use measures::{Directions, Measure, Mode, Work};
-pub use notify::{Email, Notify, Security, Webhook};
+pub use notify::{Notify, Webhook};
 pub use problem::{Problem, Problems};
 pub use receive::{Sender, Tls};
 pub use sections::{Agent, Api, CatchUp, Collector, Detect, Retain};

@@ -1,5 +1,5 @@
-//! An event is told once: by webhook, by mail and by a command, also over a restart and where the
-//! first attempt fails.
+//! An event is reported once by the webhook and once by the command, also over a restart and where
+//! the first attempt fails.
 
 use crate::stage::*;
 use longhaul_model::report::v1::quantity::Quantity;
@@ -62,41 +62,6 @@ fn webhook() -> (u16, Heard) {
     })
 }
 
-/// A mail host that takes everything.
-fn mail_host() -> (u16, Heard) {
-    listen(|mut stream, heard| {
-        let mut reader = BufReader::new(stream.try_clone().expect("its other half"));
-        let _ = stream.write_all(b"220 mail ready\r\n");
-        let mut line = String::new();
-        while reader.read_line(&mut line).unwrap_or(0) > 0 {
-            let verb = line.trim().to_ascii_uppercase();
-            let answer: &[u8] = match verb.split([' ', ':']).next().unwrap_or_default() {
-                "DATA" => {
-                    let _ = stream.write_all(b"354 go on\r\n");
-                    heard
-                        .lock()
-                        .expect("nobody panicked")
-                        .push(mail(&mut reader));
-                    b"250 taken\r\n"
-                }
-                "QUIT" => b"221 bye\r\n",
-                _ => b"250 fine\r\n",
-            };
-            let _ = stream.write_all(answer);
-            line.clear();
-        }
-    })
-}
-
-fn mail(reader: &mut impl BufRead) -> String {
-    let (mut text, mut line) = (String::new(), String::new());
-    while reader.read_line(&mut line).unwrap_or(0) > 0 && line.trim_end() != "." {
-        text.push_str(&line);
-        line.clear();
-    }
-    text
-}
-
 /// Days of round trips that have just become twice as long, but for the runs that prove it.
 fn history(folder: &Folder) {
     let now = SystemTime::now()
@@ -127,14 +92,12 @@ fn history(folder: &Folder) {
     archive.append_runs(&runs).expect("stored");
 }
 
-fn settings(far: u16, webhook: u16, mail: u16, command: &str) -> String {
+fn settings(far: u16, webhook: u16, command: &str) -> String {
     let rest = format!(
         "[detect]\nquantities = [\"rtt_floor\"]\nfollow_ups = false\nquicker = 600\n\
          season = false\n\
          [notify]\ncommand = [\"{command}\"]\n\
-         [notify.webhook]\nurl = \"http://127.0.0.1:{webhook}/hook\"\n\
-         [notify.email]\nsmtp = \"127.0.0.1:{mail}\"\nsecurity = \"none\"\n\
-         from = \"agent@example.net\"\nto = [\"noc@example.net\"]\n{LOOKS}"
+         [notify.webhook]\nurl = \"http://127.0.0.1:{webhook}/hook\"\n{LOOKS}"
     );
     file(far, &rest)
 }
@@ -152,12 +115,12 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     let far = FarEnd::start(&[]);
     let folder = Folder::new("notices");
     history(&folder);
-    let ((web, posted), (smtp, mailed)) = (webhook(), mail_host());
+    let (web, posted) = webhook();
     let output = folder.file("told.txt");
     let script = format!("#!/bin/sh\ncat >> {}\necho >> {0}\n", output.display());
     let command = folder.write("tell.sh", &script);
     std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).expect("chmod");
-    let text = settings(far.port, web, smtp, &command.display().to_string());
+    let text = settings(far.port, web, &command.display().to_string());
     folder.write("watch.toml", &text);
     let mut agent = Agent::start(&folder);
     let found = agent.next(|it| it["event"] == "change" && it["state"] == "confirmed");
@@ -166,7 +129,7 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
     let count = |heard: &Heard| heard.lock().expect("nobody panicked").len();
     let commanded = || std::fs::read_to_string(&output).unwrap_or_default();
     wait_until("every way tells", || {
-        count(&posted) > 0 && count(&mailed) > 0 && commanded().contains(&id)
+        count(&posted) > 0 && commanded().contains(&id)
     });
     agent.stop();
     // The next agent knows, and goes on with the same event.
@@ -185,9 +148,5 @@ fn an_event_is_told_once_by_every_way_also_over_a_restart() {
             .as_str()
             .is_some_and(|it| it.contains("What changed"))
     );
-    let mailed = mailed.lock().expect("nobody panicked").clone();
-    let confirmed = |text: &&String| text.contains("confirmed") && text.contains("Subject:");
-    assert_eq!(mailed.iter().filter(confirmed).count(), 1, "{mailed:?}");
-    assert!(mailed[0].contains("What changed"), "{}", mailed[0]);
     assert_eq!(commanded().matches(&format!("\"id\":\"{id}\"")).count(), 1);
 }

@@ -66,7 +66,7 @@ impl Matrix {
         let cases = self.cells.chunk_by(|a, b| a.case == b.case);
         let chosen = cases
             .enumerate()
-            .map(|(turn, of_case)| &of_case[turn % of_case.len()]);
+            .map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
         chosen.cloned().collect()
     }
 }

@@ -212,7 +212,7 @@ proptest! {
             (
                 prop::sample::select(vec![
                     "[agent]", "[[host]]", "[[link]]", "[[group]]", "[[mesh]]", "[[target]]",
-                    "[[measure]]", "[detect]", "[notify.email]", "[collector]", "[retain]", "",
+                    "[[measure]]", "[detect]", "[notify.webhook]", "[collector]", "[retain]", "",
                 ]),
                 prop::sample::select(vec![
                     "name", "address", "kind", "every", "hosts", "groups", "links", "rate",

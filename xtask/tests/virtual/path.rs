@@ -6,12 +6,20 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+crate::virtual_tests!(
+    the_queue_to_sdsc_grows_at_the_last_hop,
+    the_queue_to_daresbury_grows_at_the_circuit_in_the_middle,
+    a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked,
+    routers_side_by_side_are_all_found_and_labels_are_shown,
+    answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands,
+    options_that_a_middlebox_takes_away_are_named,
+);
+
 /// A look at a path, its set-up and its tear-down, and other labs that hold the machine's settings.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What `longhaul path` says at the near end of a lab path that is changed as asked.
 fn look(path: &str, sets: &[&str], options: &[&str]) -> Value {
-    xtask::needs::namespaces().expect("the path lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let mut lab = Command::new(&longhaul);
     lab.args(["lab", "run", path]);
@@ -46,13 +54,11 @@ fn assert_narrow_before(report: &Value, hop: u64) {
     assert_eq!(link["before_ttl"].as_u64(), Some(hop), "{}", said(report));
 }
 
-#[test]
 fn the_queue_to_sdsc_grows_at_the_last_hop() {
     let report = look("slac-sdsc", &[], &["--load=6s", "--no-reverse"]);
     assert_narrow_before(&report, 6);
 }
 
-#[test]
 fn the_queue_to_daresbury_grows_at_the_circuit_in_the_middle() {
     // The far host's small window would never fill a queue; several streams do.
     let report = look(
@@ -66,7 +72,6 @@ fn the_queue_to_daresbury_grows_at_the_circuit_in_the_middle() {
 /// The hop behind the circuit of 10 Mbit/s, see the path file.
 const DARESBURY_CIRCUIT: u64 = 4;
 
-#[test]
 fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
     let began = Instant::now();
     let report = look("sanjose-lulea", &[], &["-c", "3", "--no-reverse"]);
@@ -91,7 +96,6 @@ fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
     assert!(!links.iter().any(|hop| negative(&hop)), "{}", said(&report));
 }
 
-#[test]
 fn routers_side_by_side_are_all_found_and_labels_are_shown() {
     let sets = ["hops.3.balance=4", "hops.4.mpls=[16001, 24]"];
     let report = look(
@@ -115,7 +119,6 @@ fn routers_side_by_side_are_all_found_and_labels_are_shown() {
     assert_eq!(labels, [16_001, 24]);
 }
 
-#[test]
 fn answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands() {
     let sets = ["hops.2.icmp=garbage", "hops.4.icmp=forged"];
     let report = look("slac-sdsc", &sets, &["-c", "3", "--no-reverse"]);
@@ -133,7 +136,6 @@ fn answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands() {
     assert!(route["discarded"].as_u64() > Some(0), "{route:#}");
 }
 
-#[test]
 fn options_that_a_middlebox_takes_away_are_named() {
     let sets = ["hops.3.strip=[\"sack\", \"timestamps\"]"];
     let report = look("slac-sdsc", &sets, &["--options", "--no-route", "-c", "3"]);

@@ -3,9 +3,11 @@
 
 use xtask::bench::verdicts;
 
-#[test]
+crate::virtual_tests!(
+    the_reason_given_is_what_was_done_to_the_path,
+);
+
 fn the_reason_given_is_what_was_done_to_the_path() {
-    xtask::needs::namespaces().expect("the matrix lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let judged = verdicts::run_in_turn(&longhaul).expect("the matrix can be run");
     let (table, missed) = verdicts::verdict(&judged);

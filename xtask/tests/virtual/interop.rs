@@ -4,12 +4,14 @@
 use xtask::interop::peer::Peer;
 use xtask::interop::{self, rows};
 
+crate::virtual_tests!(
+    peers_end_in_time_and_count_what_their_devices_carry,
+);
+
 /// Paths at one time: what two cores carry beside other tests.
 const LANES: usize = 6;
 
-#[test]
 fn peers_end_in_time_and_count_what_their_devices_carry() {
-    xtask::needs::namespaces().expect("the paths lie between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let peers = interop::peers(&longhaul, false).expect("longhaul and Debian's iperf3");
     let names: Vec<String> = peers.iter().map(told).collect();

@@ -5,11 +5,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+crate::virtual_tests!(
+    round_trips_rise_by_what_the_queue_holds,
+    a_sender_that_yields_leaves_the_competitor_nine_tenths,
+);
+
 /// Loads, idle times, set-up and tear-down.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A link of 100 Mbit/s between two wide ones, with a queue of so many bytes.
-fn path_file(name: &str, queue: &str) -> PathBuf {
+/// Writes a path with one narrow link between two wide ones.
+fn path_file(name: &str, rate: &str, queue: &str) -> PathBuf {
     let host = |end: &str| {
         format!(
             "[{end}.sysctl]\n\"net.ipv4.tcp_congestion_control\" = \"cubic\"\n\
@@ -19,7 +24,7 @@ fn path_file(name: &str, queue: &str) -> PathBuf {
     };
     let hops = format!(
         "[[hops]]\nname = \"access\"\ndelay = \"1 ms\"\nrate = \"10 Gbit/s\"\n\
-         [[hops]]\nname = \"narrow\"\ndelay = \"9 ms\"\nrate = \"100 Mbit/s\"\nqueue = \"{queue}\"\n\
+         [[hops]]\nname = \"narrow\"\ndelay = \"9 ms\"\nrate = \"{rate}\"\nqueue = \"{queue}\"\n\
          [[hops]]\nname = \"far\"\ndelay = \"1 ms\"\nrate = \"10 Gbit/s\"\n"
     );
     let folder = std::env::temp_dir().join(format!("longhaul-load-{}", std::process::id()));
@@ -30,10 +35,9 @@ fn path_file(name: &str, queue: &str) -> PathBuf {
 }
 
 /// What `longhaul load` says on such a path, and the path's truth.
-fn load(name: &str, queue: &str, options: &[&str]) -> (Value, Value) {
-    xtask::needs::namespaces().expect("the path lies between network namespaces");
+fn load(name: &str, rate: &str, queue: &str, options: &[&str]) -> (Value, Value) {
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
-    let file = path_file(name, queue);
+    let file = path_file(name, rate, queue);
     let truth = file.with_extension("json");
     let mut lab = Command::new(&longhaul);
     lab.args(["lab", "run"])
@@ -52,9 +56,8 @@ fn load(name: &str, queue: &str, options: &[&str]) -> (Value, Value) {
     (read(&text), read(&truth))
 }
 
-#[test]
 fn round_trips_rise_by_what_the_queue_holds() {
-    let (report, truth) = load("queue", "4 MB", &["-t", "8s", "--idle", "2s"]);
+    let (report, truth) = load("queue", "100 Mbit/s", "4 MB", &["-t", "8s", "--idle", "2s"]);
     let link = &truth["routes"][0]["hops"][1]["forward"];
     let queue = link["queue_peak_bytes"].as_f64().expect("a queue");
     assert!(queue > 3.9e6, "the load fills the queue: {queue} bytes");
@@ -69,10 +72,9 @@ fn round_trips_rise_by_what_the_queue_holds() {
     assert_eq!(step["grew"], "forward", "{step:#}");
 }
 
-#[test]
 fn a_sender_that_yields_leaves_the_competitor_nine_tenths() {
     let options = ["-t", "6s", "--idle", "2s", "--scavenger", "--competitor"];
-    let (report, _) = load("scavenger", "1 MB", &options);
+    let (report, _) = load("scavenger", "30 Mbit/s", "300 kB", &options);
     let it = &report["analysis"]["scavenger"];
     let kept = it["competitor_kept_yielding_ratio"].as_f64();
     assert!(kept >= Some(0.90), "{:#}", report["analysis"]);

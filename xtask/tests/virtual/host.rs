@@ -9,6 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use xtask::process;
 
+crate::virtual_tests!(
+    a_host_that_clips_its_windows_is_mended_proven_and_put_back,
+);
+
 const PATH: &str = "slac-daresbury";
 /// Four runs of six seconds each way, and what is around them; and others that hold the lab.
 const PROOF_LIMIT: Duration = Duration::from_secs(150);
@@ -28,7 +32,6 @@ struct Lab {
 
 impl Lab {
     fn up() -> Lab {
-        xtask::needs::namespaces().expect("the path lies between network namespaces");
         let longhaul = process::longhaul_for_tests().expect("the program builds");
         let folder = std::env::temp_dir().join(format!("longhaul-host-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for journal and archive");
@@ -122,7 +125,6 @@ fn change<'a>(report: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{name} is not among the changes: {report:#}"))
 }
 
-#[test]
 fn a_host_that_clips_its_windows_is_mended_proven_and_put_back() {
     let lab = Lab::up();
     let before = lab.settings();

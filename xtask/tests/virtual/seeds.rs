@@ -5,30 +5,16 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
+crate::virtual_tests!(
+    a_far_host_that_clips_its_buffers_is_found_and_named,
+    one_default_stream_over_172_ms_is_held_by_the_window,
+    the_narrow_last_hop_to_sdsc_is_filled_by_one_stream_with_its_window,
+);
+
 /// A run, its set-up and its tear-down, and other labs that hold the machine-wide settings.
 const LIMIT: Duration = Duration::from_secs(150);
 
-/// Runs until one has the processors for itself: what a hypervisor takes from the path says nothing
-/// about it.
 fn measure(path: &str, options: &[&str]) -> Value {
-    let stolen = |report: &Value| {
-        let caveats = report["caveats"].as_array();
-        let mut caveats = caveats.into_iter().flatten();
-        caveats.any(|caveat| caveat["code"] == "stolen_time")
-    };
-    let tries = 4;
-    let mut report = measure_once(path, options);
-    for _ in 1..tries {
-        if !stolen(&report) {
-            break;
-        }
-        report = measure_once(path, options);
-    }
-    report
-}
-
-fn measure_once(path: &str, options: &[&str]) -> Value {
-    xtask::needs::namespaces().expect("the path lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let mut lab = Command::new(&longhaul);
     lab.args(["lab", "run", path, "--"]).arg(&longhaul);
@@ -57,7 +43,6 @@ fn said(report: &Value) -> String {
     format!("{:#}\n{:#}", report["analysis"], report["findings"])
 }
 
-#[test]
 fn a_far_host_that_clips_its_buffers_is_found_and_named() {
     let report = measure("slac-daresbury", &["--window", "256K", "-t", "10"]);
     let buffer = &report["observation"]["streams"][0]["receiver"]["receive_buffer"];
@@ -86,7 +71,6 @@ fn a_far_host_that_clips_its_buffers_is_found_and_named() {
     );
 }
 
-#[test]
 fn one_default_stream_over_172_ms_is_held_by_the_window() {
     let report = measure("la-geneva", &["-t", "12"]);
     let goodput = goodput_held_by(&report, "receive_window");
@@ -98,7 +82,6 @@ fn one_default_stream_over_172_ms_is_held_by_the_window() {
     assert_near("goodput, bit/s", goodput, window * 8.0 / 0.172, 0.15);
 }
 
-#[test]
 fn the_narrow_last_hop_to_sdsc_is_filled_by_one_stream_with_its_window() {
     let report = measure("slac-sdsc", &["--window", "1M", "-t", "8"]);
     let goodput = goodput_held_by(&report, "path_capacity");

@@ -6,12 +6,16 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
+crate::virtual_tests!(
+    one_stream_to_sdsc_is_found_to_fill_the_narrow_hop_in_few_probes,
+    the_host_that_clips_is_named_with_the_value_it_needs_and_streams_are_the_stopgap,
+);
+
 /// A search, its set-up and its tear-down, and other labs that hold the machine-wide settings.
 const LIMIT: Duration = Duration::from_secs(200);
 
 /// What `longhaul tune` says of a shipped path, with probes of `time`.
 fn tune(path: &str, time: &str) -> Value {
-    xtask::needs::namespaces().expect("the path lies between network namespaces");
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let mut lab = Command::new(&longhaul);
     lab.args(["lab", "run", path, "--"]).arg(&longhaul);
@@ -32,9 +36,8 @@ fn said(report: &Value) -> String {
     format!("{:#}\n{:#}", report["analysis"], report["findings"])
 }
 
-#[test]
 fn one_stream_to_sdsc_is_found_to_fill_the_narrow_hop_in_few_probes() {
-    let report = tune("slac-sdsc", "5s");
+    let report = tune("slac-sdsc", "3s");
     let (setting, goodput) = recommended(&report);
     assert_eq!(setting["streams"], 1, "{}", said(&report));
     // 130 Mbit/s on the wire, less headers and preambles of 90 bytes in 1538.
@@ -44,7 +47,6 @@ fn one_stream_to_sdsc_is_found_to_fill_the_narrow_hop_in_few_probes() {
     assert!(probes.is_some_and(|n| n <= 8), "{}", said(&report));
 }
 
-#[test]
 fn the_host_that_clips_is_named_with_the_value_it_needs_and_streams_are_the_stopgap() {
     let report = tune("slac-daresbury", "5s");
     let (setting, _) = recommended(&report);

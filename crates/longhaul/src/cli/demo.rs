@@ -1,0 +1,157 @@
+//! `longhaul demo`: two measurements over the emulated path of the 2004 record, and an agent on a
+//! path whose route changes.
+
+use super::args::DemoArgs;
+use crate::fail::{Fail, HOST};
+use crate::render::figures;
+use crate::render::scan::words::limit;
+use longhaul_model::report::v1::AnyReport;
+use longhaul_store::Archive;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+const PATH: &str = "la-geneva";
+/// Passes the ramp of 13 to 14 round trips of 172 ms.
+const SECONDS: &str = "15";
+/// Buffers that the kernel may grow to 32 MiB, about 21 MiB of window: nine streams fill path and
+/// queue and do not overflow them.
+const LARGE_BUFFERS: [&str; 4] = [
+    "--set",
+    "far.sysctl.net.ipv4.tcp_rmem=4096 131072 33554432",
+    "--set",
+    "near.sysctl.net.ipv4.tcp_wmem=4096 65536 33554432",
+];
+const WATCH_PATH: &str = "slac-cesnet";
+const WATCH_PORT: u16 = 5280;
+const WATCH_SECONDS: u64 = 600;
+/// An agent with short intervals, so that ten minutes stand for a day.
+const WATCH_FILE: &str = include_str!("demo/watch.toml");
+
+/// One measurement of the demonstration.
+struct DemoRun {
+    title: &'static str,
+    lab: &'static [&'static str],
+    streams: &'static str,
+}
+
+const RUNS: [DemoRun; 2] = [
+    DemoRun {
+        title: "1 stream, default buffers",
+        lab: &[],
+        streams: "1",
+    },
+    DemoRun {
+        title: "9 streams, buffers up to 32 MiB",
+        lab: &LARGE_BUFFERS,
+        streams: "9",
+    },
+];
+
+pub fn run(args: &DemoArgs) -> Result<ExitCode, Fail> {
+    let scratch = DemoFolder::create()?;
+    let own = std::env::current_exe()
+        .map_err(|e| Fail::from_error(HOST, &e).hint(Some("name the program by its full path")))?;
+    if args.watch {
+        return watch(&own, &scratch);
+    }
+    let archive = scratch.0.join("archive.sqlite3");
+    let mut lines = String::new();
+    for demo in &RUNS {
+        let status = measure(&own, &archive, demo)?;
+        if !status.success() {
+            return Ok(exit_code(status));
+        }
+        lines += &format!("{:<34}{}\n", demo.title, summary(&archive)?);
+    }
+    super::output::text(&format!("\n{}\n{lines}", "-".repeat(72)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs one test in the lab; its report goes to the terminal and into the archive.
+fn measure(own: &Path, archive: &Path, demo: &DemoRun) -> Result<ExitStatus, Fail> {
+    let mut lab = Command::new(own);
+    lab.args(["lab", "run", PATH]).args(demo.lab).arg("--");
+    lab.arg(own);
+    lab.args(["test", "far", "-P", demo.streams, "-t", SECONDS]);
+    lab.arg("--archive").arg(archive);
+    start(&mut lab)
+}
+
+/// Shows the command as one would type it, and runs it.
+fn start(command: &mut Command) -> Result<ExitStatus, Fail> {
+    let own = command.get_program().to_owned();
+    let words = std::iter::once(own.as_os_str()).chain(command.get_args());
+    let words = words.map(|word| match word.to_string_lossy() {
+        _ if word == own => "longhaul".to_owned(),
+        word if word.contains(' ') => format!("\"{word}\""),
+        word => word.into_owned(),
+    });
+    let line = words.collect::<Vec<_>>().join(" ");
+    super::output::text(&format!("\n$ {line}\n"))?;
+    command
+        .status()
+        .map_err(|e| Fail::from_error(HOST, &e))
+}
+
+/// Returns rate and limiter of the latest run.
+fn summary(archive: &Path) -> Result<String, Fail> {
+    let AnyReport::Throughput(report) = Archive::open(archive)?.find("last")? else {
+        return Ok("no result".to_owned());
+    };
+    let analysis = &report.analysis;
+    let rate = analysis.goodput_bps.or(analysis.mean_goodput_bps);
+    Ok(format!(
+        "{:>14}   limited by: {}",
+        rate.map_or_else(|| "no goodput".to_owned(), figures::rate),
+        limit(analysis.limited_by)
+    ))
+}
+
+/// Runs an agent on a path whose route changes after three minutes.
+fn watch(own: &Path, scratch: &DemoFolder) -> Result<ExitCode, Fail> {
+    let file = scratch.0.join("watch.toml");
+    std::fs::write(&file, WATCH_FILE).map_err(|e| Fail::from_error(HOST, &e))?;
+    super::output::text(&format!(
+        "The page: http://127.0.0.1:{WATCH_PORT}/   (for {} minutes; Ctrl-C ends it)\n\
+         After 3 minutes the route changes from Abilene to ESnet, as in June 2003. Two or three\n\
+         minutes later the agent reports the change and its cause, and tunes the path again.\n",
+        WATCH_SECONDS / 60
+    ))?;
+    let mut lab = Command::new(own);
+    lab.args(["lab", "run", WATCH_PATH, "--set", "events.1.at=180 s"]);
+    lab.args(["--publish", &WATCH_PORT.to_string(), "--"]);
+    lab.args(["timeout", "--signal=TERM", &WATCH_SECONDS.to_string()]);
+    lab.arg(own).arg("watch").arg(&file);
+    let status = start(&mut lab)?;
+    // `timeout` ends with 124, the agent with 130 after Ctrl-C: both are the normal end.
+    match status.code() {
+        Some(124 | 130) | None => Ok(ExitCode::SUCCESS),
+        _ => Ok(exit_code(status)),
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    ExitCode::from(status.code().map_or(HOST, |code| code as u8))
+}
+
+/// A temporary folder, removed at the end.
+struct DemoFolder(PathBuf);
+
+impl DemoFolder {
+    fn create() -> Result<Self, Fail> {
+        let folder = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|e| {
+            let mut fail = Fail::new(HOST, format!("cannot create {}", folder.display()));
+            fail.causes.push(e.to_string());
+            fail
+        })?;
+        Ok(DemoFolder(folder))
+    }
+}
+
+impl Drop for DemoFolder {
+    fn drop(&mut self) {
+        // What is left lies among the temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,151 @@
+//! The test programs of the workspace: built by one call of cargo, run side by side.
+//!
+//! No test asserts anything that a busy machine can change, so more of them run at a time than the
+//! machine has cores: many wait for a deadline or for a process.
+
+use crate::Outcome;
+use crate::process::{self, cargo, words};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Programs at one time.
+const LANES: usize = 3;
+/// Ends a program that hangs.
+const LIMIT: Duration = Duration::from_secs(2400);
+/// Started first, since they run longest.
+const LONGEST: [&str; 3] = ["xtask::virtual", "longhaul::program", "longhaul::agent"];
+
+/// An executable with tests, and which of them are wanted.
+#[derive(Debug, Clone)]
+pub struct TestProgram {
+    /// Package and target: `longhaul::program`.
+    pub name: String,
+    executable: PathBuf,
+    /// The folder of its package, in which cargo would run it.
+    folder: PathBuf,
+    /// Further arguments.
+    filter: Vec<String>,
+}
+
+impl TestProgram {
+    /// Leaves out the tests that `rules` name; `None` if that is all of them. A rule is a package or
+    /// a program, and the name of a module or nothing.
+    pub fn without(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
+        for module in self.modules(rules) {
+            if module.is_empty() {
+                return None;
+            }
+            self.filter.extend(["--skip".to_owned(), format!("{module}::")]);
+        }
+        Some(self)
+    }
+
+    /// Keeps only the tests that `rules` name; `None` if there are none.
+    pub fn only(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
+        let modules = self.modules(rules);
+        let wanted = modules.iter().filter(|module| !module.is_empty());
+        self.filter.extend(wanted.map(|module| format!("{module}::")));
+        (!modules.is_empty()).then_some(self)
+    }
+
+    /// Returns the modules that the rules for this program name.
+    fn modules<'a>(&self, rules: &[(&str, &'a str)]) -> Vec<&'a str> {
+        let package = self.name.split("::").next();
+        let of_this = |rule: &&(&str, &str)| rule.0 == self.name || Some(rule.0) == package;
+        rules.iter().filter(of_this).map(|rule| rule.1).collect()
+    }
+
+    fn run(&self, shared_program: &Path) -> Result<Duration, String> {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).args(&self.filter);
+        command.env("LONGHAUL_BIN", shared_program);
+        let began = Instant::now();
+        let output = process::capture(&mut command, LIMIT)?;
+        let time = began.elapsed();
+        println!("$ {}\n{}{}", words(&command), output.stdout, output.stderr);
+        if output.status.success() {
+            return Ok(time);
+        }
+        Err(format!("{} ended with {}", self.name, output.status))
+    }
+}
+
+/// Builds all test programs of the workspace.
+pub fn build() -> Result<Vec<TestProgram>, String> {
+    let line = "test --workspace --locked --no-run --message-format json-render-diagnostics";
+    let mut command = cargo();
+    command.args(line.split(' ')).stdout(Stdio::piped());
+    println!("$ {}", words(&command));
+    let cannot = |e: std::io::Error| format!("cannot run cargo: {e}");
+    let mut child = command.spawn().map_err(cannot)?;
+    let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
+    let messages = lines.into_iter().flatten().map_while(Result::ok);
+    let programs = messages.filter_map(|line| test_program(&line)).collect();
+    let status = child.wait().map_err(cannot)?;
+    if status.success() {
+        return Ok(programs);
+    }
+    Err(format!("cargo ended with {status}"))
+}
+
+/// Reads one message of cargo.
+fn test_program(line: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?;
+    let package = folder.file_name()?.to_str()?;
+    let target = message["target"]["name"].as_str()?;
+    Some(TestProgram {
+        name: format!("{package}::{target}"),
+        executable: PathBuf::from(message["executable"].as_str()?),
+        folder: folder.to_owned(),
+        filter: Vec::new(),
+    })
+}
+
+/// Runs all programs, prints what each printed, and returns the time of each. All are run even if
+/// one fails.
+pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>, String> {
+    let longhaul = process::target_folder()?.join("debug/longhaul");
+    programs.sort_by_key(|it| !LONGEST.contains(&it.name.as_str()));
+    let waiting = Mutex::new(VecDeque::from(programs));
+    let ended = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                let next = || locked(&waiting).pop_front();
+                while let Some(program) = next() {
+                    let outcome = program.run(&longhaul);
+                    locked(&ended).push((program.name, outcome));
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed: Vec<&str> = (ended.iter())
+        .filter_map(|(_, outcome)| outcome.as_ref().err().map(String::as_str))
+        .collect();
+    fail_with(&failed)?;
+    let times = ended.into_iter().filter_map(|(name, it)| Some((name, it.ok()?)));
+    Ok(times.collect())
+}
+
+fn fail_with(failed: &[&str]) -> Outcome {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(failed.join("; "))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

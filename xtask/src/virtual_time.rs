@@ -1,0 +1,17 @@
+//! Linux guests whose clock is virtual, for tests of whatever depends on time.
+//!
+//! A guest is a User Mode Linux that was built with `CONFIG_UML_TIME_TRAVEL_SUPPORT` and runs with
+//! `time-travel=inf-cpu`: its clock stands still while anything computes and jumps when everything
+//! waits. So a busy machine makes a test slower and changes no result. A guest has one processor,
+//! the host's file system read-only as its root, and network namespaces, TUN, netem and the other
+//! queueing disciplines of its kernel.
+//!
+//! - [`kernel`]: the kernel, given or built from Debian's sources
+//! - [`guest`]: running a script in a guest
+//!
+//! Wrong when: the result depends on processor time (computing takes none) or on several cores.
+
+pub mod guest;
+pub mod kernel;
+
+pub use guest::Guest;

@@ -1,0 +1,98 @@
+//! Tests whose results depend on time: each runs in a Linux guest of its own whose clock is virtual.
+//!
+//! This executable boots the guests and, inside one, is the test. Where no kernel can be had, every
+//! test fails and says how to get one.
+
+mod available;
+mod copy;
+mod host;
+mod interop;
+mod load;
+mod path;
+mod seeds;
+mod tune;
+mod verdicts;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use xtask::process;
+use xtask::virtual_time::Guest;
+
+/// A named test.
+type VirtualTest = (&'static str, fn());
+
+/// Of wall time, on a machine that has other work.
+const LIMIT: Duration = Duration::from_secs(1200);
+/// Followed by the name of the test to run here.
+const IN_GUEST: &str = "--in-guest";
+
+/// Names the functions of a module that are tests.
+#[macro_export]
+macro_rules! virtual_tests {
+    ($($name:ident),+ $(,)?) => {
+        pub const TESTS: &[(&str, fn())] = &[$((stringify!($name), $name)),+];
+    };
+}
+
+const SUITES: &[(&str, &[VirtualTest])] = &[
+    ("available", available::TESTS),
+    ("copy", copy::TESTS),
+    ("host", host::TESTS),
+    ("interop", interop::TESTS),
+    ("load", load::TESTS),
+    ("path", path::TESTS),
+    ("seeds", seeds::TESTS),
+    ("tune", tune::TESTS),
+    ("verdicts", verdicts::TESTS),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, name] = &words[..]
+        && first == IN_GUEST
+    {
+        run_here(name);
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    let needs_program = !arguments.list;
+    let longhaul = needs_program.then(|| process::longhaul_for_tests().expect("longhaul is built"));
+    let trials = all_tests().map(|(name, _)| {
+        let longhaul = longhaul.clone().unwrap_or_default();
+        Trial::test(name.clone(), move || run_in_guest(&name, &longhaul))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn all_tests() -> impl Iterator<Item = (String, fn())> {
+    SUITES.iter().flat_map(|(suite, tests)| {
+        tests
+            .iter()
+            .map(move |(name, test)| (format!("{suite}::{name}"), *test))
+    })
+}
+
+fn run_here(name: &str) {
+    let found = all_tests().find(|(known, _)| known == name);
+    let (_, test) = found.unwrap_or_else(|| panic!("there is no test {name}"));
+    test();
+}
+
+fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let script = format!(
+        "export LONGHAUL_BIN='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
+        longhaul.display(),
+        std::env::var("RUST_BACKTRACE").unwrap_or_default(),
+        own.display(),
+    );
+    let began = Instant::now();
+    let outcome = Guest::new(&name.replace("::", "-"))?.run(&script, LIMIT)?;
+    eprintln!("{name}: {} s of wall time", began.elapsed().as_secs());
+    if outcome.status == 0 {
+        return Ok(());
+    }
+    Err(outcome.output.into())
+}
