@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 /// Rows of the table at the end.
 const SLOWEST: usize = 15;
 /// Tests that need the database of a fleet: modules of these test programs, empty for all of it.
-const DATABASE: [(&str, &str); 2] = [("longhaul-clickhouse", ""), ("longhaul::program", "database")];
+const DATABASE: [(&str, &str); 2] = [
+    ("longhaul-clickhouse", ""),
+    ("longhaul::program", "database"),
+];
 /// Tests that take minutes and run in `make test-all` only.
 const SLOW: [(&str, &str); 1] = [("xtask::virtual", "interop")];
 
@@ -66,7 +69,10 @@ pub fn run_all_tests() -> Outcome {
     times.run("Node.js and the browser", needs::browser)?;
     times.run("the database for tests", clickhouse::ensure)?;
     run_quick_steps(&mut times)?;
-    times.run("the committed page is what its sources build", page::compare)?;
+    times.run(
+        "the committed page is what its sources build",
+        page::compare,
+    )?;
     times.run("the page in a browser", page::check_built)?;
     let programs = test_programs::build()?;
     let slow = [DATABASE.as_slice(), SLOW.as_slice()].concat();

@@ -59,8 +59,13 @@ fn ensure_programs(wanted: &[(&str, &str)]) -> Outcome {
         ));
     }
     install(&packages)?;
-    match missing.iter().find(|(name, _)| find_program(name).is_none()) {
-        Some((name, package)) => Err(format!("apt-get installed {package}, and still there is no {name}")),
+    match missing
+        .iter()
+        .find(|(name, _)| find_program(name).is_none())
+    {
+        Some((name, package)) => Err(format!(
+            "apt-get installed {package}, and still there is no {name}"
+        )),
         None => Ok(()),
     }
 }

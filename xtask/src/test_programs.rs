@@ -41,7 +41,8 @@ impl TestProgram {
             if module.is_empty() {
                 return None;
             }
-            self.filter.extend(["--skip".to_owned(), format!("{module}::")]);
+            self.filter
+                .extend(["--skip".to_owned(), format!("{module}::")]);
         }
         Some(self)
     }
@@ -50,7 +51,8 @@ impl TestProgram {
     pub fn only(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
         let modules = self.modules(rules);
         let wanted = modules.iter().filter(|module| !module.is_empty());
-        self.filter.extend(wanted.map(|module| format!("{module}::")));
+        self.filter
+            .extend(wanted.map(|module| format!("{module}::")));
         (!modules.is_empty()).then_some(self)
     }
 
@@ -135,7 +137,9 @@ pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>
         .filter_map(|(_, outcome)| outcome.as_ref().err().map(String::as_str))
         .collect();
     fail_with(&failed)?;
-    let times = ended.into_iter().filter_map(|(name, it)| Some((name, it.ok()?)));
+    let times = ended
+        .into_iter()
+        .filter_map(|(name, it)| Some((name, it.ok()?)));
     Ok(times.collect())
 }
 

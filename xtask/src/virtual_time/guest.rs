@@ -29,7 +29,9 @@ impl Guest {
     /// Prepares a guest whose files are kept below the target folder under this name.
     pub fn new(name: &str) -> Result<Guest, String> {
         let kernel = Kernel::find()?;
-        let share = process::target_folder()?.join("virtual-time/runs").join(name);
+        let share = process::target_folder()?
+            .join("virtual-time/runs")
+            .join(name);
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).map_err(|e| format!("cannot make {}: {e}", share.display()))?;
         Ok(Guest { kernel, share })

@@ -7,8 +7,9 @@ mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /dev/shm || { mount -t devtmpfs dev /dev; mkdir -p /dev/shm; mount -t tmpfs tmpfs /dev/shm; }
 mkdir -p /run/share /run/tmp /run/home
+chmod 1777 /run/tmp
 mount -t hostfs none /run/share -o "$share"
-export TMPDIR=/run/tmp HOME=/run/home XDG_DATA_HOME=/run/home XDG_RUNTIME_DIR=/run/tmp
+export TMPDIR=/run/tmp HOME=/run/home XDG_DATA_HOME=/run/home
 # Buffers as on a data transfer node.
 echo 67108864 >/proc/sys/net/core/rmem_max
 echo 67108864 >/proc/sys/net/core/wmem_max

@@ -9,9 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use xtask::process;
 
-crate::virtual_tests!(
-    a_host_that_clips_its_windows_is_mended_proven_and_put_back,
-);
+crate::virtual_tests!(a_host_that_clips_its_windows_is_mended_proven_and_put_back,);
 
 const PATH: &str = "slac-daresbury";
 /// Four runs of six seconds each way, and what is around them; and others that hold the lab.

@@ -7,6 +7,7 @@ mod available;
 mod copy;
 mod host;
 mod interop;
+mod lab;
 mod load;
 mod path;
 mod seeds;
@@ -41,6 +42,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("copy", copy::TESTS),
     ("host", host::TESTS),
     ("interop", interop::TESTS),
+    ("lab", lab::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
     ("seeds", seeds::TESTS),

@@ -3,9 +3,7 @@
 
 use xtask::bench::verdicts;
 
-crate::virtual_tests!(
-    the_reason_given_is_what_was_done_to_the_path,
-);
+crate::virtual_tests!(the_reason_given_is_what_was_done_to_the_path,);
 
 fn the_reason_given_is_what_was_done_to_the_path() {
     let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");

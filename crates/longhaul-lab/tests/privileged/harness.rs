@@ -6,7 +6,6 @@ use longhaul_lab::error::LabError;
 use longhaul_lab::run::{RunRequest, run};
 use longhaul_lab::runtime::Backend;
 use longhaul_lab::standing;
-use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -144,11 +143,6 @@ pub fn own_path(name: &str) -> String {
     staged.to_string_lossy().into_owned()
 }
 
-pub fn json_in(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).expect("a JSON file");
-    serde_json::from_str(&text).expect("JSON")
-}
-
 pub fn kill(pid: u32, signal: &str) {
     let words = [format!("-{signal}"), pid.to_string()];
     let status = Command::new("kill").args(words).status().expect("kill");
@@ -211,20 +205,6 @@ impl Lab<'_> {
 
     pub fn run(&self, words: &[&str]) -> Outcome {
         Outcome::of(&mut self.command(words))
-    }
-
-    /// The same until the path has kept its timing: what a machine does that others disturb says
-    /// nothing about the lab.
-    pub fn run_undisturbed(&self, words: &[&str]) -> Outcome {
-        let tries = 5;
-        let mut outcome = self.run(words);
-        for _ in 1..tries {
-            if !outcome.err.contains("the machine was too busy") {
-                break;
-            }
-            outcome = self.run(words);
-        }
-        outcome
     }
 }
 

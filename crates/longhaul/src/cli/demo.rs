@@ -88,9 +88,7 @@ fn start(command: &mut Command) -> Result<ExitStatus, Fail> {
     });
     let line = words.collect::<Vec<_>>().join(" ");
     super::output::text(&format!("\n$ {line}\n"))?;
-    command
-        .status()
-        .map_err(|e| Fail::from_error(HOST, &e))
+    command.status().map_err(|e| Fail::from_error(HOST, &e))
 }
 
 /// Returns rate and limiter of the latest run.
