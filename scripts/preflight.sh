@@ -19,8 +19,11 @@ minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
 [ "${minor:-0}" -ge 95 ] || fail "$(rustc --version) is too old; run \`rustup update stable\` (1.95 or newer)"
 command -v cc >/dev/null || install gcc libc6-dev ||
     fail "a C compiler is missing (SQLite and ring need one); install gcc"
-if [ "$target" != install ] && [ "$(id -u)" != 0 ] && ! unshare --user --map-root-user --net true 2>/dev/null; then
-    fail "no network namespaces here; run as root, or allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=1000)"
+if [ "$target" != install ]; then
+    [ "$(id -u)" = 0 ] && as= || as="--user --map-root-user"
+    # shellcheck disable=SC2086  # two words, or none
+    unshare $as --net true 2>/dev/null ||
+        fail "no network namespaces here; run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN, or allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=1000)"
 fi
 if [ "$target" = test ]; then
     { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1 || rustup component add clippy rustfmt ||
