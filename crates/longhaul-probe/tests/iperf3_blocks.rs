@@ -8,11 +8,11 @@ use longhaul_probe::throughput::Target;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const COOKIE_BYTES: usize = 37;
 const BLOCK_BYTES: u64 = 128 << 10;
-const PATIENCE: Duration = Duration::from_secs(10);
+const HUNG: Duration = Duration::from_secs(120);
 /// Nothing comes for so long: the last byte has come.
 const QUIET: Duration = Duration::from_millis(700);
 
@@ -57,7 +57,7 @@ fn read_blocks(mut data: TcpStream, told: &AtomicBool, bytes: &AtomicU64) -> boo
 /// Serves one test; the bytes that came, and whether their stream ended before the test did.
 fn serve(listener: &TcpListener) -> (u64, bool) {
     let (mut control, _) = listener.accept().expect("the client");
-    control.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    control.set_read_timeout(Some(HUNG)).expect("a timeout");
     take(&mut control, COOKIE_BYTES);
     say(&mut control, &[State::ParameterExchange]);
     let asked = take_frame(&mut control);
@@ -111,7 +111,6 @@ fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_cou
             stop,
             ..Plan::default()
         };
-        let began = Instant::now();
         client::run(
             &target,
             &plan,
@@ -120,9 +119,10 @@ fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_cou
             &mut |_| {},
         )
         .expect("a result");
-        assert!(began.elapsed() < PATIENCE);
         let (bytes, ended) = server.join().expect("the server");
-        assert!(bytes >= 1_000_001, "{bytes}");
         assert_eq!((bytes % BLOCK_BYTES, ended), (0, false), "{stop:?}");
+        if let Stop::Bytes(asked) = stop {
+            assert_eq!(bytes, asked.next_multiple_of(BLOCK_BYTES));
+        }
     }
 }

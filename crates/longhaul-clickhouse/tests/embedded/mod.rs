@@ -13,7 +13,7 @@ const HOW: &str = "the embedded ClickHouse is not here: `cargo xtask clickhouse`
                    the target folder (or name a Python that has the package chdb in LONGHAUL_CHDB_PYTHON)";
 
 /// A slow machine needs some seconds to load half a gigabyte of engine.
-const START_WITHIN: Duration = Duration::from_secs(180);
+const START_WITHIN: Duration = Duration::from_secs(600);
 
 struct Shim {
     port: u16,

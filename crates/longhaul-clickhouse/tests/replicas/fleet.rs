@@ -14,7 +14,7 @@ const HOW: &str =
     "`cargo xtask clickhouse` installs clickhouse-server and zookeeper, Debian's packages";
 
 /// Java and an old server need their time on a busy machine.
-const START_WITHIN: Duration = Duration::from_secs(120);
+const START_WITHIN: Duration = Duration::from_secs(600);
 
 /// A session of a server that was killed ends after this.
 const SESSION_MS: u32 = 6000;
@@ -173,7 +173,7 @@ fn keeper(folder: &Path, port: u16) -> Process {
 /// What a port answers to a few words.
 fn said(port: u16, words: &str) -> Option<String> {
     let mut to = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    to.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    to.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     to.write_all(words.as_bytes()).ok()?;
     let mut answer = String::new();
     to.read_to_string(&mut answer).ok()?;

@@ -25,12 +25,17 @@ fn stands() {
         assert!(again.err.contains("plain stands already"), "{}", again.err);
         let listed = standing(&["list"], unprivileged);
         assert!(listed.out.contains("plain"), "{}", listed.out);
+        // Until an answer comes, however late.
+        let until = ["-i", "0.2", "-c", "1", "-w", "120"];
         let ping = standing(
-            &["near", "ping", "-c", "2", "-i", "0.2", "far"],
+            &[&["near", "ping", "far"][..], &until].concat(),
             unprivileged,
         );
         assert_eq!(ping.code, 0, "{} {}", ping.out, ping.err);
-        let there = standing(&["far", "ping", "-c", "1", "near"], unprivileged);
+        let there = standing(
+            &[&["far", "ping", "near"][..], &until].concat(),
+            unprivileged,
+        );
         assert_eq!(there.code, 0, "{} {}", there.out, there.err);
         assert_eq!(
             standing(&["far", "sh", "-c", "exit 3"], unprivileged).code,

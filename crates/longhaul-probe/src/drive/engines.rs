@@ -208,7 +208,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    const SOON: Duration = Duration::from_secs(10);
+    const SOON: Duration = Duration::from_secs(120);
 
     /// A sender by time on one connection, and the connection's other side.
     fn sending() -> (Engines, TcpStream) {

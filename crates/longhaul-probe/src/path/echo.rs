@@ -187,6 +187,10 @@ impl Running {
     fn drive(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Echo)) -> io::Result<()> {
         loop {
             let now = self.epoch.elapsed();
+            // What came while this host stood still is not lost.
+            for heard in self.carrier.hear()? {
+                self.take(heard);
+            }
             let over = self.series.is_over(now) || stop.load(Ordering::Relaxed);
             self.series.settled(now).iter().for_each(&mut *each);
             if over {
@@ -200,9 +204,6 @@ impl Running {
                 .unwrap_or_default()
                 .saturating_sub(self.epoch.elapsed());
             self.carrier.wait(wait.min(LOOK))?;
-            for heard in self.carrier.hear()? {
-                self.take(heard);
-            }
         }
     }
 

@@ -2,14 +2,17 @@
 
 use longhaul_model::report::v1::plan::{Plan, Stop};
 use longhaul_probe::error::ProbeError;
-use longhaul_probe::serve::{Responder, ServeEvent, ServeOptions};
-use longhaul_probe::throughput::{self, Outcome, Target};
+use longhaul_probe::serve::{AnonymousLimits, Responder, ServeEvent, ServeOptions};
+use longhaul_probe::throughput::{self, Outcome, Progress, Target};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// What takes longer hangs: on a busy machine anything may take long.
+pub const HUNG: Duration = Duration::from_secs(120);
 
 pub struct FarEnd {
     pub address: SocketAddr,
@@ -24,6 +27,17 @@ pub fn options() -> ServeOptions {
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         port: 0,
         ..ServeOptions::default()
+    }
+}
+
+/// The same, where a stranger's run may last as long as a test wants.
+pub fn patient() -> ServeOptions {
+    ServeOptions {
+        anonymous: Some(AnonymousLimits {
+            seconds: 3600,
+            ..AnonymousLimits::default()
+        }),
+        ..options()
     }
 }
 
@@ -56,7 +70,7 @@ impl FarEnd {
     pub fn target(&self) -> Target {
         Target {
             port: self.address.port(),
-            connect_timeout: Duration::from_secs(5),
+            connect_timeout: HUNG,
             ..Target::new(self.address.ip().to_string())
         }
     }
@@ -72,17 +86,20 @@ impl FarEnd {
         throughput::run(&self.target(), plan, &mut |_| {})
     }
 
+    /// The same, whatever becomes of it.
+    pub fn run_watched(&self, plan: &Plan, watch: &mut dyn FnMut(&Progress)) {
+        let _ = throughput::run(&self.target(), plan, watch);
+    }
+
     pub fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).expect("the far end listens")
     }
 
-    /// The next event that `wanted` picks, at most `within` from now.
-    pub fn event<T>(&self, within: Duration, wanted: impl Fn(&ServeEvent) -> Option<T>) -> T {
+    /// The next event that `wanted` picks.
+    pub fn event<T>(&self, wanted: impl Fn(&ServeEvent) -> Option<T>) -> T {
         let events = self.events.lock().expect("one test reads them");
-        let deadline = std::time::Instant::now() + within;
         loop {
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
-            let event = events.recv_timeout(left).expect("the event comes in time");
+            let event = events.recv_timeout(HUNG).expect("the event comes");
             if let Some(found) = wanted(&event) {
                 return found;
             }
@@ -90,16 +107,16 @@ impl FarEnd {
     }
 
     /// Why the next session ended.
-    pub fn session_closed(&self, within: Duration) -> String {
-        self.event(within, |event| match event {
+    pub fn session_closed(&self) -> String {
+        self.event(|event| match event {
             ServeEvent::SessionClosed { reason, .. } => Some(reason.clone()),
             _ => None,
         })
     }
 
     /// Why the next connection was dismissed.
-    pub fn dismissed(&self, within: Duration) -> String {
-        self.event(within, |event| match event {
+    pub fn dismissed(&self) -> String {
+        self.event(|event| match event {
             ServeEvent::Dismissed { why, .. } => Some(why.clone()),
             _ => None,
         })

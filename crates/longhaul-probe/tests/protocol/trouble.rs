@@ -2,7 +2,7 @@
 //! end takes the next peer at once.
 
 use crate::fake::{FakeFarEnd, FakePeer};
-use crate::far_end::{FarEnd, brief, options, short};
+use crate::far_end::{FarEnd, brief, options, patient, short};
 use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use longhaul_probe::error::{ProbeError, ServeError, TokenTrouble};
@@ -14,13 +14,9 @@ use longhaul_probe::wire::{
 };
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TOKEN: &str = "a token of more than sixteen characters";
-/// Unproved peers are gone by then.
-const SOON: Duration = Duration::from_secs(8);
-/// A lost peer's place is free within this.
-const AT_ONCE: Duration = Duration::from_secs(1);
 
 fn fails(target: &Target, plan: &Plan) -> ProbeError {
     throughput::run(target, plan, &mut |_| {}).expect_err("this cannot work")
@@ -156,13 +152,16 @@ fn strangers_beyond_the_number_allowed_are_told_to_come_again() {
         }),
         ..options()
     });
-    let mut first = FakePeer::connect(far.address);
-    first.negotiate(&short());
-    let error = fails(&far.target(), &short());
-    assert!(error.to_string().contains("at one time"), "{error}");
-    drop(first);
-    far.session_closed(SOON);
-    far.session_closed(SOON);
+    // In the midst of the first one, which waits for it.
+    let mut told = None;
+    far.run_watched(&short(), &mut |progress| {
+        if progress.state as u8 >= State::Opening as u8 && told.is_none() {
+            told = Some(fails(&far.target(), &short()).to_string());
+        }
+    });
+    assert!(told.is_some_and(|it| it.contains("at one time")));
+    far.session_closed();
+    far.session_closed();
     still_serves(&far);
 }
 
@@ -226,20 +225,18 @@ fn strange_first_bytes_are_dismissed_and_iperf3_by_name() {
     far.connect()
         .write_all(b"\x00\x01\x02\x03")
         .expect("it accepts");
-    assert!(far.dismissed(SOON).contains("no protocol known"));
+    assert!(far.dismissed().contains("no protocol known"));
     let mut cookie = b"abcdefghijklmnopqrstuvwxyz234567abcd".to_vec();
     cookie.push(0);
     far.connect().write_all(&cookie).expect("it accepts");
-    far.event(SOON, |event| {
-        matches!(event, ServeEvent::Iperf3Refused(_)).then_some(())
-    });
+    far.event(|event| matches!(event, ServeEvent::Iperf3Refused(_)).then_some(()));
     drop(far.connect());
-    assert!(far.dismissed(SOON).contains("did not come"));
+    assert!(far.dismissed().contains("did not come"));
     // A TLS record that is none, and one that is cut.
     far.connect()
         .write_all(b"\x16\x03\x01\x00\x05hello")
         .expect("it accepts");
-    assert!(far.dismissed(SOON).contains("TLS"));
+    assert!(far.dismissed().contains("TLS"));
     still_serves(&far);
 }
 
@@ -264,7 +261,7 @@ fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
             }
             peer.say_bytes(bytes);
             peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
-            let reason = far.session_closed(SOON);
+            let reason = far.session_closed();
             assert!(reason.contains("broke the protocol"), "{reason}");
         }
     }
@@ -277,12 +274,12 @@ fn messages_out_of_order_and_truncated_end_the_session() {
     let mut peer = FakePeer::connect(far.address);
     peer.say(&Message::Ping(Ping { number: 0 }));
     peer.hear_until(|message| matches!(message, Message::Bye(Bye::Violation(_))));
-    assert!(far.session_closed(SOON).contains("`ping` while greeting"));
+    assert!(far.session_closed().contains("`ping` while greeting"));
     let mut peer = FakePeer::connect(far.address);
     peer.greet();
     peer.say_bytes(b"\x00\x00\x01\x00{\"propose\":");
     drop(peer);
-    assert!(far.session_closed(SOON).contains("negotiating the plan"));
+    assert!(far.session_closed().contains("negotiating the plan"));
     still_serves(&far);
 }
 
@@ -318,7 +315,6 @@ fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
         }));
         peer.wait_for_the_end();
     });
-    let began = Instant::now();
     let error = fails(&fake.target(), &short());
     assert!(
         matches!(
@@ -330,49 +326,46 @@ fn a_far_end_that_falls_silent_ends_by_the_steps_deadline() {
         ),
         "{error:?}"
     );
-    assert!(began.elapsed() < Duration::from_secs(13));
 }
 
 #[test]
-fn a_peer_that_never_greets_is_gone_in_five_seconds() {
+fn a_peer_that_never_greets_is_given_up() {
     let far = FarEnd::start(options());
     let peer = FakePeer::connect(far.address);
-    let began = Instant::now();
-    let reason = far.session_closed(SOON);
+    let reason = far.session_closed();
     assert!(reason.contains("late while greeting"), "{reason}");
-    assert!(began.elapsed() < SOON);
     drop(peer);
 }
 
 #[test]
 fn a_preamble_a_byte_at_a_time_gains_no_time() {
     let far = FarEnd::start(options());
-    let began = Instant::now();
     let mut stream = far.connect();
+    // The pace of the slow peer; the far end's hanging up ends it.
     stream
-        .set_read_timeout(Some(Duration::from_millis(400)))
+        .set_read_timeout(Some(Duration::from_secs(2)))
         .expect("a socket");
     let preamble = Preamble {
         nonce: Nonce([1; 16]),
         index: 0,
         forward: true,
     };
-    for byte in preamble.encode(DATA_STREAM) {
+    let bytes = preamble.encode(DATA_STREAM);
+    stream.write_all(&bytes[..4]).expect("it accepts");
+    for &byte in &bytes[4..] {
         if stream.write_all(&[byte]).is_err() {
             break;
         }
         let mut nothing = [0];
-        // The pace of the slow peer; the far end's hanging up ends it.
         if matches!(stream.read(&mut nothing), Ok(0)) {
             break;
         }
     }
-    let why = far.event(SOON, |event| match event {
+    let why = far.event(|event| match event {
         ServeEvent::StreamRefused { why, .. } => Some(*why),
         _ => None,
     });
     assert_eq!(why, "its preamble did not come in time");
-    assert!(began.elapsed() < SOON);
     still_serves(&far);
 }
 
@@ -386,7 +379,7 @@ fn a_data_connection_needs_the_sessions_nonce() {
         stream
             .write_all(&preamble.encode(DATA_STREAM))
             .expect("it accepts");
-        far.event(SOON, |event| match event {
+        far.event(|event| match event {
             ServeEvent::StreamRefused { why, .. } => Some(*why),
             _ => None,
         })
@@ -424,7 +417,7 @@ fn streams_that_never_open_free_the_place() {
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
     peer.negotiate(&short());
-    let reason = far.session_closed(Duration::from_secs(13));
+    let reason = far.session_closed();
     assert!(
         reason.contains("late while opening the data streams"),
         "{reason}"
@@ -443,9 +436,7 @@ fn datagrams_without_a_session_get_no_answer() {
     };
     let hello = preamble.encode(longhaul_probe::wire::DATAGRAM_HELLO);
     stranger.send(&hello).expect("loopback");
-    far.event(SOON, |event| {
-        matches!(event, ServeEvent::StreamRefused { .. }).then_some(())
-    });
+    far.event(|event| matches!(event, ServeEvent::StreamRefused { .. }).then_some(()));
     stranger.set_nonblocking(true).expect("a socket");
     assert!(
         stranger.recv(&mut [0; 64]).is_err(),
@@ -461,41 +452,45 @@ fn datagrams_without_a_session_get_no_answer() {
 }
 
 #[test]
-fn an_initiator_killed_in_mid_run_frees_its_place_within_a_second() {
+fn an_initiator_killed_in_mid_run_frees_its_place_at_once() {
     let far = FarEnd::start(ServeOptions {
         anonymous: Some(AnonymousLimits {
             concurrent: 1,
+            seconds: 3600,
             ..AnonymousLimits::default()
         }),
         ..options()
     });
-    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(20));
+    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(3600));
     drop(streams);
     drop(peer);
-    let reason = far.session_closed(AT_ONCE);
-    assert!(reason.contains("payload was flowing"), "{reason}");
+    // By its end, and not by a deadline.
+    let reason = far.session_closed();
+    assert!(
+        reason.contains("payload was flowing") && !reason.contains("sign of life"),
+        "{reason}"
+    );
     still_serves(&far);
 }
 
 #[test]
 fn an_initiator_that_falls_silent_in_mid_run_is_given_up() {
-    let far = FarEnd::start(options());
-    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(30));
-    let reason = far.session_closed(Duration::from_secs(20));
+    let far = FarEnd::start(patient());
+    let (peer, streams) = FakePeer::running(far.address, Duration::from_secs(3600));
+    let reason = far.session_closed();
     assert!(reason.contains("no sign of life"), "{reason}");
     drop((peer, streams));
 }
 
 #[test]
 fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
-    let far = FarEnd::start(options());
+    let far = FarEnd::start(patient());
     let target = far.target();
     let plan = Plan {
-        stop: Stop::TimeUs(20_000_000),
+        stop: Stop::TimeUs(3_600_000_000),
         ..short()
     };
     let mut far = Some(far);
-    let began = Instant::now();
     let result = throughput::run(&target, &plan, &mut |progress| {
         if progress.state == State::Running {
             drop(far.take());
@@ -508,7 +503,6 @@ fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
         matches!(&error, ProbeError::PeerFailed { step, .. } if lost(*step)),
         "{error:?}"
     );
-    assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 #[test]

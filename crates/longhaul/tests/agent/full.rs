@@ -61,15 +61,15 @@ fn a_full_disk_loses_no_finished_result() {
     agent.wait_for("run");
     let own = agent_of(agent.child.id()).expect("the shell has started it");
     let seen = PathBuf::from(format!("/proc/{own}/root{}", folder.file("disk").display()));
-    wait_for_bulk(&seen);
+    let bulk = wait_for_bulk(&seen);
     fill(&seen.join("filler"));
     // The bulk run was under way when the disk filled up, and lands in the room of the ballast.
     let lines = std::cell::RefCell::new(Vec::new());
     let ended = agent.next(|it| {
         lines.borrow_mut().push(it.clone());
-        it["measurement"] == "bulk"
+        it["planned"] == *bulk
     });
-    let bulk = ended.expect("the bulk run ends");
+    let bulk = ended.unwrap_or_else(|| panic!("the bulk run does not end: {lines:?}"));
     assert_eq!(bulk["event"], "run", "{bulk}");
     let missed = agent.next(|it| it["event"] == "missed" && it["reason"] == "disk_full");
     assert!(missed.is_some(), "nothing new begins");
@@ -81,17 +81,20 @@ fn a_full_disk_loses_no_finished_result() {
     check(&folder, &[bulk, again]);
 }
 
-fn wait_for_bulk(seen: &std::path::Path) {
+/// The planned run that a bulk run is for, once one has begun.
+fn wait_for_bulk(seen: &std::path::Path) -> String {
     let spool = seen.join("archive.sqlite3.agent/spool");
     let until = std::time::Instant::now() + DEADLINE;
-    let is_bulk = |path: PathBuf| {
-        std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"measure\":\"bulk\""))
+    let bulk = |path: PathBuf| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let owner: Value = serde_json::from_str(&text).ok()?;
+        let planned = owner["planned"].as_str()?.to_owned();
+        (owner["measure"] == "bulk").then_some(planned)
     };
     loop {
         let entries = std::fs::read_dir(&spool).into_iter().flatten().flatten();
-        let mut owners = entries.map(|it| it.path());
-        if owners.any(|path| path.extension().is_some_and(|it| it == "owner") && is_bulk(path)) {
-            return;
+        if let Some(planned) = entries.map(|it| it.path()).find_map(bulk) {
+            return planned;
         }
         assert!(std::time::Instant::now() < until, "no bulk run began");
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -25,7 +25,7 @@ fn listen(answer: impl Fn(TcpStream, &Heard) + Send + 'static) -> (u16, Heard) {
     let into = Arc::clone(&heard);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
+            let _ = stream.set_read_timeout(Some(DEADLINE));
             answer(stream, &into);
         }
     });

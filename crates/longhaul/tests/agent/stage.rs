@@ -11,8 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// On a busy machine of two cores.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+/// What takes longer hangs: on a busy machine anything may take long.
+pub const DEADLINE: Duration = Duration::from_secs(300);
 
 pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_longhaul")
@@ -52,6 +52,7 @@ impl Drop for Folder {
 pub struct FarEnd {
     child: Child,
     pub port: u16,
+    log: Receiver<String>,
 }
 
 impl FarEnd {
@@ -78,12 +79,22 @@ impl FarEnd {
         let first: Value = serde_json::from_str(&line).expect("JSON");
         let address = first["addresses"][0].as_str().expect("an address");
         let port = address.rsplit(':').next().and_then(|it| it.parse().ok());
-        // Nobody else reads its log.
-        std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            let mut lines = log.lines().map_while(Result::ok);
+            lines.try_for_each(|line| say.send(line))
+        });
         FarEnd {
             child,
             port: port.expect("a port"),
+            log: said,
         }
+    }
+
+    /// Until its log tells of this.
+    pub fn wait_for(&self, event: &str) {
+        let next = || self.log.recv_timeout(DEADLINE).expect("its log");
+        while !next().contains(event) {}
     }
 }
 
@@ -190,7 +201,7 @@ impl Agent {
     }
 
     pub fn ended(&mut self) -> ExitStatus {
-        let until = Instant::now() + DEADLINE + DEADLINE;
+        let until = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().expect("its end") {
                 return status;

@@ -3,13 +3,10 @@
 
 use crate::support::{Folder, longhaul};
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Standard error of a call that must end with `code` and say nothing on standard output.
 fn complaint(arguments: &[&str], code: i32) -> String {
-    let assert = longhaul(DEADLINE).args(arguments).assert().code(code);
+    let assert = longhaul().args(arguments).assert().code(code);
     let output = assert.get_output();
     assert!(output.stdout.is_empty(), "{arguments:?} wrote to stdout");
     String::from_utf8(output.stderr.clone()).expect("UTF-8")

@@ -5,9 +5,7 @@ use longhaul_store::{Archive, Watched, watched::WatchedRun};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(40);
 /// A terminal's escape, markup, a cell's border and a mention.
 const HOSTILE: &str = "evil\u{1b}[2J<script>alert(1)</script>|@all";
 
@@ -101,7 +99,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     let page = folder.file("case.html");
     let mut words = CASE.to_vec();
     words.extend(["-o", page.to_str().expect("UTF-8")]);
-    let text = reported(DEADLINE, &archive, &words, 0);
+    let text = reported(&archive, &words, 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -109,7 +107,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     golden("report-case.txt", &text);
     let mut words = CASE.to_vec();
     words.push("--markdown");
-    golden("report-case.md", &reported(DEADLINE, &archive, &words, 0));
+    golden("report-case.md", &reported(&archive, &words, 0));
     let html = fs::read_to_string(page).expect("a page");
     assert_eq!(
         html.matches("<figure>").count(),
@@ -121,7 +119,7 @@ fn a_case_of_two_paths_reads_as_reviewed_in_every_form() {
     }
     let mut words = CASE.to_vec();
     words.push("--json");
-    let case: Value = serde_json::from_str(&reported(DEADLINE, &archive, &words, 0)).expect("JSON");
+    let case: Value = serde_json::from_str(&reported(&archive, &words, 0)).expect("JSON");
     let goodput = &case["paths"][0]["changes"][0];
     assert_eq!(goodput["verdict"], "fell");
     assert_eq!(case["paths"][1]["changes"][0]["verdict"], "no_change_seen");
@@ -147,7 +145,7 @@ fn a_period_without_runs_is_absent_and_never_zero() {
         "2003-06-12",
         "--json",
     ];
-    let case: Value = serde_json::from_str(&reported(DEADLINE, &archive, &words, 0)).expect("JSON");
+    let case: Value = serde_json::from_str(&reported(&archive, &words, 0)).expect("JSON");
     let goodput = &case["paths"][0]["changes"][0];
     assert_eq!(goodput["verdict"], "not_measured");
     assert!(goodput.get("before").is_none() && goodput.get("change_ratio").is_none());
@@ -185,14 +183,14 @@ fn names_from_the_net_do_nothing_in_any_form() {
     let asymmetry = ["asymmetry", "-o", out];
     let compare = ["compare", "@2003-06-10", "@2003-06-12", "-o", out];
     for words in [&case[..], &["site", "-o", out], &asymmetry, &compare] {
-        let text = reported(DEADLINE, &archive, words, 0);
+        let text = reported(&archive, words, 0);
         assert!(!text.contains('\u{1b}'), "{text}");
         let html = fs::read_to_string(&page).expect("a page");
         assert!(
             !html.contains("<script") && !html.contains('\u{1b}'),
             "{words:?}"
         );
-        let markdown = reported(DEADLINE, &archive, &[words, &["--markdown"]].concat(), 0);
+        let markdown = reported(&archive, &[words, &["--markdown"]].concat(), 0);
         let safe = |line: &str| !line.contains("<script") && !line.contains("@all");
         assert!(markdown.lines().all(safe), "{markdown}");
         assert!(!markdown.contains('\u{1b}'), "{markdown}");
@@ -210,16 +208,14 @@ fn the_site_and_the_asymmetry_read_as_reviewed() {
         }
         story.trace((10, 1), "cesnet", &["gateway.slac", "geant", "cesnet"]);
     });
-    let text = reported(DEADLINE, &archive, &["site"], 0)
-        + "\n"
-        + &reported(DEADLINE, &archive, &["asymmetry"], 0);
+    let text = reported(&archive, &["site"], 0) + "\n" + &reported(&archive, &["asymmetry"], 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
     golden("report-site-asymmetry.txt", &text);
     let site: Value =
-        serde_json::from_str(&reported(DEADLINE, &archive, &["site", "--json"], 0)).expect("JSON");
+        serde_json::from_str(&reported(&archive, &["site", "--json"], 0)).expect("JSON");
     let first = &site["paths"][0];
     assert_eq!(first["pair"]["to"], "cesnet");
     assert!(
@@ -233,29 +229,18 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
     let (folder, archive) = filled("beside-compare", june);
     let sets = ["compare", "cesnet@2003-06-10", "cesnet@2003-06-12"];
     let with = |more: &[&'static str]| [&sets[..], more].concat();
-    let text = reported(DEADLINE, &archive, &sets, 0);
+    let text = reported(&archive, &sets, 0);
     assert!(
         text.contains("throughput slac > cesnet fell by 40 %"),
         "{text}"
     );
-    reported(
-        DEADLINE,
-        &archive,
-        &with(&["--expect", "change >= -50 %"]),
-        0,
-    );
-    let missed = reported(
-        DEADLINE,
-        &archive,
-        &with(&["--expect", "change >= -5 %"]),
-        1,
-    );
+    reported(&archive, &with(&["--expect", "change >= -50 %"]), 0);
+    let missed = reported(&archive, &with(&["--expect", "change >= -5 %"]), 1);
     assert!(
         missed.contains("expected change >= -5 %; found -3"),
         "{missed}"
     );
     reported(
-        DEADLINE,
         &archive,
         &with(&["--expect", "available.change >= -5 %"]),
         1,
@@ -273,7 +258,7 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
         files[0].to_str().expect("UTF-8"),
         files[1].to_str().expect("UTF-8"),
     ];
-    let text = reported(DEADLINE, &none, &words, 0);
+    let text = reported(&none, &words, 0);
     assert!(text.contains("cannot tell"), "{text}");
     assert!(!none.exists());
 }
@@ -318,9 +303,9 @@ fn what_cannot_be_understood_says_what_would_be() {
         ),
         (&["asymmetry", "uk"], 0, ""),
     ] {
-        let text = reported(DEADLINE, &archive, words, code);
+        let text = reported(&archive, words, code);
         assert!(text.contains(says), "{words:?}: {text}");
     }
     let none = folder.file("none.sqlite3");
-    assert!(reported(DEADLINE, &none, &["site"], 6).contains("there is no archive"));
+    assert!(reported(&none, &["site"], 6).contains("there is no archive"));
 }

@@ -10,9 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-pub const DEADLINE: Duration = Duration::from_secs(60);
 const WAY: &str = "stops = [\"Los Angeles (LAX)\", \"Chicago (ORD)\", \"Geneva\"]\n\
                    [about]\nname = \"<script>alert(1)</script> & co\"\n";
 /// Names of hosts and hops are whatever their owners made them.
@@ -62,14 +60,14 @@ pub fn said(assert: &Assert) -> (String, String) {
 fn made(folder: &Folder, more: &[&str]) -> PathBuf {
     let words = stage(folder);
     let place = folder.file("bundle");
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     command.args(words).arg("--out").arg(&place).args(more);
     command.assert().success();
     place
 }
 
 pub fn verified(place: &Path, more: &[&str]) -> Assert {
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     command
         .args(["record", "verify"])
         .arg(place)
@@ -279,12 +277,9 @@ fn a_mark_that_was_raised_with_its_digest_is_found_by_making_it_again() {
 fn a_signature_is_of_one_key_and_of_every_byte_of_the_manifest() {
     let folder = Folder::new("bundle_signed");
     let key = folder.file("key.pem");
-    let printed = longhaul(DEADLINE)
-        .args(["record", "key"])
-        .arg(&key)
-        .assert();
+    let printed = longhaul().args(["record", "key"]).arg(&key).assert();
     let public = said(&printed.success()).0.trim().to_owned();
-    longhaul(DEADLINE)
+    longhaul()
         .args(["record", "key"])
         .arg(&key)
         .assert()
@@ -315,7 +310,7 @@ fn nothing_is_written_over_and_bad_input_leaves_nothing_behind() {
     fs::create_dir(&place).expect("made");
     fs::write(place.join("thesis.txt"), "mine").expect("written");
     let make = |more: &[&str]| {
-        let mut command = longhaul(DEADLINE);
+        let mut command = longhaul();
         command.current_dir(&folder.0).args(&words).args(more);
         said(&command.assert().code(2)).1
     };

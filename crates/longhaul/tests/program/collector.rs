@@ -1,6 +1,6 @@
 //! Two agents on loopback, one of which sends to the other over TLS.
 
-use crate::support::Folder;
+use crate::support::{Folder, HUNG, free_port};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
 use longhaul_model::report::v1::{AnyReport, Throughput};
@@ -9,13 +9,10 @@ use longhaul_store::watched::{
 };
 use longhaul_store::{Archive, Watched};
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
-/// A busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(120);
 const KILLS: usize = 20;
 /// Runs that come new in each life of the sender: more than one batch, with their plans.
 const RUNS: usize = 300;
@@ -64,11 +61,6 @@ impl Drop for Agent {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// The files of both agents: `here` sends, `there` takes.
@@ -178,12 +170,12 @@ fn ids(archive: &Archive) -> Vec<String> {
 }
 
 fn until(what: &str, folder: &Folder, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HUNG;
     while !holds() {
         let log = |name: &str| fs::read_to_string(folder.file(name)).unwrap_or_default();
         assert!(
             Instant::now() < end,
-            "not within {PATIENCE:?}: {what}\nhere: {}\nthere: {}",
+            "not within {HUNG:?}: {what}\nhere: {}\nthere: {}",
             log("here.log"),
             log("there.log")
         );

@@ -10,7 +10,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub const DEADLINE: Duration = Duration::from_secs(60);
 pub const MIB: usize = 1 << 20;
 
 /// A far end that serves `folder`, and copies against it.
@@ -35,7 +34,7 @@ impl Served {
     }
 
     pub fn copy_by(&self, port: &str, source: &str, target: &str) -> Command {
-        let mut command = longhaul(DEADLINE);
+        let mut command = longhaul();
         command.args(["copy", source, target, "-p", port, "-q", "--no-save"]);
         if let Some(token) = &self.far.token {
             command.env("LONGHAUL_TOKEN", token);

@@ -1,8 +1,8 @@
 //! Copies that something goes wrong with: an end that is killed, bytes that change, no room and no
 //! permission. Each is told, leaves nothing half-written, and goes on where it was.
 
-use crate::copy::{DEADLINE, MIB, Served, noise, refused, report, text};
-use crate::support::Folder;
+use crate::copy::{MIB, Served, noise, refused, report, text};
+use crate::support::{Folder, HUNG};
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
@@ -103,7 +103,7 @@ fn stalled(served: &Served, source: &Path, proxy: &Proxy) -> std::process::Child
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let child = command.spawn().expect("a copy");
-    let deadline = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + HUNG;
     while noted(&served.folder) < 3 {
         assert!(Instant::now() < deadline, "no block came");
         std::thread::sleep(Duration::from_millis(5));
@@ -242,7 +242,7 @@ fn without_privileges(words: &[&str]) -> Command {
             "--inh-caps=-dac_override,-dac_read_search",
         ]);
     }
-    command.timeout(DEADLINE);
+    command.timeout(HUNG);
     command.arg(env!("CARGO_BIN_EXE_longhaul")).args(words);
     command
 }
@@ -305,7 +305,7 @@ fn a_full_disk_is_named_and_the_copy_goes_on_once_there_is_room() {
         cmp "$1/file" "$3" || exit 94
     "#;
     let mut command = Command::new("unshare");
-    command.timeout(DEADLINE);
+    command.timeout(HUNG);
     command.args(["--map-root-user", "--mount", "sh", "-c", script]);
     command.args([
         env!("CARGO_BIN_EXE_longhaul"),

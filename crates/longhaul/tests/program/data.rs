@@ -2,9 +2,7 @@
 
 use crate::support::{Folder, golden, longhaul};
 use assert_cmd::assert::Assert;
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 const GOOD: &str = "\
 192.0.2.0,192.0.2.255,64500,\"Example, Inc.\"
 198.51.100.0,198.51.100.127,64501,Other Net
@@ -12,7 +10,7 @@ const GOOD: &str = "\
 ";
 
 fn data(folder: &Folder, arguments: &[&str]) -> Assert {
-    longhaul(DEADLINE)
+    longhaul()
         .arg("data")
         .args(arguments)
         .arg("--archive")
@@ -110,7 +108,7 @@ fn its_help_is_as_reviewed() {
         ("help-data", &["data", "--help"][..]),
         ("help-data-import", &["data", "import", "--help"]),
     ] {
-        let text = said(&longhaul(DEADLINE).args(arguments).assert().success());
+        let text = said(&longhaul().args(arguments).assert().success());
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
         }

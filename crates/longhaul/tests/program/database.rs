@@ -3,7 +3,7 @@
 #[path = "../../../longhaul-clickhouse/tests/embedded/mod.rs"]
 mod embedded;
 
-use crate::support::Folder;
+use crate::support::{Folder, HUNG, free_port};
 use longhaul_model::report::v1::series::Pair;
 use longhaul_model::report::v1::{AnyReport, Throughput};
 use longhaul_store::watched::{
@@ -17,8 +17,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
-/// A busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(180);
 const RUNS: usize = 120;
 /// 2026-01-31T00:00:00Z.
 const BEGIN_US: i64 = 1_769_817_600_000_000;
@@ -48,11 +46,6 @@ fn start(folder: &Folder) -> Agent {
         .stderr(log)
         .spawn();
     Agent(child.expect("the agent starts"))
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// From now on the database can be reached at this port.
@@ -124,13 +117,10 @@ fn page(port: u16) -> String {
 }
 
 fn until(what: &str, folder: &Folder, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HUNG;
     while !holds() {
         let log = fs::read_to_string(folder.file("log")).unwrap_or_default();
-        assert!(
-            Instant::now() < end,
-            "not within {PATIENCE:?}: {what}\n{log}"
-        );
+        assert!(Instant::now() < end, "not within {HUNG:?}: {what}\n{log}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -4,9 +4,7 @@ use crate::support::{Folder, golden, reported};
 use longhaul_model::report::v1::event::Event;
 use longhaul_store::{Archive, Watched};
 use serde_json::{Value, json};
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 /// 2003-06-11 21:45 UTC.
 const CHANGE_US: i64 = 1_055_367_900_000_000;
 
@@ -48,8 +46,8 @@ fn filled(folder: &Folder) -> std::path::PathBuf {
 fn events_read_as_reviewed_and_fit_80_columns() {
     let folder = Folder::new("events-text");
     let archive = filled(&folder);
-    let text = reported(DEADLINE, &archive, &["events", "--since", "2003-06-01"], 0)
-        + &reported(DEADLINE, &archive, &["event", "goodput-1111"], 0);
+    let text = reported(&archive, &["events", "--since", "2003-06-01"], 0)
+        + &reported(&archive, &["event", "goodput-1111"], 0);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -62,7 +60,7 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
     let folder = Folder::new("events-json");
     let archive = filled(&folder);
     let list = |words: &[&str]| -> Vec<Event> {
-        serde_json::from_str(&reported(DEADLINE, &archive, words, 0)).expect("events")
+        serde_json::from_str(&reported(&archive, words, 0)).expect("events")
     };
     let of_path = event("goodput-1111111111111111", "cesnet", "confirmed");
     assert_eq!(
@@ -73,13 +71,9 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
     assert_eq!(list(&all).len(), 2);
     let of_host = ["events", "lyon", "--json", "--all", "--since", "2003-06-01"];
     assert_eq!(list(&of_host).len(), 1);
-    let one: Value = serde_json::from_str(&reported(
-        DEADLINE,
-        &archive,
-        &["event", "goodput-2", "--json"],
-        0,
-    ))
-    .expect("an event");
+    let one: Value =
+        serde_json::from_str(&reported(&archive, &["event", "goodput-2", "--json"], 0))
+            .expect("an event");
     assert_eq!(one["pair"]["to"], "lyon");
 }
 
@@ -87,13 +81,9 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
 fn nothing_found_and_unclear_ids_say_what_to_do() {
     let folder = Folder::new("events-none");
     let archive = filled(&folder);
+    assert!(reported(&archive, &["events"], 0).starts_with("no lasting change was found since "));
+    assert!(reported(&archive, &["event", "goodput"], 2).contains("give more letters"));
     assert!(
-        reported(DEADLINE, &archive, &["events"], 0)
-            .starts_with("no lasting change was found since ")
-    );
-    assert!(reported(DEADLINE, &archive, &["event", "goodput"], 2).contains("give more letters"));
-    assert!(
-        reported(DEADLINE, &archive, &["event", "rtt"], 6)
-            .contains("`longhaul report events` lists them")
+        reported(&archive, &["event", "rtt"], 6).contains("`longhaul report events` lists them")
     );
 }

@@ -1,13 +1,10 @@
 //! The help as users see it, and what holds for all options.
 
 use crate::support::{golden, longhaul};
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Standard output of a call that must succeed.
 fn said(arguments: &[&str]) -> String {
-    let assert = longhaul(DEADLINE).args(arguments).assert().success();
+    let assert = longhaul().args(arguments).assert().success();
     String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
 }
 

@@ -4,9 +4,7 @@ use crate::support::{Folder, fixture, golden, longhaul, shown};
 use longhaul_model::report::v1::Host;
 use longhaul_model::report::v1::host::Grade;
 use longhaul_store::Archive;
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 /// The far host of Daresbury with a proof; a host judged for the paths of its archive.
 const FIXTURES: [&str; 2] = ["host-daresbury-proof", "host-judged"];
 
@@ -53,7 +51,7 @@ fn colour_repeats_what_the_words_say() {
 fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
     let folder = Folder::new("host_here");
     let file = folder.file("archive.sqlite3");
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args([
             "host",
             "--rtt",
@@ -83,7 +81,7 @@ fn this_host_is_judged_for_a_path_and_nothing_is_changed() {
 #[test]
 fn without_a_known_path_the_reference_is_named() {
     let folder = Folder::new("host_reference");
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["host", "--all", "--no-save", "--archive"])
         .arg(folder.file("archive.sqlite3"))
         .assert()
@@ -97,7 +95,7 @@ fn without_a_known_path_the_reference_is_named() {
 fn nothing_to_revert_is_said_and_no_failure() {
     let folder = Folder::new("host_revert");
     let revert = |options: &[&str]| {
-        let assert = longhaul(DEADLINE)
+        let assert = longhaul()
             .args(["host", "--revert", "--journal"])
             .arg(folder.file("journal.json"))
             .args(options)
@@ -114,7 +112,7 @@ fn a_journal_that_is_none_is_named_and_left_alone() {
     let folder = Folder::new("host_damaged");
     let journal = folder.file("journal.json");
     std::fs::write(&journal, "{").expect("write");
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["host", "--revert", "--journal"])
         .arg(&journal)
         .assert()
@@ -134,10 +132,6 @@ fn options_that_need_each_other_say_so() {
         &["--apply", "--revert"],
         &["--apply", "--prove", "far", "--pairs", "1"],
     ] {
-        longhaul(DEADLINE)
-            .arg("host")
-            .args(options)
-            .assert()
-            .code(2);
+        longhaul().arg("host").args(options).assert().code(2);
     }
 }

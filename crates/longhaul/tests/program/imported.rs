@@ -3,9 +3,6 @@
 use crate::support::{Folder, golden, longhaul};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -14,7 +11,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn said(archive: &Path, arguments: &[&str]) -> String {
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(arguments)
         .arg("--archive")
         .arg(archive)
@@ -27,7 +24,7 @@ fn refused(folder: &Folder, name: &str, content: &[u8], more: &[&str]) -> String
     let file = folder.file(name);
     std::fs::write(&file, content).expect("written");
     let archive = folder.file("refused.sqlite3");
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .arg("import")
         .arg(&file)
         .args(more)
@@ -96,7 +93,7 @@ fn iperf3_tells_its_time_and_comes_through_a_pipe_too() {
     let report = &filed[0]["report"];
     assert_eq!(report["plan"]["time_from"], "text");
     assert_eq!(report["analysis"]["counted_by"], "receiver");
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["import", "-", "--json", "--archive"])
         .arg(&archive)
         .write_stdin(std::fs::read(&json).expect("read"))
@@ -185,17 +182,13 @@ fn an_imported_transfer_makes_a_record_where_it_tells_enough() {
     let caveats = record["caveats"].as_array().expect("caveats");
     let told = |code: &str| caveats.iter().filter(|it| it["code"] == code).count();
     assert_eq!((told("imported"), told("not_counted_by_receiver")), (1, 1));
-    let verify = || {
-        longhaul(DEADLINE)
-            .args(["record", "verify", bundle])
-            .assert()
-    };
+    let verify = || longhaul().args(["record", "verify", bundle]).assert();
     verify().success();
     let run = folder.file("bundle").join("imported.json");
     let text = std::fs::read_to_string(&run).expect("it is there");
     std::fs::write(&run, text.replace("498587545600", "598587545600")).expect("written");
     verify().code(1);
-    let refused = longhaul(DEADLINE)
+    let refused = longhaul()
         .args(["record", "make", "--run", id(2), "--archive"])
         .arg(&archive)
         .assert()

@@ -1,19 +1,13 @@
 //! What tests of `longhaul iperf3` share: servers and clients of either kind, their lines and keys
 //! without what was measured, and a user.
 
-use crate::support::Folder;
+use crate::support::{Folder, HUNG, free_port};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// A server between two tests.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What takes longer hangs.
-const HUNG: Duration = Duration::from_secs(60);
 
 /// Whose server, or client, it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +29,6 @@ impl Whose {
             }
         }
     }
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("its address").port()
 }
 
 /// Does something listen there? Asked of the kernel: a connection would be a client.
@@ -110,7 +98,7 @@ impl Server {
 
     /// What `client` prints once the server is free for it.
     pub fn asked_by(&self, mut client: impl FnMut() -> Command, options: &[&str]) -> Output {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + HUNG;
         loop {
             let mut command = client();
             command.args(["-c", self.address, "-p", &self.port.to_string()]);
@@ -121,6 +109,7 @@ impl Server {
             if !between || Instant::now() > until {
                 return output;
             }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -1,16 +1,12 @@
 //! `longhaul iperf3 -c` beside Debian's iperf3 3.12, against the same server.
 
 use crate::iperf3_beside::{Server, Users, Whose, keys, pattern, text};
-use crate::support::{Folder, longhaul};
+use crate::support::{Folder, HUNG, longhaul};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
-
-const DEADLINE: Duration = Duration::from_secs(60);
-/// A server between two tests.
-const PATIENCE: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 fn theirs() -> Command {
     Whose::Iperf3.command()
@@ -130,7 +126,7 @@ fn a_stream_of_json_has_one_event_a_line() {
     );
     let inner = &names[1..names.len() - 1];
     assert!(
-        inner.len() >= 2 && inner.iter().all(|it| *it == "interval"),
+        !inner.is_empty() && inner.iter().all(|it| *it == "interval"),
         "{names:?}"
     );
     assert_eq!(events[0]["data"]["connected"][0]["local_host"], "::1");
@@ -141,7 +137,7 @@ fn a_stream_of_json_has_one_event_a_line() {
 #[test]
 fn errors_are_told_as_iperf3_tells_them() {
     let told = |options: &[&str]| {
-        let mut command = longhaul(DEADLINE);
+        let mut command = longhaul();
         let assert = command.arg("iperf3").args(options).assert().code(1);
         text(&assert.get_output().stderr)
     };
@@ -182,7 +178,7 @@ fn errors_are_told_as_iperf3_tells_them() {
         );
     }
     assert!(told(&["-c", "a", "--nosuch"]).starts_with("iperf3: unrecognized option '--nosuch'"));
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     let assert = command
         .args(["iperf3", "-c", "127.0.0.1", "-p", "1", "-J"])
         .assert()
@@ -243,7 +239,7 @@ fn a_user_with_the_padding_of_the_server_is_let_in() {
     assert!(right.status.success(), "{right:?}");
     let wrong = with("bianchi", &["--use-pkcs1-padding"]);
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
-    let mut test = longhaul(DEADLINE);
+    let mut test = longhaul();
     test.args([
         "test",
         "127.0.0.1",
@@ -262,7 +258,7 @@ fn a_user_with_the_padding_of_the_server_is_let_in() {
         "--iperf3-pkcs1",
     ])
     .env("IPERF3_PASSWORD", "rossi");
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + HUNG;
     while !test.output().expect("it runs").status.success() {
         assert!(Instant::now() < until, "the user is not let in");
     }

@@ -1,15 +1,13 @@
 //! Servers of iperf3's wire that are killed at each step of a test of ours: the client ends with an
 //! error that says so, and the next run against the restarted server works.
 
-use crate::support::longhaul;
+use crate::support::{free_port, longhaul};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// No step of a test has longer for an answer.
-const DEADLINE: Duration = Duration::from_secs(30);
 /// States of the wire after each of which the server is killed: parameters, streams, start,
 /// running, results.
 const STATES: [u8; 5] = [9, 10, 1, 2, 13];
@@ -80,11 +78,6 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("its address").port()
-}
-
 /// Stands before the server and hands on whatever comes, on every connection; kills the server as
 /// soon as it has said `state` on the first one, the control connection.
 fn before(server: Arc<Server>, port: u16, state: u8) -> u16 {
@@ -137,7 +130,7 @@ fn killed_at(kind: Kind, state: u8) {
     let began = Instant::now();
     let words = ["test", "127.0.0.1", "--iperf3", "--no-save", "--quiet"];
     let run = ["-p", &before, "-t", "2", "-b", "10M", "-P", "2", "--bidir"];
-    let assert = longhaul(DEADLINE).args(words).args(run).assert().code(3);
+    let assert = longhaul().args(words).args(run).assert().code(3);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     let context = format!(
         "{kind:?} killed at {state} after {:?}: {said}",
@@ -154,7 +147,7 @@ fn killed_at(kind: Kind, state: u8) {
     drop(server);
     let again = Server(Mutex::new(kind.start(port)));
     let next = ["-p", &port.to_string(), "-n", "1M"];
-    longhaul(DEADLINE).args(words).args(next).assert().success();
+    longhaul().args(words).args(next).assert().success();
     drop(again);
 }
 

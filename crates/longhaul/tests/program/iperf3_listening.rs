@@ -1,9 +1,9 @@
 //! `longhaul iperf3 -s` beside Debian's `iperf3 -s`, 3.12: the same clients, and what both print.
 
 use crate::iperf3_beside::{
-    BOTH, Server, Users, Whose, await_that, ended, free_port, keys, patterns, signal, text,
+    BOTH, Server, Users, Whose, await_that, ended, keys, patterns, signal, text,
 };
-use crate::support::Folder;
+use crate::support::{Folder, free_port};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -112,7 +112,7 @@ fn each_event_is_a_line_where_that_is_asked_for() {
             .iter()
             .all(|name| *name == "interval")
     );
-    assert!(names.len() >= 4, "{names:?}");
+    assert!(names.len() >= 3, "{names:?}");
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn over_its_rate_or_its_time_a_test_ends_with_iperf3s_words() {
     let server = Server::start(Whose::Longhaul, &["--server-bitrate-limit", "10M/1"]);
     let asked = server.run("-t 5 -b 20M");
     assert!(text(&asked.stderr).contains(words), "{asked:?}");
-    let fast = server.run("-t 20 -R");
+    let fast = server.run("-t 3600 -R");
     assert_eq!(fast.status.code(), Some(1), "{fast:?}");
     assert!(text(&fast.stderr).contains(words), "{fast:?}");
-    assert!(server.run("-t 1 -b 2M").status.success());
+    assert!(server.run("-n 100K -b 2M").status.success());
     signal(server.id(), "-INT");
     let output = server.ended();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -219,7 +219,7 @@ fn an_idle_server_for_one_test_ends_by_itself() {
 fn users_are_let_in_and_others_are_not_the_one_test() {
     let users = Users::new("iperf3-server-users");
     let options = [
-        &["-1", "--time-skew-threshold", "60"][..],
+        &["-1", "--time-skew-threshold", "600"][..],
         &users.of_server(),
     ]
     .concat();
@@ -291,7 +291,7 @@ fn of_two_clients_at_once_each_line_belongs_to_the_one_that_was_named_last() {
 fn a_server_that_is_terminated_tells_its_clients() {
     for whose in BOTH {
         let mut server = Server::start(whose, &["--forceflush", "-i", "0.2"]);
-        let running = server.client("-t 20 -b 1M");
+        let running = server.client("-t 3600 -b 1M");
         let pipe = server
             .child
             .as_mut()

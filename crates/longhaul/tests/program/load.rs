@@ -4,9 +4,6 @@ use crate::loopback::FarEnd;
 use crate::support::{Folder, golden, longhaul};
 use serde_json::Value;
 use std::fs;
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Half a second of load between short idle times.
 const SHORT: [&str; 5] = ["--time", "0.6s", "--idle", "0.5s", "--json"];
@@ -14,7 +11,7 @@ const SHORT: [&str; 5] = ["--time", "0.6s", "--idle", "0.5s", "--json"];
 #[test]
 fn its_help_is_as_reviewed() {
     for (name, option) in [("help-load-short", "-h"), ("help-load", "--help")] {
-        let said = longhaul(DEADLINE).args(["load", option]).assert().success();
+        let said = longhaul().args(["load", option]).assert().success();
         let text = String::from_utf8(said.get_output().stdout.clone()).expect("UTF-8");
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
@@ -52,13 +49,11 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
         .windows(2)
         .all(|w| w[0]["until_us"] == w[1]["from_us"]);
     assert!(ends, "phases leave no gap: {phases:?}");
-    assert!(found["analysis"]["idle"]["rtt_median_ns"].is_u64());
-    let goodput = |step: usize| found["analysis"]["steps"][step]["goodput_bps"].as_u64();
-    assert!(goodput(0).expect("a rate") < 30_000_000, "{:?}", goodput(0));
-    assert!(goodput(1).expect("a rate") > 40_000_000, "{:?}", goodput(1));
-    let run = found["observation"]["phases"][1]["load"]["run_id"].as_str();
+    let rate = |step: usize| found["plan"]["steps"][step]["rate_bps"].as_u64();
+    assert_eq!((rate(0), rate(1)), (Some(20_000_000), Some(80_000_000)));
+    let run = phases[1]["load"]["run_id"].as_str();
     let show = |id: &str| {
-        let mut command = longhaul(DEADLINE);
+        let mut command = longhaul();
         command
             .args(["report", "show", id, "--json", "--archive"])
             .arg(&archive);
@@ -78,7 +73,7 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
             .len()
     );
     let again = folder.file("again.png");
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     command
         .args(["report", "show", "last", "--archive"])
         .arg(&archive);
@@ -92,7 +87,7 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
 }
 
 #[test]
-fn a_scavenger_and_a_competitor_are_compared_in_one_run() {
+fn a_scavenger_and_a_competitor_are_loaded_in_one_run() {
     let far = FarEnd::start(&[]);
     let said = far
         .command("load", &SHORT)
@@ -102,15 +97,6 @@ fn a_scavenger_and_a_competitor_are_compared_in_one_run() {
     let found = report(&said.get_output().stdout);
     let steps = found["plan"]["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 6);
-    let scavenger = &found["analysis"]["scavenger"];
-    assert_eq!(
-        (&scavenger["plain_step"], &scavenger["yielding_step"]),
-        (&1.into(), &2.into())
-    );
-    assert!(
-        scavenger["competitor_kept_yielding_ratio"].is_f64(),
-        "{scavenger}"
-    );
     assert!(found["observation"]["phases"][1]["load"]["run_id"].is_null());
 }
 
@@ -125,7 +111,7 @@ fn what_cannot_be_run_is_refused_before_it_begins() {
         (&["-b", "fast"], "expected a rate"),
         (&["--idle", "0s"], "allowed are"),
     ] {
-        let mut command = longhaul(DEADLINE);
+        let mut command = longhaul();
         let said = command
             .args(["load", "127.0.0.1", "-p", "9"])
             .args(options)
@@ -134,7 +120,7 @@ fn what_cannot_be_run_is_refused_before_it_begins() {
         let text = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
         assert!(text.contains(told), "{options:?}: {text}");
     }
-    let mut nobody = longhaul(DEADLINE);
+    let mut nobody = longhaul();
     nobody
         .args(["load", "127.0.0.1", "-p", "9"])
         .assert()

@@ -1,6 +1,6 @@
 //! `longhaul record` on a path of the lab: measured, put into a bundle, verified, damaged.
 
-use crate::bundle::{DEADLINE, mark_is_geodesics_by_goodput, record_of, said, text, verified};
+use crate::bundle::{mark_is_geodesics_by_goodput, record_of, said, text, verified};
 use crate::support::{Folder, longhaul};
 use serde_json::Value;
 use std::fs;
@@ -25,12 +25,12 @@ fn measured(folder: &Folder) -> (PathBuf, PathBuf) {
     )
     .expect("written");
     let (place, archive) = (folder.file("bundle"), folder.file("archive.sqlite3"));
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     command
         .args(["lab", "run", "slac-sdsc", "--", "longhaul", "record", "far"])
         .args([
-            "-t",
-            "1",
+            "-n",
+            "2M",
             "-P",
             "2",
             "--legs",
@@ -59,7 +59,7 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     );
     let read = |name: &str| fs::read_to_string(place.join(name)).expect(name);
     let commands = read("commands.txt");
-    for command in ["longhaul record far -t 1 -P 2 --legs", "longhaul serve"] {
+    for command in ["longhaul record far -n 2M -P 2 --legs", "longhaul serve"] {
         assert!(commands.contains(command), "{commands}");
     }
     assert!(read("output-responder.txt").contains("counted "));
@@ -81,7 +81,7 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     let (told, _) = said(&verified(&place, &[]).code(1));
     assert!(told.contains("capture-responder.pcapng"), "{told}");
     let again = folder.file("again");
-    let mut make = longhaul(DEADLINE);
+    let mut make = longhaul();
     make.args([
         "record",
         "make",

@@ -1,13 +1,14 @@
 //! `longhaul path` as people and programs meet it: golden text of reports, and this very host.
 
-use crate::support::{Folder, fixture, golden, longhaul, shown};
+use crate::support::{Folder, HUNG, fixture, golden, longhaul, shown};
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use longhaul_model::report::v1::Path;
 use longhaul_store::Archive;
-use std::time::Duration;
+use longhaul_sys::signal::{Signal, send};
+use std::net::UdpSocket;
+use std::process::Stdio;
 
-const DEADLINE: Duration = Duration::from_secs(40);
 /// 43 hops there and back; a change of route under load; alternatives of IPv6.
 const FIXTURES: [&str; 3] = [
     "path-sanjose-lulea",
@@ -42,7 +43,7 @@ fn json_of_a_path_is_the_report_itself() {
 
 /// A run to this host's own address, with an archive of its own.
 fn here(folder: &Folder, options: &[&str]) -> Assert {
-    longhaul(DEADLINE)
+    longhaul()
         .args(["path", "127.0.0.1", "-p", "9", "--no-names", "--archive"])
         .arg(folder.file("archive.sqlite3"))
         .args(options)
@@ -105,7 +106,7 @@ fn what_cannot_be_asked_is_refused_with_the_range() {
         (&["--watch", "-i", "100ms"], "once a second at most"),
         (&["--watch", "--load"], "cannot be used with"),
     ] {
-        let assert = longhaul(DEADLINE)
+        let assert = longhaul()
             .args(["path", "far.invalid"])
             .args(options)
             .assert()
@@ -119,7 +120,7 @@ fn what_cannot_be_asked_is_refused_with_the_range() {
 #[test]
 fn a_name_without_an_address_is_named() {
     for options in [&[][..], &["--watch"]] {
-        let assert = longhaul(DEADLINE)
+        let assert = longhaul()
             .args(["path", "no-such-host.invalid", "--no-save"])
             .args(options)
             .assert()
@@ -136,7 +137,7 @@ fn a_name_without_an_address_is_named() {
 #[test]
 fn its_help_is_as_reviewed() {
     for (name, option) in [("help-path-short", "-h"), ("help-path", "--help")] {
-        let assert = longhaul(DEADLINE).args(["path", option]).assert().success();
+        let assert = longhaul().args(["path", option]).assert().success();
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
@@ -162,7 +163,7 @@ fn without_privilege_udp_serves_and_the_report_says_what_is_missing() {
     } else {
         Command::new(program)
     };
-    command.env_remove("LONGHAUL_TOKEN").timeout(DEADLINE);
+    command.env_remove("LONGHAUL_TOKEN").timeout(HUNG);
     let assert = command
         .args(["path", "127.0.0.1", "-p", "9", "--no-names", "--no-save"])
         .args(["-c", "2", "--json", "--tcp"])
@@ -184,19 +185,23 @@ fn without_privilege_udp_serves_and_the_report_says_what_is_missing() {
 fn ctrl_c_ends_a_look_with_what_was_seen_and_its_own_code() {
     let folder = Folder::new("path_cut");
     let file = folder.file("archive.sqlite3");
-    let mut command = Command::new("timeout");
-    command.timeout(DEADLINE);
-    let assert = command
-        .args(["--foreground", "--preserve-status", "-s", "INT", "1"])
-        .arg(env!("CARGO_BIN_EXE_longhaul"))
-        .args(["path", "127.0.0.1", "--udp", "-c", "10000", "--no-names"])
-        .arg("--archive")
+    let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = far.local_addr().expect("its address").port().to_string();
+    let look = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["path", "127.0.0.1", "--udp", "--to-port", &port])
+        .args(["-c", "10000", "--no-names", "--archive"])
         .arg(&file)
-        .assert()
-        .code(130);
-    let output = assert.get_output();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
+    far.set_read_timeout(Some(HUNG)).expect("a time");
+    far.recv(&mut [0; 100]).expect("the first probe");
+    send(look.id(), Signal::Interrupt).expect("it is there");
+    let output = look.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("packets of 64 B answered"), "{text}");
+    assert!(text.contains("UDP packets of 64 B"), "{text}");
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(complaint.contains("was interrupted"), "{complaint}");
     let archive = Archive::open(&file).expect("the archive");

@@ -3,9 +3,7 @@
 use crate::support::{Folder, longhaul};
 use longhaul_model::report::v1::{AnyReport, Predict};
 use longhaul_store::Archive;
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 const PATH: [&str; 5] = ["predict", "--rtt", "160ms", "--rate", "100M"];
 
 #[test]
@@ -16,7 +14,7 @@ fn a_prediction_is_printed_filed_and_written_as_csv_and_figure() {
         folder.file("cells.csv"),
         folder.file("figure.svg"),
     );
-    let output = longhaul(DEADLINE)
+    let output = longhaul()
         .args(PATH)
         .args(["-w", "64K-4M", "-P", "1,2,8", "-C", "cubic,bbr", "--json"])
         .arg("--archive")
@@ -50,7 +48,7 @@ fn a_prediction_is_printed_filed_and_written_as_csv_and_figure() {
 #[test]
 fn the_page_of_a_prediction_fits_80_columns() {
     let folder = Folder::new("predict_page");
-    let output = longhaul(DEADLINE)
+    let output = longhaul()
         .args(PATH)
         .args(["--loss", "0,1e-4"])
         .arg("--archive")
@@ -102,7 +100,7 @@ fn what_cannot_be_predicted_is_refused_with_the_reason() {
         (&["--scan", "last"], 6, "there is no archive"),
     ];
     for (options, code, told) in cases {
-        let output = longhaul(DEADLINE)
+        let output = longhaul()
             .arg("predict")
             .args(options)
             .arg("--archive")

@@ -2,13 +2,11 @@
 
 use crate::support::{Folder, golden, longhaul};
 use assert_cmd::assert::Assert;
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(10);
 const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/records");
 
 fn check(arguments: &[&str]) -> Assert {
-    let mut command = longhaul(DEADLINE);
+    let mut command = longhaul();
     command.args(["record", "check"]).args(arguments).assert()
 }
 

@@ -4,9 +4,7 @@ use crate::support::{Folder, fixture, golden, longhaul};
 use longhaul_model::report::v1::Throughput;
 use longhaul_store::Archive;
 use std::path::Path;
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 const FIXTURES: [&str; 3] = [
     "la-geneva-9-streams",
     "slac-daresbury-window",
@@ -29,7 +27,7 @@ fn shown(test: &str, arguments: &[&str]) -> String {
     let folder = Folder::new(test);
     let file = folder.file("archive.sqlite3");
     archive_with_fixtures(&file);
-    let output = longhaul(DEADLINE)
+    let output = longhaul()
         .arg("report")
         .args(arguments)
         .arg("--archive")
@@ -99,7 +97,7 @@ fn many_streams_shorten_the_table_and_say_so() {
         .collect();
     let file = folder.file("archive.sqlite3");
     Archive::open(&file).unwrap().append(&many).unwrap();
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["report", "show", "last", "--archive"])
         .arg(&file)
         .assert()
@@ -126,7 +124,7 @@ fn the_list_is_newest_first_as_text_and_as_json() {
 fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
     let folder = Folder::new("no_archive");
     let file = folder.file("archive.sqlite3");
-    let list = longhaul(DEADLINE)
+    let list = longhaul()
         .args(["report", "list", "--archive"])
         .arg(&file)
         .assert()
@@ -134,7 +132,7 @@ fn an_archive_that_is_not_there_or_not_whole_ends_with_6() {
     let text = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
     assert!(text.starts_with("no run is archived in "), "{text}");
     let show = |id: &str, message: &str| {
-        let show = longhaul(DEADLINE)
+        let show = longhaul()
             .args(["report", "show", id, "--archive"])
             .arg(&file)
             .assert()

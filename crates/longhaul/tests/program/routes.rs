@@ -7,9 +7,6 @@ use crate::support::{Folder, golden, longhaul};
 use longhaul_model::report::v1::Path;
 use longhaul_store::Archive;
 use serde_json::{Value, json};
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Addresses by hop, networks of one operator behind each other.
 fn hops(parts: &[(&str, u32)]) -> Vec<String> {
@@ -111,7 +108,7 @@ fn shown(test: &str, arguments: &[&str]) -> String {
     for report in reports() {
         archive.append(&report).expect("append");
     }
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["report", "routes"])
         .args(arguments)
         .arg("--archive")
@@ -179,7 +176,7 @@ fn nothing_to_show_is_said_with_what_would_help() {
         (&["prague"][..], "--since 2003-06-10"),
         (&["tokyo"], "longhaul path HOST"),
     ] {
-        let assert = longhaul(DEADLINE)
+        let assert = longhaul()
             .args(["report", "routes"])
             .args(arguments)
             .arg("--archive")

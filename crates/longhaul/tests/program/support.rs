@@ -5,14 +5,28 @@ use longhaul_model::report::v1::Report;
 use longhaul_store::Archive;
 use longhaul_store::filed::Filed;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// For a report that is only read and printed.
-const SHOWN_WITHIN: Duration = Duration::from_secs(40);
+/// What takes longer hangs: on a busy machine anything may take long.
+pub const HUNG: Duration = Duration::from_secs(300);
 
-/// The program, with a clean environment of its own and a deadline.
-pub fn longhaul(deadline: Duration) -> Command {
+/// A free port below those that the kernel gives out: nobody takes it before its server does.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (number % 12_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// The program, with a clean environment of its own.
+pub fn longhaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     for name in [
         "LONGHAUL_TOKEN",
@@ -24,13 +38,13 @@ pub fn longhaul(deadline: Duration) -> Command {
     }
     // No test reads or writes the archive of whoever runs it.
     command.env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.timeout(deadline);
+    command.timeout(HUNG);
     command
 }
 
 /// What `longhaul report` says of an archive: the result, or the error behind another exit code.
-pub fn reported(deadline: Duration, archive: &Path, words: &[&str], code: i32) -> String {
-    let assert = longhaul(deadline)
+pub fn reported(archive: &Path, words: &[&str], code: i32) -> String {
+    let assert = longhaul()
         .arg("report")
         .args(words)
         .arg("--archive")
@@ -76,7 +90,7 @@ where
     let file = folder.file("archive.sqlite3");
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(report).expect("append");
-    let assert = longhaul(SHOWN_WITHIN)
+    let assert = longhaul()
         .args(["report", "show", "last", "--archive"])
         .arg(&file)
         .args(options)

@@ -1,18 +1,17 @@
 //! `longhaul tune` as its user meets it: over loopback, cut off in the middle, and with nonsense.
 
-use crate::support::{Folder, fixture, golden, longhaul};
+use crate::support::{Folder, HUNG, fixture, golden, longhaul};
 use longhaul_model::report::v1::scan::{Cell, Setting};
 use longhaul_model::report::v1::{AnyReport, Scan, Throughput};
 use longhaul_store::Archive;
 use longhaul_sys::signal::{Signal, send};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-
-const DEADLINE: Duration = Duration::from_secs(90);
 
 /// A far end that grants strangers what these tests need; ended with the test.
 struct FarEnd {
@@ -49,9 +48,13 @@ impl FarEnd {
     }
 
     fn tune(&self, archive: &Path, options: &[&str]) -> Command {
+        FarEnd::tune_at(&self.port, archive, options)
+    }
+
+    fn tune_at(port: &str, archive: &Path, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command
-            .args(["tune", "127.0.0.1", "-p", &self.port, "--json", "--archive"])
+            .args(["tune", "127.0.0.1", "-p", port, "--json", "--archive"])
             .arg(archive)
             .args(options)
             .env_remove("LONGHAUL_TOKEN")
@@ -70,6 +73,39 @@ impl Drop for FarEnd {
 }
 
 const SMALL_GRID: [&str; 7] = ["--grid", "-w", "64K,256K", "-P", "1,2", "-t", "500ms"];
+/// It lasts for minutes, so that whatever ends it ends it in the middle.
+const LARGE_GRID: [&str; 6] = ["--grid", "-w", "64K,256K", "--repeats", "100", "-t500ms"];
+
+/// Stands before the far end and kills a scan, whose number it is told, at its third session: the
+/// scan cannot go on before it is killed, however late that is. Gives its own port.
+fn killer(far: &FarEnd, scan: Receiver<u32>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port().to_string();
+    let to = format!("127.0.0.1:{}", far.port);
+    std::thread::spawn(move || {
+        let mut sessions = 0;
+        for near in listener.incoming().map_while(Result::ok) {
+            // A session begins with TLS, its streams do not.
+            let mut first = [0];
+            sessions += u32::from(near.peek(&mut first).is_ok() && first == [0x16]);
+            if sessions == 3 {
+                sessions += 1;
+                send(scan.recv().expect("it was started"), Signal::Kill).expect("it is there");
+                continue;
+            }
+            let far = TcpStream::connect(&to).expect("the far end");
+            let ways = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+            for (from, to) in ways {
+                let (mut from, mut to) = (from.expect("a copy"), to.expect("a copy"));
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
+}
 
 /// Runs to its end; the report, the words on stderr and the exit code.
 fn run(command: &mut Command) -> (Option<Scan>, String, i32) {
@@ -90,12 +126,12 @@ fn parts(archive: &Path) -> Vec<(String, u32)> {
     parts.map(|part| (part.id, part.index)).collect()
 }
 
-/// Waits until so many probes are in the archive.
-fn wait_for_parts(archive: &Path, count: usize) {
-    let deadline = Instant::now() + DEADLINE;
-    while parts(archive).len() < count {
-        assert!(Instant::now() < deadline, "no {count} probes in time");
-        std::thread::yield_now();
+/// Waits until a probe is in the archive.
+fn wait_for_parts(archive: &Path) {
+    let deadline = Instant::now() + HUNG;
+    while parts(archive).is_empty() {
+        assert!(Instant::now() < deadline, "no probe is kept");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -146,13 +182,16 @@ fn a_grid_killed_in_the_middle_is_taken_up_and_measures_no_cell_twice() {
     let far = FarEnd::start();
     let folder = Folder::new("tune_resume");
     let archive = folder.file("archive.sqlite3");
-    let mut first = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
-    wait_for_parts(&archive, 2);
-    send(first.id(), Signal::Kill).expect("kill");
+    let (tell, scan) = channel();
+    let port = killer(&far, scan);
+    let tune = |options: &[&str]| FarEnd::tune_at(&port, &archive, options);
+    let mut first = tune(&SMALL_GRID).spawn().expect("start");
+    tell.send(first.id()).expect("the killer waits");
     first.wait().expect("its end");
     let before: BTreeSet<_> = parts(&archive).into_iter().collect();
+    assert!(!before.is_empty(), "it was killed in the middle");
 
-    let (report, words, code) = run(&mut far.tune(&archive, &SMALL_GRID));
+    let (report, words, code) = run(&mut tune(&SMALL_GRID));
     assert_eq!(code, 0, "{words}");
     assert!(words.contains("resuming scan "), "{words}");
     let report = report.expect("a report");
@@ -180,7 +219,7 @@ fn a_grid_killed_in_the_middle_is_taken_up_and_measures_no_cell_twice() {
         .chain(&["--fresh"])
         .copied()
         .collect::<Vec<_>>();
-    let (whole, words, code) = run(&mut far.tune(&archive, &fresh));
+    let (whole, words, code) = run(&mut tune(&fresh));
     assert_eq!(code, 0, "{words}");
     assert!(!words.contains("resuming"), "{words}");
     let whole = whole.expect("a report");
@@ -194,8 +233,8 @@ fn an_interrupt_shows_what_was_measured_and_ends_with_130() {
     let far = FarEnd::start();
     let folder = Folder::new("tune_interrupt");
     let archive = folder.file("archive.sqlite3");
-    let scan = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
-    wait_for_parts(&archive, 1);
+    let scan = far.tune(&archive, &LARGE_GRID).spawn().expect("start");
+    wait_for_parts(&archive);
     send(scan.id(), Signal::Interrupt).expect("interrupt");
     let output = scan.wait_with_output().expect("its end");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
@@ -211,8 +250,8 @@ fn a_far_end_that_dies_in_mid_scan_ends_it_with_3_and_keeps_the_cells() {
     let mut far = FarEnd::start();
     let folder = Folder::new("tune_gone");
     let archive = folder.file("archive.sqlite3");
-    let scan = far.tune(&archive, &SMALL_GRID).spawn().expect("start");
-    wait_for_parts(&archive, 1);
+    let scan = far.tune(&archive, &LARGE_GRID).spawn().expect("start");
+    wait_for_parts(&archive);
     far.child.kill().expect("kill the far end");
     let output = scan.wait_with_output().expect("its end");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
@@ -254,7 +293,7 @@ const ABSURD: &[(&[&str], &str)] = &[
 #[test]
 fn impossible_lists_and_ranges_are_refused_before_anything_is_sent() {
     for (options, message) in ABSURD {
-        let mut command = longhaul(Duration::from_secs(15));
+        let mut command = longhaul();
         let assert = command
             .args(["tune", "far.invalid"])
             .args(*options)
@@ -279,7 +318,7 @@ fn a_far_end_that_is_not_there_is_named_before_the_budget() {
             "error: cannot connect to 127.0.0.1",
         ),
     ] {
-        let mut command = longhaul(Duration::from_secs(15));
+        let mut command = longhaul();
         let assert = command.arg("tune").args(arguments).assert().code(3);
         let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
         assert!(text.starts_with(message), "{text}");
@@ -306,7 +345,7 @@ fn archived(name: &str, test: &str) -> (Folder, std::path::PathBuf) {
 fn stored_scans_read_as_they_always_did_in_80_columns() {
     for name in STORED {
         let (_folder, file) = archived(name, "scan_text");
-        let mut command = longhaul(Duration::from_secs(20));
+        let mut command = longhaul();
         command
             .args(["report", "show", "last", "--archive"])
             .arg(&file);
@@ -324,7 +363,7 @@ fn stored_scans_read_as_they_always_did_in_80_columns() {
 fn a_stored_scan_is_written_as_csv_and_pictures() {
     let (folder, file) = archived("scan-grid", "scan_files");
     let (csv, heat) = (folder.file("scan.csv"), folder.file("heat.svg"));
-    let mut command = longhaul(Duration::from_secs(20));
+    let mut command = longhaul();
     command.args(["report", "show", "last", "--csv"]).arg(&csv);
     command.arg("--plot").arg(&heat).arg("--archive").arg(&file);
     command.assert().success();
@@ -351,7 +390,7 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
     let run: Throughput = serde_json::from_str(&fixture("udp-reverse.json")).expect("a report");
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(&run).expect("append");
-    let mut command = longhaul(Duration::from_secs(20));
+    let mut command = longhaul();
     command
         .args(["report", "show", "last", "--csv"])
         .arg(folder.file("scan.csv"));
@@ -367,7 +406,7 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
 #[test]
 fn the_help_of_tune_is_as_reviewed() {
     for (name, option) in [("help-tune-short", "-h"), ("help-tune", "--help")] {
-        let mut command = longhaul(Duration::from_secs(10));
+        let mut command = longhaul();
         let assert = command.args(["tune", option]).assert().success();
         let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
         for line in text.lines() {

@@ -5,9 +5,6 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn example() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../contrib/watch.toml")
@@ -15,7 +12,7 @@ fn example() -> PathBuf {
 
 /// Standard output and standard error of a check that ends with `code`.
 fn checked(file: &Path, more: &[&str], code: i32) -> (String, String) {
-    let assert = longhaul(DEADLINE)
+    let assert = longhaul()
         .args(["watch", "--check"])
         .arg(file)
         .args(more)
@@ -189,7 +186,7 @@ fn a_file_that_is_wrong_starts_no_agent() {
     let folder = Folder::new("watch_no_agent");
     let file = folder.file("watch.toml");
     fs::write(&file, "[agent]\nnme = \"a\"\n").expect("write");
-    let assert = longhaul(DEADLINE).arg("watch").arg(&file).assert().code(2);
+    let assert = longhaul().arg("watch").arg(&file).assert().code(2);
     let told = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
     assert!(told.contains("did you mean `name`?"), "{told}");
     let left: Vec<_> = fs::read_dir(&folder.0).expect("a folder").collect();
@@ -198,10 +195,7 @@ fn a_file_that_is_wrong_starts_no_agent() {
 
 #[test]
 fn the_help_is_as_reviewed() {
-    let assert = longhaul(DEADLINE)
-        .args(["watch", "--help"])
-        .assert()
-        .success();
+    let assert = longhaul().args(["watch", "--help"]).assert().success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),

@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 /// No machine is so slow that it is not done by then.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 pub const HOUR_US: i64 = 3_600_000_000;
 /// 2026-09-11T12:00:00Z.
 pub const BEGIN_US: i64 = 1_789_128_000_000_000;

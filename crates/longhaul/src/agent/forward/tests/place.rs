@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 const FIXTURE: &str = include_str!("../../../../../../fixtures/reports/slac-daresbury-window.json");
 /// A busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A folder with certificate, tokens, and both archives.
 pub(super) struct Place(pub(super) PathBuf);
