@@ -14,6 +14,7 @@
 //! - [`demo`]: two measurements on an emulated path, for a first look
 //! - [`data`]: imported sets of address ranges, offline
 //! - [`filing`]: from a finished measurement to a report in the archive
+//! - [`manual`]: manual pages and completions
 //! - [`interrupt`]: what Ctrl-C does
 //! - [`output`]: how results reach stdout
 
@@ -32,6 +33,7 @@ mod interrupt;
 pub mod iperf3;
 pub mod lab;
 pub mod load;
+pub mod manual;
 pub mod output;
 pub mod parse;
 pub mod path;

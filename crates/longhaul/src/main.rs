@@ -65,6 +65,8 @@ fn run(command: Command) -> Result<ExitCode, fail::Fail> {
         Command::Demo(args) => cli::demo::run(&args),
         Command::Data(args) => cli::data::run(args.command),
         Command::Watch(args) => cli::watch::run(&args),
+        Command::Completions(args) => cli::manual::complete(&args),
+        Command::Man(args) => cli::manual::run(&args),
     }
 }
 

@@ -15,6 +15,7 @@ mod predict;
 mod record;
 mod report;
 mod serve;
+mod shell;
 mod test;
 mod tune;
 mod watch;
@@ -34,6 +35,7 @@ pub use predict::PredictArgs;
 pub use record::{BundleArgs, MakeArgs, RecordArgs, RecordCommand, VerifyArgs};
 pub use report::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 pub use serve::ServeArgs;
+pub use shell::{CompletionsArgs, ManArgs};
 pub use test::{TestArgs, TestFormat};
 pub use tune::{ScanFilesArgs, TuneArgs};
 pub use watch::WatchArgs;
@@ -55,9 +57,20 @@ Exit codes: 0 measured; 1 measured, but an --expect was missed; 2 usage;
 3 no peer or the peer failed; 4 versions differ; 5 privilege or kernel feature
 missing; 6 archive; 70 a defect of longhaul.";
 
+/// What `--version` prints behind the name; build.rs finds out all but the version.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit  ",
+    env!("LONGHAUL_COMMIT"),
+    "\ntarget  ",
+    env!("LONGHAUL_TARGET"),
+    "\npage    ",
+    env!("LONGHAUL_PAGE"),
+);
+
 /// Measure a long fat path, and say what limited it.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul", version, after_help = EXAMPLES, max_term_width = 80)]
+#[command(name = "longhaul", version, long_version = VERSION, after_help = EXAMPLES, max_term_width = 80)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -104,6 +117,10 @@ pub enum Command {
     Demo(DemoArgs),
     /// Imported sets that tell AS numbers and places of addresses
     Data(DataArgs),
+    /// Write the completion script of a shell
+    Completions(CompletionsArgs),
+    /// Write manual pages
+    Man(ManArgs),
 }
 
 /// Options of `longhaul demo`.

@@ -1,6 +1,10 @@
 //! The help as users see it, and what holds for all options.
 
-use crate::support::{golden, longhaul};
+use crate::support::{Folder, golden, longhaul};
+use std::fs;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Standard output of a call that must succeed.
 fn said(arguments: &[&str]) -> String {
@@ -27,6 +31,8 @@ fn the_help_of_every_command_is_as_reviewed() {
         ("help-report", &["report", "--help"]),
         ("help-report-show", &["report", "show", "--help"]),
         ("help-report-routes", &["report", "routes", "--help"]),
+        ("help-completions", &["completions", "--help"]),
+        ("help-man", &["man", "--help"]),
     ] {
         let text = said(arguments);
         for line in text.lines() {
@@ -37,10 +43,63 @@ fn the_help_of_every_command_is_as_reviewed() {
 }
 
 #[test]
-fn the_version_is_one_line() {
+fn the_version_is_one_line_and_names_commit_target_and_page_when_asked_at_length() {
     let version = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(said(&["--version"]), version);
     assert_eq!(said(&["-V"]), version);
+    let long = said(&["--version"]);
+    let lines: Vec<_> = long.lines().map(|line| line.split_once(' ')).collect();
+    let [
+        Some(("longhaul", _)),
+        Some(("commit", _)),
+        Some(("target", target)),
+        Some(("page", page)),
+    ] = lines[..]
+    else {
+        panic!("{long}");
+    };
+    assert!(long.starts_with(&version), "{long}");
+    assert!(target.contains("linux"), "{long}");
+    assert_eq!(page.trim().len(), 16, "{long}");
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for (shell, option) in [
+        ("bash", "--window"),
+        ("zsh", "--window"),
+        ("fish", "-l window"),
+    ] {
+        let script = said(&["completions", shell]);
+        assert!(script.contains("available"), "{shell}");
+        assert!(script.contains(option), "{shell}");
+        assert!(
+            script.contains("logfile"),
+            "{shell} lacks the options of iperf3"
+        );
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = Folder::new("manual");
+    let out = folder.file("man1");
+    said(&["man", "--out", out.to_str().expect("UTF-8")]);
+    for (name, command) in [
+        ("longhaul", &[][..]),
+        ("longhaul-test", &["test"]),
+        ("longhaul-iperf3", &["iperf3"]),
+        ("longhaul-report-case", &["report", "case"]),
+    ] {
+        let page = fs::read_to_string(out.join(format!("{name}.1"))).expect("a page");
+        assert_eq!(said(&[&["man"], command].concat()), page);
+        assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+    }
+    let none = longhaul(DEADLINE).args(["man", "tset"]).assert().code(2);
+    let text = String::from_utf8_lossy(&none.get_output().stderr);
+    assert!(
+        text.contains("there is no command `longhaul tset`"),
+        "{text}"
+    );
 }
 
 #[test]
