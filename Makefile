@@ -1,6 +1,6 @@
 # The README's commands. Each begins with a check of what it needs (scripts/preflight.sh).
 
-.PHONY: demo demo-watch page test test-all build
+.PHONY: build demo demo-watch page test test-all dist install uninstall
 
 build:
 	@scripts/preflight.sh install
@@ -31,3 +31,23 @@ test:
 test-all:
 	@scripts/preflight.sh test
 	cargo xtask test-all
+
+# Tarball, .deb, .rpm, OCI image and sums in target/dist; packaging/verify.sh tries them.
+dist:
+	packaging/dist.sh
+
+# The program of `cargo build --release` with manual pages, completions, units and examples.
+PREFIX = /usr/local
+install:
+	@test -x target/release/longhaul || { echo "make: target/release/longhaul is missing; run cargo build --release first" >&2; exit 1; }
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh target/release/longhaul
+
+# Leaves /etc/longhaul and /var/lib/longhaul.
+uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/bin/longhaul $(DESTDIR)$(PREFIX)/share/doc/longhaul \
+		$(DESTDIR)$(PREFIX)/share/man/man1/longhaul.1 $(DESTDIR)$(PREFIX)/share/man/man1/longhaul-*.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/longhaul \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_longhaul \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/longhaul.fish \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-serve.service \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-watch.service

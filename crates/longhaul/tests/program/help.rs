@@ -2,9 +2,6 @@
 
 use crate::support::{Folder, golden, longhaul};
 use std::fs;
-use std::time::Duration;
-
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Standard output of a call that must succeed.
 fn said(arguments: &[&str]) -> String {
@@ -94,7 +91,7 @@ fn every_command_has_a_manual_page() {
         assert_eq!(said(&[&["man"], command].concat()), page);
         assert!(page.contains(&format!(".TH {name} 1")), "{page}");
     }
-    let none = longhaul(DEADLINE).args(["man", "tset"]).assert().code(2);
+    let none = longhaul().args(["man", "tset"]).assert().code(2);
     let text = String::from_utf8_lossy(&none.get_output().stderr);
     assert!(
         text.contains("there is no command `longhaul tset`"),

@@ -1,0 +1,4 @@
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload || :
+	[ "$1" = 0 ] || systemctl try-restart longhaul-serve.service longhaul-watch.service || :
+fi
