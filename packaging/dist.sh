@@ -81,7 +81,7 @@ mkdir "$out/$name.d" && mv "$out/tar/usr/local" "$out/$name.d/$name" && mv "$out
 pack "$out/$name.d" | gzip -9n >"$out/$name.tar.gz"
 
 DESTDIR=$out/root PREFIX=/usr packaging/install.sh "$program" "$notices"
-gzip -9n "$out"/root/usr/share/man/man1/*
+gzip -9n "$out/root/usr/share/man/man1"/*
 {
 	cat LICENSE-MIT
 	printf '\nThe Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.\n'

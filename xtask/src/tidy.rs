@@ -8,7 +8,6 @@
 
 pub mod docs;
 pub mod form;
-pub mod size;
 pub mod source;
 pub mod words;
 
@@ -68,8 +67,6 @@ type TreeRule = fn(&[File]) -> Vec<Breach>;
 
 /// Rules on one Rust file, with comments and strings set aside.
 const RUST_RULES: &[RustRule] = &[
-    size::functions,
-    size::files,
     form::unsafe_stays_in_sys,
     form::unsafe_says_why_it_is_safe,
     form::libc_stays_in_sys,

@@ -1,5 +1,5 @@
 use super::source::{Source, identifiers};
-use super::{Breach, form, size, words};
+use super::{Breach, form, words};
 use crate::tree::File;
 
 fn file(path: &str, text: &str) -> File {
@@ -113,32 +113,6 @@ fn a_rule_names_the_line_that_breaks_it() {
         found.sort();
         let found: Vec<(usize, &str)> = found.iter().map(|(l, r)| (*l, r.as_str())).collect();
         assert_eq!(found, expected, "{text}");
-    }
-}
-
-#[test]
-fn a_function_is_as_long_as_its_braces() {
-    let body = "    g();\n".repeat(80);
-    let text = format!("//! Q?\ntrait T {{\n    fn short(&self);\n}}\nfn long() {{\n{body}}}\n");
-    let found = size::functions(&file("x.rs", &text), &Source::new(&text));
-    assert_eq!(rules(&found), [(5, "function-length")]);
-}
-
-#[test]
-fn a_long_file_warns_before_it_fails() {
-    for (lines, expected) in [
-        (400, None),
-        (401, Some(true)),
-        (600, Some(true)),
-        (601, Some(false)),
-    ] {
-        let text = "x\n".repeat(lines);
-        let found = size::files(&file("x.rs", &text), &Source::new(&text));
-        assert_eq!(
-            found.first().map(|breach| breach.warning),
-            expected,
-            "{lines} lines"
-        );
     }
 }
 
