@@ -216,7 +216,10 @@ pub fn no_path_of_one_machine(file: &File) -> Vec<Breach> {
     ];
     // `stage/root/` is a folder of the checkout.
     let begins_path = |text: &str, at: usize| !text[..at].ends_with(char::is_alphanumeric);
-    let names = |text: &str, path| text.match_indices(path).any(|(at, _)| begins_path(text, at));
+    let names = |text: &str, path| {
+        text.match_indices(path)
+            .any(|(at, _)| begins_path(text, at))
+    };
     let lines = file.text.lines().enumerate();
     lines
         .filter(|(_, text)| paths.iter().any(|path| names(text, *path)))

@@ -84,9 +84,7 @@ impl StandingLab {
             .arg("lab")
             .args(words);
         command.env("LONGHAUL_LAB_BACKEND", self.mode.backend);
-        command
-            .env_remove("XDG_RUNTIME_DIR")
-            .current_dir("/");
+        command.env_remove("XDG_RUNTIME_DIR").current_dir("/");
         process::capture(&mut command, LIMIT).expect("the lab ends")
     }
 
