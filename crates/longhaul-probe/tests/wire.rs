@@ -300,9 +300,9 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
         (
             Message::Hello(Hello {
                 versions: Versions::OURS,
-                longhaul: "0.1.0".into(),
+                longhaul: "0.2.0".into(),
             }),
-            r#"{"hello":{"versions":{"least":1,"most":4},"longhaul":"0.1.0"}}"#,
+            r#"{"hello":{"versions":{"least":1,"most":4},"longhaul":"0.2.0"}}"#,
         ),
         (
             Message::Ask(Ask::Collect(Collect { wait_us: 60_000 })),
