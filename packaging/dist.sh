@@ -80,8 +80,8 @@ DESTDIR=$out/tar PREFIX=/usr/local packaging/install.sh "$program" "$notices"
 mkdir "$out/$name.d" && mv "$out/tar/usr/local" "$out/$name.d/$name" && mv "$out/tar/etc" "$out/$name.d/$name/"
 pack "$out/$name.d" | gzip -9n >"$out/$name.tar.gz"
 
-DESTDIR=$out/root PREFIX=/usr packaging/install.sh "$program" "$notices"
-gzip -9n "$out/root/usr/share/man/man1"/*
+DESTDIR=$out/files PREFIX=/usr packaging/install.sh "$program" "$notices"
+gzip -9n "$out/files/usr/share/man/man1"/*
 {
 	cat LICENSE-MIT
 	printf '\nThe Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.\n'
@@ -105,10 +105,10 @@ for deb in "$out"/debs/*.deb; do
 done
 cat "$image"/usr/share/ca-certificates/mozilla/*.crt >"$image/etc/ssl/certs/ca-certificates.crt"
 rm -rf "$image"/usr/lib/x86_64-linux-gnu/gconv
-cp -R "$out/root/usr/share/doc/longhaul" "$image/usr/share/doc/"
+cp -R "$out/files/usr/share/doc/longhaul" "$image/usr/share/doc/"
 install -m 755 "$program" "$image/usr/bin/longhaul"
 echo 'longhaul:x:999:999::/var/lib/longhaul:/usr/sbin/nologin' >"$image/etc/passwd"
 pack "$image" | python3 packaging/oci.py "$version" >"$out/longhaul-$version-oci.tar"
 
-rm -rf "$out/debs" "$out/image" "$out/root" "$out/tar" "$out/$name.d" "$out/changelog" "$out/licence" "$notices"
+rm -rf "$out/debs" "$out/image" "$out/files" "$out/tar" "$out/$name.d" "$out/changelog" "$out/licence" "$notices"
 (cd "$out" && sha256sum longhaul* >SHA256SUMS && ls -l)
