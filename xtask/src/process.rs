@@ -8,10 +8,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// `cargo` as the caller runs it.
+/// Variables with which `cargo run` describes xtask. Build scripts of libraries watch them, so that a
+/// cargo which inherits them builds these libraries again.
+const OF_XTASK: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+
+/// Returns `cargo` as the caller runs it.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(tree::root());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if OF_XTASK.iter().any(|prefix| text.starts_with(prefix)) {
+            cargo.env_remove(&name);
+        }
+    }
     cargo
 }
 
