@@ -10,7 +10,12 @@ use std::time::{Duration, Instant};
 
 /// Variables with which `cargo run` describes xtask. Build scripts of libraries watch them, so that a
 /// cargo which inherits them builds these libraries again.
-const OF_XTASK: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+const OF_XTASK: [&str; 4] = [
+    "CARGO_PKG_",
+    "CARGO_MANIFEST_",
+    "CARGO_CRATE_",
+    "CARGO_BIN_",
+];
 
 /// Returns `cargo` as the caller runs it.
 pub fn cargo() -> Command {
