@@ -25,12 +25,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// A backend of the lab, and whether an ordinary user runs it.
 #[derive(Debug, Clone, Copy)]
-struct LabMode {
+pub struct LabMode {
     backend: &'static str,
     unprivileged: bool,
 }
 
-const TUN: LabMode = LabMode {
+pub const TUN: LabMode = LabMode {
     backend: "tun",
     unprivileged: false,
 };
@@ -45,14 +45,14 @@ const UNPRIVILEGED: LabMode = LabMode {
 const MODES: [LabMode; 3] = [TUN, PACKET, UNPRIVILEGED];
 
 /// A lab that stands until it is dropped.
-struct StandingLab {
+pub struct StandingLab {
     mode: LabMode,
     folder: PathBuf,
 }
 
 impl StandingLab {
-    /// Lays the plain path with `sets` in force, and starts an iperf3 server at its far end.
-    fn up(mode: LabMode, sets: &[&str]) -> StandingLab {
+    /// Lays the plain path with `sets` in force.
+    pub fn up(mode: LabMode, sets: &[&str]) -> StandingLab {
         let name = format!("lab-{}-{}", mode.backend, mode.unprivileged);
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).expect("a folder");
@@ -68,8 +68,18 @@ impl StandingLab {
         let sets = sets.iter().flat_map(|set| ["--set", set]);
         let words: Vec<&str> = ["up", &path].into_iter().chain(sets).collect();
         succeeded(&lab.lab(&words));
-        succeeded(&lab.lab(&["exec", "plain", "--far", "--", "iperf3", "-s", "-D"]));
         lab
+    }
+
+    /// Returns the program as the hosts of the lab find it.
+    pub fn program(&self) -> String {
+        self.folder.join("longhaul").display().to_string()
+    }
+
+    /// Starts a server at the far end and waits until it listens.
+    pub fn serve(&self, command: &str) {
+        let script = format!("{command} >/dev/null 2>&1 & sleep 0.5");
+        succeeded(&self.lab(&["exec", "plain", "--far", "--", "sh", "-c", &script]));
     }
 
     /// Runs `longhaul lab` with these words.
@@ -84,19 +94,20 @@ impl StandingLab {
             .arg("lab")
             .args(words);
         command.env("LONGHAUL_LAB_BACKEND", self.mode.backend);
+        command.env("LONGHAUL_TOKEN", "of-this-test-0123456789abcdef");
         command.env_remove("XDG_RUNTIME_DIR").current_dir("/");
         process::capture(&mut command, LIMIT).expect("the lab ends")
     }
 
     /// Runs a command at the near end and returns what it prints.
-    fn near(&self, words: &[&str]) -> String {
+    pub fn near(&self, words: &[&str]) -> String {
         let output = self.lab(&[&["exec", "plain", "--"], words].concat());
         succeeded(&output);
         output.stdout
     }
 
     /// The same for iperf3, whose report is JSON.
-    fn iperf3(&self, words: &[&str]) -> Value {
+    pub fn iperf3(&self, words: &[&str]) -> Value {
         let text = self.near(&[&["iperf3", "-J", "-c", "far"], words].concat());
         serde_json::from_str(&text).expect("iperf3's report")
     }
@@ -106,6 +117,12 @@ impl Drop for StandingLab {
     fn drop(&mut self) {
         self.lab(&["down", "plain"]);
     }
+}
+
+fn with_iperf3(mode: LabMode, sets: &[&str]) -> StandingLab {
+    let lab = StandingLab::up(mode, sets);
+    lab.serve("iperf3 -s");
+    lab
 }
 
 fn succeeded(output: &Output) {
@@ -119,7 +136,7 @@ fn succeeded(output: &Output) {
 
 fn round_trips_are_those_of_the_path() {
     for mode in MODES {
-        let lab = StandingLab::up(mode, &[]);
+        let lab = with_iperf3(mode, &[]);
         for family in ["-4", "-6"] {
             let words = ["ping", family, "-n", "-q", "-c", "20", "-i", "0.05", "far"];
             let printed = lab.near(&words);
@@ -136,7 +153,7 @@ fn round_trips_are_those_of_the_path() {
 
 fn a_tcp_transfer_runs_at_the_goodput_limit() {
     for mode in MODES {
-        let lab = StandingLab::up(mode, &[]);
+        let lab = with_iperf3(mode, &[]);
         let report = lab.iperf3(&["-C", "cubic", "-O", "1", "-t", "1"]);
         let received = report["end"]["sum_received"]["bits_per_second"].as_f64();
         let share = received.expect("a rate") / GOODPUT_LIMIT_BPS;
@@ -156,7 +173,7 @@ const WINDOW: &str = "
 
 fn the_bottleneck_carries_its_rate() {
     for mode in MODES {
-        let lab = StandingLab::up(mode, &[]);
+        let lab = with_iperf3(mode, &[]);
         let printed = lab.near(&["sh", "-c", WINDOW]);
         let numbers: Vec<f64> = printed.split_whitespace().flat_map(str::parse).collect();
         let &[from_ns, from_bytes, to_ns, to_bytes] = &numbers[..] else {
@@ -172,7 +189,7 @@ fn the_bottleneck_carries_its_rate() {
 fn random_loss_is_within_its_binomial_interval() {
     const LOSS: f64 = 0.01;
     for mode in [TUN, PACKET] {
-        let lab = StandingLab::up(mode, &["hops.2.forward.loss=1 %"]);
+        let lab = with_iperf3(mode, &["hops.2.forward.loss=1 %"]);
         let report = lab.iperf3(&["-u", "-b", "15M", "-l", "1000", "-t", "5"]);
         let sum = &report["end"]["sum"];
         let sent = sum["packets"].as_f64().expect("packets");

@@ -10,6 +10,7 @@ mod interop;
 mod lab;
 mod load;
 mod path;
+mod runs;
 mod seeds;
 mod tune;
 mod verdicts;
@@ -45,6 +46,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("lab", lab::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
+    ("runs", runs::TESTS),
     ("seeds", seeds::TESTS),
     ("tune", tune::TESTS),
     ("verdicts", verdicts::TESTS),

@@ -72,10 +72,6 @@ pub fn cell(
 }
 
 /// The cell of a probe that gave no report, and why.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the fields of a cell, as `cell` takes them"
-)]
 pub fn failed(
     index: u32,
     setting: Setting,
