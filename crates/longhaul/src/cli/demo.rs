@@ -55,15 +55,15 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Fail> {
         return watch(&own, &scratch);
     }
     let archive = scratch.0.join("archive.sqlite3");
-    let mut lines = String::new();
+    let mut lines = Vec::new();
     for demo in &RUNS {
         let status = measure(&own, &archive, demo)?;
         if !status.success() {
             return Ok(exit_code(status));
         }
-        lines += &format!("{:<34}{}\n", demo.title, summary(&archive)?);
+        lines.push(format!("{:<34}{}", demo.title, summary(&archive)?));
     }
-    super::output::text(&format!("\n{}\n{lines}", "-".repeat(72)))?;
+    super::output::text(&format!("\n{}\n{}\n", "-".repeat(72), lines.join("\n")))?;
     Ok(ExitCode::SUCCESS)
 }
 
