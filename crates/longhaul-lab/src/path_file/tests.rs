@@ -142,7 +142,6 @@ fn a_set_reaches_every_kind_of_value_by_number_name_or_beginning_of_a_name() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_wrong_value_is_refused_with_its_place_its_key_and_what_is_allowed() {
     let hop = |line: &str| format!("[[hops]]\ndelay = \"5 ms\"\n{line}\n");
     let router = |line: &str| format!("[[hops]]\n{line}\n[[hops]]\nname = \"far\"\n");
