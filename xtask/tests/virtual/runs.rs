@@ -6,8 +6,8 @@ use serde_json::Value;
 
 crate::virtual_tests!(
     loads_keep_to_the_rates_that_were_requested,
-    both_ends_of_a_run_with_an_iperf3_server_agree,
-    a_client_of_iperf3_and_its_longhaul_server_count_alike,
+    both_ends_of_a_run_with_iperf3_agree,
+    iperf3_and_longhaul_as_its_peer_count_alike,
     a_run_ends_soon_after_its_time,
     a_requested_window_is_kept,
     a_capture_holds_every_delivered_byte,
@@ -16,7 +16,7 @@ crate::virtual_tests!(
 /// Not the port of the `longhaul serve` that the lab starts.
 const IPERF3_PORT: &str = "5202";
 
-fn with_server() -> StandingLab {
+fn with_responder() -> StandingLab {
     let lab = StandingLab::up(TUN, &[]);
     lab.serve(&format!("{} serve", lab.program()));
     lab
@@ -40,7 +40,7 @@ fn assert_near(what: &str, value: f64, expected: f64, ratio: f64) {
 }
 
 fn loads_keep_to_the_rates_that_were_requested() {
-    let lab = with_server();
+    let lab = with_responder();
     let words = [
         "load",
         "far",
@@ -67,8 +67,8 @@ fn loads_keep_to_the_rates_that_were_requested() {
     }
 }
 
-fn both_ends_of_a_run_with_an_iperf3_server_agree() {
-    let lab = with_server();
+fn both_ends_of_a_run_with_iperf3_agree() {
+    let lab = with_responder();
     lab.serve(&format!("iperf3 -s -p {IPERF3_PORT}"));
     let test = [
         "test",
@@ -100,8 +100,8 @@ fn both_ends_of_a_run_with_an_iperf3_server_agree() {
     assert_eq!(received, Some(4 << 20));
 }
 
-fn a_client_of_iperf3_and_its_longhaul_server_count_alike() {
-    let lab = with_server();
+fn iperf3_and_longhaul_as_its_peer_count_alike() {
+    let lab = with_responder();
     for words in [&["-t", "1"][..], &["-n", "2M"], &["-t", "1", "-R"]] {
         let report = lab.iperf3(words);
         let bytes = |end: &str| number(&report["end"][end]["bytes"]);
@@ -116,7 +116,7 @@ fn a_client_of_iperf3_and_its_longhaul_server_count_alike() {
 }
 
 fn a_run_ends_soon_after_its_time() {
-    let lab = with_server();
+    let lab = with_responder();
     let script = format!(
         "cut -d' ' -f1 /proc/uptime; {} test far -t 1 --no-save -q >&2; cut -d' ' -f1 /proc/uptime",
         lab.program()
@@ -130,7 +130,7 @@ fn a_run_ends_soon_after_its_time() {
 }
 
 fn a_requested_window_is_kept() {
-    let lab = with_server();
+    let lab = with_responder();
     let report = near(
         &lab,
         &[
@@ -154,7 +154,7 @@ fn a_requested_window_is_kept() {
 }
 
 fn a_capture_holds_every_delivered_byte() {
-    let lab = with_server();
+    let lab = with_responder();
     let file = std::env::temp_dir()
         .join("run.pcapng")
         .display()
