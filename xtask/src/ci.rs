@@ -18,7 +18,7 @@ const DATABASE: [(&str, &str); 2] = [
 /// Tests that take minutes and run in `make test-all` only.
 const SLOW: [(&str, &str); 1] = [("xtask::virtual", "interop")];
 
-/// What ran, and for how long.
+/// The steps that ran, with their times.
 #[derive(Debug, Default)]
 struct StepTimes(Vec<(String, Duration)>);
 

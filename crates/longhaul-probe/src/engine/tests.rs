@@ -8,7 +8,7 @@ use longhaul_model::report::v1::plan::{Affinity, Mode, Stop, Transport};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-/// What takes longer hangs.
+/// Ends a test that hangs.
 const SOON: Duration = Duration::from_secs(120);
 
 /// Connected pairs: (sender's side, receiver's side).

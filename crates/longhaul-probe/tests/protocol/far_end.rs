@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What takes longer hangs: on a busy machine anything may take long.
+/// Ends a test that hangs; on a busy machine anything may take long.
 pub const HUNG: Duration = Duration::from_secs(120);
 
 pub struct FarEnd {

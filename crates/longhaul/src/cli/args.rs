@@ -57,7 +57,7 @@ Exit codes: 0 measured; 1 measured, but an --expect was missed; 2 usage;
 3 no peer or the peer failed; 4 versions differ; 5 privilege or kernel feature
 missing; 6 archive; 70 a defect of longhaul.";
 
-/// What `--version` prints behind the name; build.rs finds out all but the version.
+/// The text of `--version` behind the name; build.rs finds all of it but the version.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit  ",

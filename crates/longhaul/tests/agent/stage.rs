@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What takes longer hangs: on a busy machine anything may take long.
+/// Ends a test that hangs; on a busy machine anything may take long.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
 pub fn program() -> &'static str {

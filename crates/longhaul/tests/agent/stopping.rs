@@ -24,7 +24,7 @@ fn wait_for_spool(folder: &Folder) {
     }
 }
 
-/// Whether it waits for its run then, which may have been quicker than the signal.
+/// True if it then waits for its run, which may have been quicker than the signal.
 fn waits_after(agent: &mut Agent, signal: Signal) -> bool {
     agent.signal(signal);
     let waits = |line: &Value| {

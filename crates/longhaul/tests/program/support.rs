@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What takes longer hangs: on a busy machine anything may take long.
+/// Ends a test that hangs; on a busy machine anything may take long.
 pub const HUNG: Duration = Duration::from_secs(300);
 
 /// A free port below those that the kernel gives out: nobody takes it before its server does.

@@ -9,7 +9,7 @@ const LOOPBACK: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
 
-/// What takes longer hangs.
+/// Ends a test that hangs.
 const HUNG: Duration = Duration::from_secs(120);
 
 fn asked(destination: IpAddr, protocol: Protocol) -> TraceAsked {
