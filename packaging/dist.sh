@@ -66,7 +66,7 @@ cargo about generate --locked --offline --fail --manifest-path crates/longhaul/C
 cat web/dist/page/licences.txt crates/longhaul/places/LICENSE >>"$notices"
 
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src= --remap-path-prefix=$PWD=" \
-	cargo zigbuild --locked --package longhaul --profile dist --target "x86_64-unknown-linux-gnu.$glibc"
+	cargo zigbuild --locked --package longhaul --features clickhouse --profile dist --target "x86_64-unknown-linux-gnu.$glibc"
 program=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/dist/longhaul
 needed=$(objdump -T "$program" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
 [ "$(printf '%s\n' "$needed" "GLIBC_$glibc" | sort -V | tail -1)" = "GLIBC_$glibc" ] ||

@@ -109,7 +109,14 @@ fn run_quick_steps(times: &mut StepTimes) -> Outcome {
     let programs = programs.into_iter().filter_map(|it| it.without(&left_out));
     times.run_tests("tests", programs.collect())?;
     times.run("documentation tests", || {
-        show_and_run(cargo().args(["test", "--workspace", "--locked", "--doc"]))
+        show_and_run(cargo().args([
+            "test",
+            "--workspace",
+            "--locked",
+            "--features",
+            "longhaul/clickhouse",
+            "--doc",
+        ]))
     })?;
     times.run("lints", lint)
 }
@@ -119,12 +126,13 @@ fn check_format() -> Outcome {
 }
 
 fn lint() -> Outcome {
-    let words = "clippy --workspace --all-targets --locked -- -D warnings";
+    let words =
+        "clippy --workspace --all-targets --features longhaul/clickhouse --locked -- -D warnings";
     show_and_run(cargo().args(words.split(' ')))
 }
 
 fn document() -> Outcome {
-    let words = "doc --workspace --locked --no-deps --document-private-items";
+    let words = "doc --workspace --features longhaul/clickhouse --locked --no-deps --document-private-items";
     let mut doc = cargo();
     // With private items documented, a link to one leads somewhere.
     doc.env(

@@ -152,7 +152,7 @@ pub fn longhaul() -> Result<PathBuf, String> {
 /// The one that tests have, with its assertions on: as a part of the workspace, since by itself it
 /// would be another build, of libraries with other features.
 pub fn longhaul_for_tests() -> Result<PathBuf, String> {
-    let words = "test --workspace --locked --no-run --test program";
+    let words = "test --workspace --features longhaul/clickhouse --locked --no-run --test program";
     built(&words.split(' ').collect::<Vec<_>>(), "debug/longhaul")
 }
 

@@ -80,9 +80,12 @@ impl TestProgram {
 
 /// Builds all test programs of the workspace.
 pub fn build() -> Result<Vec<TestProgram>, String> {
-    let line = "test --workspace --locked --no-run --message-format json-render-diagnostics";
+    let words_of_build = "test --workspace --features longhaul/clickhouse --locked --no-run \
+                          --message-format json-render-diagnostics";
     let mut command = cargo();
-    command.args(line.split(' ')).stdout(Stdio::piped());
+    command
+        .args(words_of_build.split(' '))
+        .stdout(Stdio::piped());
     println!("$ {}", words(&command));
     let cannot = |e: std::io::Error| format!("cannot run cargo: {e}");
     let mut child = command.spawn().map_err(cannot)?;

@@ -6,7 +6,6 @@
 
 use super::desk::{Desk, Open};
 use crate::watch::file::Database;
-use longhaul_clickhouse::{Dialect, Options};
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::quantity::Quantity;
@@ -18,6 +17,7 @@ use longhaul_store::watched::{
 };
 use longhaul_store::{StoreError, Watched};
 use std::cell::{Cell, OnceCell};
+#[cfg(feature = "clickhouse")]
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,19 +29,32 @@ const AWAY: Duration = Duration::from_secs(20);
 /// Opens one more connection. Names of files count from `folder`.
 ///
 /// Blocks, as its answers do: from a thread for blocking work.
+#[cfg(feature = "clickhouse")]
 pub fn open(section: &Database, folder: &Path) -> Result<Box<dyn Watched>, StoreError> {
-    longhaul_clickhouse::open(Options {
+    longhaul_clickhouse::open(longhaul_clickhouse::Options {
         urls: section.urls.clone(),
         database: section.name.clone(),
         user: section.user.clone(),
         password: password(section, folder)?,
         cluster: section.cluster.clone(),
-        dialect: Dialect::Current,
+        dialect: longhaul_clickhouse::Dialect::Current,
         compressed: true,
     })
 }
 
+/// Refuses: this program was built without the driver. Reading the watch file has said so before.
+#[cfg(not(feature = "clickhouse"))]
+pub fn open(section: &Database, _: &Path) -> Result<Box<dyn Watched>, StoreError> {
+    Err(StoreError::Database {
+        doing: "open the database",
+        at: section.urls.join(", "),
+        source: "this program was built without ClickHouse".into(),
+        hint: Some(crate::watch::file::BUILD_WITH_CLICKHOUSE.to_owned()),
+    })
+}
+
 /// The first line of its file.
+#[cfg(feature = "clickhouse")]
 fn password(section: &Database, folder: &Path) -> Result<Option<String>, StoreError> {
     let Some(file) = &section.password_file else {
         return Ok(None);
@@ -234,6 +247,7 @@ mod tests {
         assert_eq!(seen(reader.as_ref()), ["of another agent"]);
     }
 
+    #[cfg(feature = "clickhouse")]
     #[test]
     fn while_the_database_is_away_the_page_reads_the_agents_own() {
         let own = archive("own-alone");

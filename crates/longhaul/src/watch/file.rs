@@ -21,7 +21,7 @@ pub mod table;
 mod tests;
 pub mod tree;
 
-pub use database::Database;
+pub use database::{BUILD_WITH_CLICKHOUSE, Database};
 pub use hosts::{Form, Host, HostSet, Link, Place};
 pub use measures::{Directions, Measure, Mode, Work};
 pub use notify::{Notify, Webhook};

@@ -9,6 +9,7 @@ mod collector;
 mod copy;
 mod copy_trouble;
 mod data;
+#[cfg(feature = "clickhouse")]
 mod database;
 mod documentation;
 mod events;

@@ -14,6 +14,9 @@ const KEYS: &[&str] = &[
     "spool_bytes",
     "retain",
 ];
+/// The remedy where `[database]` is used and the driver is missing.
+pub const BUILD_WITH_CLICKHOUSE: &str =
+    "install a package, or build with `cargo build --release --features clickhouse`";
 /// Servers that are tried in turn.
 const URLS_MAX: usize = 64;
 /// Less is no spool; the file system bounds the rest.
@@ -37,6 +40,14 @@ pub struct Database {
 
 pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Database> {
     let table = top.table("database", KEYS)?;
+    if !cfg!(feature = "clickhouse") {
+        table.found.add(
+            table.node.line,
+            "database",
+            "this program was built without ClickHouse",
+            BUILD_WITH_CLICKHOUSE,
+        );
+    }
     if top.get("collector").is_some() {
         let advice = "results go to one place: leave out [collector] or [database]";
         table.found.add(
@@ -93,7 +104,7 @@ fn without_path(url: String) -> Result<String, String> {
     Ok(url)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "clickhouse"))]
 mod tests {
     use super::super::{Problems, Secrecy, Surroundings, WatchFile, parse};
 
