@@ -76,7 +76,6 @@ const RUST_RULES: &[RustRule] = &[
     form::analysis_says_what_it_rests_on,
     form::nothing_is_left_for_later,
     words::modules_have_a_subject,
-    words::identifiers_use_the_vocabulary,
     words::report_integers_name_their_unit,
 ];
 

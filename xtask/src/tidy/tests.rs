@@ -68,19 +68,6 @@ fn a_rule_names_the_line_that_breaks_it() {
             "//! Q?\n#[allow(dead_code)]\nfn f() {}",
             vec![(2, "left-for-later")],
         ),
-        (probe, "//! Q?\nlet bandwidth = 1;", vec![(2, "vocabulary")]),
-        (probe, "//! Q?\nlet available_bandwidth = 1;", vec![]),
-        (
-            probe,
-            "//! Q?\nstruct ClientHello;",
-            vec![(2, "vocabulary")],
-        ),
-        (
-            "crates/longhaul-probe/src/iperf3/wire.rs",
-            "//! Q?\nlet server = 1;",
-            vec![],
-        ),
-        (probe, "//! Q?\nuse rustls::ClientConfig;", vec![]),
         (probe, "//! Q? Says unsafe, libc and client.", vec![]),
         (
             "crates/longhaul-probe/src/utils.rs",

@@ -9,6 +9,7 @@ use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Names a kernel that is ready: an executable, or one that xz has compressed.
 pub const GIVEN: &str = "LONGHAUL_VT_KERNEL";
@@ -28,6 +29,9 @@ pub struct Kernel {
 impl Kernel {
     /// Finds the given kernel or the one that was built before.
     pub fn find() -> Result<Kernel, String> {
+        // Tests of one program ask at the same time.
+        static PREPARING: Mutex<()> = Mutex::new(());
+        let _guard = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = cache_folder()?;
         let executable = match std::env::var_os(GIVEN) {
             Some(file) => unpack_kernel(Path::new(&file), &folder)?,

@@ -1,9 +1,8 @@
 //! What ABwE saw on SLAC's paths, seen by `longhaul available`: a capacity, a shaper, a load that
-//! falls, and a link that is replaced. Needs root.
+//! falls, and a link that is replaced.
 
+use crate::lab_report::{assert_near, lab_report, number};
 use serde_json::Value;
-use std::process::Command;
-use std::time::Duration;
 
 crate::virtual_tests!(
     the_capacity_to_sdsc_lies_within_its_interval,
@@ -11,41 +10,10 @@ crate::virtual_tests!(
     a_change_of_load_is_told_from_one_of_capacity,
 );
 
-/// A few seconds of probes, set-up and tear-down.
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// The forward estimate on a shipped path that begins at a time of its events.
 fn estimate(path: &str, begin_at: &str) -> Value {
-    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
-    let mut lab = Command::new(&longhaul);
-    lab.args(["lab", "run", path, "--begin-at", begin_at, "--"])
-        .arg(&longhaul);
-    lab.args([
-        "available",
-        "far",
-        "--forward",
-        "--json",
-        "--no-save",
-        "--quiet",
-    ]);
-    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the run ends well");
-    let report: Value = serde_json::from_str(&text).expect("the report is JSON");
-    report["analysis"]["forward"].clone()
-}
-
-fn number(estimate: &Value, key: &str) -> f64 {
-    estimate[key]
-        .as_f64()
-        .unwrap_or_else(|| panic!("no {key}: {estimate:#}"))
-}
-
-/// `of` within `share` of `expected`.
-fn assert_near(what: &str, of: f64, expected: f64, share: f64) {
-    let off = (of / expected - 1.0).abs();
-    assert!(
-        off <= share,
-        "{what}: {of} is not within {share} of {expected}"
-    );
+    let lab = [path, "--begin-at", begin_at];
+    lab_report(&lab, &["available", "far", "--forward"])["analysis"]["forward"].take()
 }
 
 /// IP rate of a link, for full packets.
@@ -56,7 +24,7 @@ fn ip(wire_bps: f64, overhead: f64) -> f64 {
 fn the_capacity_to_sdsc_lies_within_its_interval() {
     let found = estimate("slac-sdsc", "0 s");
     let truth = ip(130e6, 38.0);
-    assert_near("capacity", number(&found, "capacity_bps"), truth, 0.03);
+    assert_near("capacity", number(&found["capacity_bps"]), truth, 0.03);
     let interval = &found["capacity_interval_bps"];
     assert!(interval[0].as_f64() <= Some(1.02 * truth), "{found:#}");
     assert!(interval[1].as_f64() >= Some(0.98 * truth), "{found:#}");
@@ -67,18 +35,18 @@ fn the_shaper_to_lyon_is_found_with_its_three_parameters() {
     let bucket = &found["bucket"];
     assert_eq!(bucket["kind"], "shaper", "{found:#}");
     let (rate, top) = (ip(67e6, 196.0), ip(135e6, 196.0));
-    assert_near("sustained", number(bucket, "sustained_bps"), rate, 0.03);
+    assert_near("sustained", number(&bucket["sustained_bps"]), rate, 0.03);
     // The peak stands for three packets only, and the first of them finds the shaper idle, so it
     // reads high; the burst, a hundred cells of 53 bytes, is known to a packet.
-    assert_near("peak", number(bucket, "peak_bps"), top, 0.25);
-    let (burst, truth) = (number(bucket, "burst_bytes"), ip(5300.0, 196.0));
+    assert_near("peak", number(&bucket["peak_bps"]), top, 0.25);
+    let (burst, truth) = (number(&bucket["burst_bytes"]), ip(5300.0, 196.0));
     assert!((burst - truth).abs() <= 1500.0, "burst: {burst}, {truth}");
 }
 
 fn a_change_of_load_is_told_from_one_of_capacity() {
     let [morning, evening, upgraded] = ["0 s", "61 s", "121 s"].map(|at| {
         let found = estimate("slac-upgrade", at);
-        ["capacity_bps", "available_bps"].map(|key| number(&found, key))
+        ["capacity_bps", "available_bps"].map(|key| number(&found[key]))
     });
     let t3 = 33e6;
     assert_near("morning", morning[0], t3, 0.15);

@@ -84,6 +84,10 @@ impl StandingLab {
 
     /// Runs `longhaul lab` with these words.
     fn lab(&self, words: &[&str]) -> Output {
+        process::capture(&mut self.lab_command(words), LIMIT).expect("the lab ends")
+    }
+
+    fn lab_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("env");
         if self.mode.unprivileged {
             command = Command::new("setpriv");
@@ -96,7 +100,12 @@ impl StandingLab {
         command.env("LONGHAUL_LAB_BACKEND", self.mode.backend);
         command.env("LONGHAUL_TOKEN", "of-this-test-0123456789abcdef");
         command.env_remove("XDG_RUNTIME_DIR").current_dir("/");
-        process::capture(&mut command, LIMIT).expect("the lab ends")
+        command
+    }
+
+    /// Returns a command that runs at the near end.
+    pub fn near_command(&self, words: &[&str]) -> Command {
+        self.lab_command(&[&["exec", "plain", "--"], words].concat())
     }
 
     /// Runs a command at the near end and returns what it prints.

@@ -1,17 +1,13 @@
 //! What load does to a queue of 4 MB, and what a sender that yields leaves to others. Needs root.
 
+use crate::lab_report::lab_report;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
 
 crate::virtual_tests!(
     round_trips_rise_by_what_the_queue_holds,
     a_sender_that_yields_leaves_the_competitor_nine_tenths,
 );
-
-/// Loads, idle times, set-up and tear-down.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// Writes a path with one narrow link between two wide ones.
 fn path_file(name: &str, rate: &str, queue: &str) -> PathBuf {
@@ -34,26 +30,15 @@ fn path_file(name: &str, rate: &str, queue: &str) -> PathBuf {
     file
 }
 
-/// What `longhaul load` says on such a path, and the path's truth.
+/// Returns the report of `longhaul load` on such a path, and the path's truth.
 fn load(name: &str, rate: &str, queue: &str, options: &[&str]) -> (Value, Value) {
-    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
     let file = path_file(name, rate, queue);
     let truth = file.with_extension("json");
-    let mut lab = Command::new(&longhaul);
-    lab.args(["lab", "run"])
-        .arg(&file)
-        .arg("--truth")
-        .arg(&truth)
-        .arg("--");
-    lab.arg(&longhaul)
-        .args(["load", "far", "--json", "--no-save", "--quiet"]);
-    lab.args(options);
-    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the run ends well");
-    let read = |text: &str| serde_json::from_str(text).expect("JSON");
+    let lab = [&file, &truth].map(|it| it.to_str().expect("UTF-8"));
+    let lab = [lab[0], "--truth", lab[1]];
+    let report = lab_report(&lab, &[&["load", "far"], options].concat());
     let truth = std::fs::read_to_string(&truth).expect("the truth");
-    // The folder may serve another test at the same time.
-    let _ = std::fs::remove_file(&file);
-    (read(&text), read(&truth))
+    (report, serde_json::from_str(&truth).expect("JSON"))
 }
 
 fn round_trips_rise_by_what_the_queue_holds() {

@@ -5,9 +5,11 @@
 
 mod available;
 mod copy;
+mod deadlines;
 mod host;
 mod interop;
 mod lab;
+mod lab_report;
 mod load;
 mod path;
 mod runs;
@@ -41,6 +43,7 @@ macro_rules! virtual_tests {
 const SUITES: &[(&str, &[VirtualTest])] = &[
     ("available", available::TESTS),
     ("copy", copy::TESTS),
+    ("deadlines", deadlines::TESTS),
     ("host", host::TESTS),
     ("interop", interop::TESTS),
     ("lab", lab::TESTS),

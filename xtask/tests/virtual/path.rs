@@ -1,9 +1,9 @@
 //! What SLAC found with pipechar and traceroute, found by `longhaul path`: the narrow link, and
 //! routes whose routers are silent, labelled, side by side, or lie. Needs root.
 
+use crate::lab_report::{explain, lab_report};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 crate::virtual_tests!(
@@ -15,24 +15,11 @@ crate::virtual_tests!(
     options_that_a_middlebox_takes_away_are_named,
 );
 
-/// A look at a path, its set-up and its tear-down, and other labs that hold the machine's settings.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// What `longhaul path` says at the near end of a lab path that is changed as asked.
+/// Returns the report of `longhaul path` on a shipped path that is changed by `sets`.
 fn look(path: &str, sets: &[&str], options: &[&str]) -> Value {
-    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
-    let mut lab = Command::new(&longhaul);
-    lab.args(["lab", "run", path]);
-    lab.args(sets.iter().flat_map(|set| ["--set", set]));
-    lab.arg("--").arg(&longhaul);
-    lab.args(["path", "far", "--json", "--no-save", "--quiet", "--no-mtu"]);
-    lab.args(options);
-    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the look ends well");
-    serde_json::from_str(&text).expect("the report is JSON")
-}
-
-fn said(report: &Value) -> String {
-    format!("{:#}\n{:#}", report["analysis"], report["findings"])
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let lab: Vec<&str> = [path].into_iter().chain(sets).collect();
+    lab_report(&lab, &[&["path", "far", "--no-mtu"], options].concat())
 }
 
 fn hops(report: &Value) -> &[Value] {
@@ -50,8 +37,13 @@ fn addresses(hop: &Value) -> BTreeSet<&str> {
 /// The link before `hop` must be the narrow one.
 fn assert_narrow_before(report: &Value, hop: u64) {
     let link = &report["analysis"]["narrow_link"];
-    assert_eq!(link["verdict"], "link", "{}", said(report));
-    assert_eq!(link["before_ttl"].as_u64(), Some(hop), "{}", said(report));
+    assert_eq!(link["verdict"], "link", "{}", explain(report));
+    assert_eq!(
+        link["before_ttl"].as_u64(),
+        Some(hop),
+        "{}",
+        explain(report)
+    );
 }
 
 fn the_queue_to_sdsc_grows_at_the_last_hop() {
@@ -93,7 +85,11 @@ fn a_route_of_43_hops_is_traced_in_bounded_time_with_its_silent_ones_marked() {
         .as_array()
         .expect("delays of hops");
     let negative = |hop: &&Value| hop["link_ns"].as_i64().is_some_and(|ns| ns < 0);
-    assert!(!links.iter().any(|hop| negative(&hop)), "{}", said(&report));
+    assert!(
+        !links.iter().any(|hop| negative(&hop)),
+        "{}",
+        explain(&report)
+    );
 }
 
 fn routers_side_by_side_are_all_found_and_labels_are_shown() {
@@ -148,5 +144,5 @@ fn options_that_a_middlebox_takes_away_are_named() {
     let named = causes
         .into_iter()
         .any(|finding| finding["cause"] == "options_stripped");
-    assert!(named, "{}", said(&report));
+    assert!(named, "{}", explain(&report));
 }

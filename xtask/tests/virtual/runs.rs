@@ -2,6 +2,7 @@
 //! machine's own clock must not assert.
 
 use crate::lab::{StandingLab, TUN};
+use crate::lab_report::{assert_near, number};
 use serde_json::Value;
 
 crate::virtual_tests!(
@@ -11,6 +12,10 @@ crate::virtual_tests!(
     a_run_ends_soon_after_its_time,
     a_requested_window_is_kept,
     a_capture_holds_every_delivered_byte,
+    readers_and_writers_keep_to_the_rates_that_were_requested,
+    datagrams_go_at_the_requested_rate_and_none_is_lost,
+    samples_and_intervals_come_as_often_as_requested,
+    a_requested_window_is_kept_on_the_wire_of_iperf3,
 );
 
 /// Not the port of the `longhaul serve` that the lab starts.
@@ -26,17 +31,6 @@ fn near(lab: &StandingLab, words: &[&str]) -> Value {
     let longhaul = lab.program();
     let text = lab.near(&[&[longhaul.as_str()], words].concat());
     serde_json::from_str(&text).expect("JSON")
-}
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("no number: {value:#}"))
-}
-
-fn assert_near(what: &str, value: f64, expected: f64, ratio: f64) {
-    let off = (value / expected - 1.0).abs();
-    assert!(off <= ratio, "{what}: {value}, expected {expected}");
 }
 
 fn loads_keep_to_the_rates_that_were_requested() {
@@ -180,4 +174,88 @@ fn a_capture_holds_every_delivered_byte() {
     let reading = near(&lab, &["capture", "show", &file, "--json"]);
     let captured = number(&reading["flows"][0]["forward"]["tcp"]["unique_bytes"]);
     assert!(captured >= number(&ends["receiver"]["bytes"]), "{captured}");
+}
+
+fn readers_and_writers_keep_to_the_rates_that_were_requested() {
+    let lab = with_responder();
+    let run = |option: &str| {
+        let words = [
+            "test",
+            "far",
+            option,
+            "20M",
+            "-t",
+            "3",
+            "--json",
+            "--no-save",
+        ];
+        let report = near(&lab, &words);
+        let goodput = number(&report["analysis"]["goodput_bps"]);
+        assert_near(option, goodput, 20e6, 0.03);
+        report["observation"]["streams"][0].clone()
+    };
+    let full_share = |samples: &Value| {
+        let samples = samples.as_array().expect("samples");
+        let full = samples
+            .iter()
+            .filter(|it| it["queue_bytes"].as_u64() > Some(0));
+        full.count() as f64 / samples.len() as f64
+    };
+    let slow_reader = run("--read-rate");
+    assert!(full_share(&slow_reader["receiver"]["samples"]) > 0.5);
+    let blocked_us = number(&slow_reader["sender"]["blocked_us"]);
+    assert!(blocked_us > 1e6, "the sender waits: {blocked_us} us");
+    let slow_writer = run("--bitrate");
+    assert!(full_share(&slow_writer["receiver"]["samples"]) < 0.5);
+    let blocked_us = number(&slow_writer["sender"]["blocked_us"]);
+    assert!(blocked_us < 1e5, "the sender never waits: {blocked_us} us");
+}
+
+fn datagrams_go_at_the_requested_rate_and_none_is_lost() {
+    let lab = with_responder();
+    for (rate, rate_bps) in [("8M", 8e6), ("60M", 60e6)] {
+        let words = [
+            "test", "far", "-u", "-b", rate, "-t", "2", "-P", "2", "--json",
+        ];
+        let report = near(&lab, &[&words[..], &["--no-save"]].concat());
+        let totals = &report["analysis"]["totals"];
+        let sent = number(&totals["sender_bytes"]);
+        assert_near("sent, bit/s", sent * 8.0 / 2.0, rate_bps, 0.01);
+        assert_eq!(totals["receiver_bytes"].as_f64(), Some(sent));
+    }
+}
+
+fn samples_and_intervals_come_as_often_as_requested() {
+    let lab = with_responder();
+    let report = near(&lab, &["test", "far", "-t", "1", "--json", "--no-save"]);
+    for end in ["sender", "receiver"] {
+        let samples = &report["observation"]["streams"][0][end]["samples"];
+        let count = samples.as_array().map_or(0, Vec::len);
+        assert!((10..=110).contains(&count), "{end}: {count} samples");
+    }
+    let longhaul = lab.program();
+    let words = [
+        "iperf3",
+        "-c",
+        "far",
+        "--json-stream",
+        "-i",
+        "0.5",
+        "-t",
+        "1",
+    ];
+    let stream = lab.near(&[&[longhaul.as_str()], &words[..]].concat());
+    let intervals = stream.matches(r#""event":"interval""#).count();
+    assert_eq!(intervals, 2, "{stream}");
+}
+
+fn a_requested_window_is_kept_on_the_wire_of_iperf3() {
+    let lab = with_responder();
+    lab.serve(&format!("iperf3 -s -p {IPERF3_PORT}"));
+    let words = "iperf3 -J -c far -t 3 -w 100K -p";
+    let words: Vec<&str> = words.split(' ').chain([IPERF3_PORT]).collect();
+    let report = near(&lab, &words);
+    // The kernel opens a window of at most the buffer that was requested, in each round trip.
+    let goodput = number(&report["end"]["sum_received"]["bits_per_second"]);
+    assert!(goodput < 1.1 * 102_400.0 * 2.0 * 8.0 / 0.020, "{goodput}");
 }

@@ -1,9 +1,8 @@
 //! What the experts of 2001 and 2004 found by hand, found by longhaul alone, on the shipped paths.
 //! Needs root: one path clips buffers for the whole machine while it stands.
 
+use crate::lab_report::{assert_near, explain, lab_report};
 use serde_json::Value;
-use std::process::Command;
-use std::time::Duration;
 
 crate::virtual_tests!(
     a_far_host_that_clips_its_buffers_is_found_and_named,
@@ -11,36 +10,15 @@ crate::virtual_tests!(
     the_narrow_last_hop_to_sdsc_is_filled_by_one_stream_with_its_window,
 );
 
-/// A run, its set-up and its tear-down, and other labs that hold the machine-wide settings.
-const LIMIT: Duration = Duration::from_secs(150);
-
 fn measure(path: &str, options: &[&str]) -> Value {
-    let longhaul = xtask::process::longhaul_for_tests().expect("the program builds");
-    let mut lab = Command::new(&longhaul);
-    lab.args(["lab", "run", path, "--"]).arg(&longhaul);
-    lab.args(["test", "far", "--json", "--no-save", "--quiet"]);
-    lab.args(options);
-    let text = xtask::process::stdout_of(&mut lab, LIMIT).expect("the run ends well");
-    serde_json::from_str(&text).expect("the report is JSON")
-}
-
-/// `of` within `share` of `expected`.
-fn assert_near(what: &str, of: f64, expected: f64, share: f64) {
-    assert!(
-        (of / expected - 1.0).abs() <= share,
-        "{what}: {of} is not within {share} of {expected}"
-    );
+    lab_report(&[path], &[&["test", "far"], options].concat())
 }
 
 /// The steady goodput of a run that `limiter` must have held.
 fn goodput_held_by(report: &Value, limiter: &str) -> f64 {
     let analysis = &report["analysis"];
-    assert_eq!(analysis["limited_by"], limiter, "{}", said(report));
+    assert_eq!(analysis["limited_by"], limiter, "{}", explain(report));
     analysis["goodput_bps"].as_f64().expect("a steady rate")
-}
-
-fn said(report: &Value) -> String {
-    format!("{:#}\n{:#}", report["analysis"], report["findings"])
 }
 
 fn a_far_host_that_clips_its_buffers_is_found_and_named() {
@@ -61,7 +39,7 @@ fn a_far_host_that_clips_its_buffers_is_found_and_named() {
                 .as_str()
                 .is_some_and(|command| command.contains("net.core.rmem_max"))
         })
-        .unwrap_or_else(|| panic!("no advice on net.core.rmem_max: {}", said(&report)));
+        .unwrap_or_else(|| panic!("no advice on net.core.rmem_max: {}", explain(&report)));
     assert_eq!(advice["place"], "receiver");
     assert!(
         advice["text"]

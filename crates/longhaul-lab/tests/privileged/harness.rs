@@ -167,7 +167,6 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A run of the lab in a process of its own.
 pub struct Lab<'a> {
     pub path: &'a str,
-    pub sets: &'a [&'a str],
     pub far: &'a str,
     pub far_port: Option<u16>,
     pub backend: Backend,
@@ -190,7 +189,7 @@ impl Lab<'_> {
             "plain.toml" => command.arg(own_path(self.path)),
             shipped => command.arg(shipped),
         };
-        command.args(self.sets).arg("--").args(words);
+        command.arg("--").args(words);
         command
             .env("LONGHAUL_LAB_BACKEND", self.backend.name())
             .env("TEST_FAR", self.far);

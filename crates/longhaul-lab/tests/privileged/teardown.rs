@@ -25,7 +25,6 @@ const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 
 const PLAIN: Lab<'static> = Lab {
     path: "plain.toml",
-    sets: &[],
     far: "sleep 1000",
     far_port: None,
     backend: Backend::Tun,

@@ -254,7 +254,7 @@ mod tests {
         plan(&own, "own");
         let nobody = longhaul_clickhouse::Options {
             urls: vec![String::from("http://127.0.0.1:1")],
-            ..Options::default()
+            ..longhaul_clickhouse::Options::default()
         };
         let away: Open = Arc::new(move || longhaul_clickhouse::open(nobody.clone()));
         let reader = either(away, own)().expect("a reader");
