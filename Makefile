@@ -22,15 +22,21 @@ demo-watch:
 page:
 	cargo xtask page
 
+# One build makes the tests and the tool that runs them.
+BUILD_TESTS = cargo test --workspace --features longhaul/clickhouse --locked --no-run
+XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
+
 # The tests that a change needs.
 test:
 	@scripts/preflight.sh test
-	cargo xtask test
+	$(BUILD_TESTS)
+	$(XTASK) test
 
 # Those and the slow ones: fuzzing, browser, database cluster, interoperability.
 test-all:
 	@scripts/preflight.sh test
-	cargo xtask test-all
+	$(BUILD_TESTS)
+	$(XTASK) test-all
 
 # Tarball, .deb, .rpm, OCI image and sums in target/dist; packaging/verify.sh tries them.
 dist:

@@ -1,16 +1,16 @@
 //! The steps of `make test` and `make test-all`, cheapest first.
 //!
-//! The first step that fails ends the run with its name. At the end stands a table of the slowest
-//! steps and test programs.
+//! The first step that fails ends the run with its name. A table of the slowest steps and test
+//! programs is printed at the end.
 
 use crate::process::{cargo, show_and_run};
 use crate::test_programs::{self, TestProgram};
 use crate::{Outcome, boundaries, clickhouse, fuzz, needs, page, tidy, virtual_time};
 use std::time::{Duration, Instant};
 
-/// Rows of the table at the end.
+/// The number of rows of the table at the end.
 const SLOWEST: usize = 15;
-/// Tests that need the database of a fleet: modules of these test programs, empty for all of it.
+/// Tests that need the fleet database: modules of these test programs, or all of them if empty.
 const DATABASE: [(&str, &str); 2] = [
     ("longhaul-clickhouse", ""),
     ("longhaul::program", "database"),
@@ -18,12 +18,12 @@ const DATABASE: [(&str, &str); 2] = [
 /// Tests that take minutes and run in `make test-all` only.
 const SLOW: [(&str, &str); 1] = [("xtask::virtual", "interop")];
 
-/// The steps that ran, with their times.
+/// The steps that have run, with their times.
 #[derive(Debug, Default)]
 struct StepTimes(Vec<(String, Duration)>);
 
 impl StepTimes {
-    /// Runs a step and keeps its time.
+    /// Runs a step and records its time.
     fn run(&mut self, name: &str, step: impl FnOnce() -> Outcome) -> Outcome {
         println!("\n=== {name}");
         let began = Instant::now();
@@ -33,7 +33,7 @@ impl StepTimes {
         Ok(())
     }
 
-    /// Runs test programs side by side and keeps the time of each.
+    /// Runs test programs in parallel and records the time of each.
     fn run_tests(&mut self, name: &str, programs: Vec<TestProgram>) -> Outcome {
         let mut times = Vec::new();
         self.run(name, || {
@@ -63,7 +63,7 @@ pub fn run_tests() -> Outcome {
     Ok(())
 }
 
-/// Runs that and the slow steps.
+/// Runs the quick tests and the slow steps.
 pub fn run_all_tests() -> Outcome {
     let began = Instant::now();
     let mut times = StepTimes::default();
@@ -80,6 +80,7 @@ pub fn run_all_tests() -> Outcome {
     let slow = programs.into_iter().filter_map(|it| it.only(&slow));
     times.run_tests("slow tests", slow.collect())?;
     times.run("hostile requests to the API", || page::hostile::run(None))?;
+    times.run("lints", lint)?;
     times.run("documentation", document)?;
     times.run("fuzzing", fuzz::run)?;
     finish(times, began);
@@ -117,8 +118,7 @@ fn run_quick_steps(times: &mut StepTimes) -> Outcome {
             "longhaul/clickhouse",
             "--doc",
         ]))
-    })?;
-    times.run("lints", lint)
+    })
 }
 
 fn check_format() -> Outcome {
@@ -134,7 +134,7 @@ fn lint() -> Outcome {
 fn document() -> Outcome {
     let words = "doc --workspace --features longhaul/clickhouse --locked --no-deps --document-private-items";
     let mut doc = cargo();
-    // With private items documented, a link to one leads somewhere.
+    // Documents private items, so that links to them resolve.
     doc.env(
         "RUSTDOCFLAGS",
         "-D warnings -A rustdoc::private_intra_doc_links",
