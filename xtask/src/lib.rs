@@ -1,19 +1,20 @@
-//! The chores of the project: what CI runs, the checks of form and the benches.
+//! Development tasks: CI steps, source checks and benches.
 //!
 //! - [`ci`]: the steps of `make test` and `make test-all`
-//! - [`test_programs`]: building the tests and running them side by side
-//! - [`tidy`]: the checks of form that no compiler makes
-//! - [`boundaries`]: which crate may depend on what
-//! - [`needs`]: the programs and kernel features that the tests use, and how to get them
-//! - [`fuzz`]: the parsers of what comes from outside, under arbitrary bytes
-//! - [`page`]: the page, built, checked and looked at; the API under a fuzzer
-//! - [`airports`]: the table of airports that the program carries
-//! - [`land`]: the outline of land that the program carries
-//! - [`clickhouse`]: the database of a fleet, for tests and benches
+//! - [`test_programs`]: builds the tests and runs them in parallel
+//! - [`tidy`]: checks of the source that no compiler makes
+//! - [`boundaries`]: allowed dependencies between crates
+//! - [`names`]: measures of names, comments and size
+//! - [`needs`]: programs and kernel features that the tests use, and their installation
+//! - [`fuzz`]: fuzzes the parsers of external input
+//! - [`page`]: builds and tests the web page, and fuzzes the API
+//! - [`airports`]: makes the program's table of airports
+//! - [`land`]: makes the program's land outline
+//! - [`clickhouse`]: the fleet database for tests and benches
 //! - [`mod@bench`]: the tables of docs/benchmarks.md
-//! - [`interop`]: who works with whom over iperf3's wire
-//! - [`peers`]: other programs that speak iperf3's wire
-//! - [`virtual_time`]: Linux guests whose clock is virtual
+//! - [`interop`]: tests interoperability over iperf3's protocol
+//! - [`peers`]: other programs that speak iperf3's protocol
+//! - [`virtual_time`]: Linux guests with a virtual clock
 //! - [`tree`], [`process`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod clickhouse;
 pub mod fuzz;
 pub mod interop;
 pub mod land;
+pub mod names;
 pub mod needs;
 pub mod page;
 pub mod peers;
@@ -35,14 +37,18 @@ pub mod tidy;
 pub mod tree;
 pub mod virtual_time;
 
-/// What a chore ends in: nothing, or the sentence that says what went wrong.
+/// The result of a task: nothing, or a sentence that says what went wrong.
 pub type Outcome = Result<(), String>;
 
-/// The chores and their names, as `cargo xtask` shows them; docs are checked against this list.
+/// The tasks and their names, as `cargo xtask` shows them; docs are checked against this list.
 pub const CHORES: &[(&str, &str)] = &[
     ("test", "the tests that a change needs"),
     ("test-all", "those, and the slow ones: everything CI runs"),
     ("tidy", "the checks of form"),
+    (
+        "names",
+        "measures of names, comments and size, with their limits",
+    ),
     ("boundaries", "which crate may depend on what"),
     (
         "needs",
@@ -99,13 +105,14 @@ pub const CHORES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs the chore that `words` name.
+/// Runs the task that `words` name.
 pub fn dispatch(words: &[String]) -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => ci::run_tests(),
         ["test-all"] => ci::run_all_tests(),
         ["tidy"] => tidy::run(),
+        ["names"] => names::run(),
         ["boundaries"] => boundaries::run(),
         ["needs"] => needs::ensure(),
         ["kernel"] => virtual_time::kernel::ensure(),
@@ -121,7 +128,7 @@ pub fn dispatch(words: &[String]) -> Outcome {
         ["fuzz"] => fuzz::run(),
         ["interop", rest @ ..] => interop::run(rest),
         ["bench", name, rest @ ..] => bench::run(name, rest),
-        // The two ends of a bench, started by it inside the namespaces of a path.
+        // The two ends of a bench, which it starts inside the namespaces of a path.
         ["dispersion-receive", size] => bench::dispersion::receive(whole(size)?),
         ["dispersion-send", host, groups, size, gap_ms] => bench::dispersion::send(
             host,
