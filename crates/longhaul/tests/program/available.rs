@@ -1,7 +1,7 @@
 //! `longhaul available` as its users meet it.
 
 use crate::loopback::FarEnd;
-use crate::support::{Folder, golden, longhaul};
+use crate::support::{Folder, longhaul};
 use serde_json::Value;
 use std::io::Read;
 use std::net::TcpListener;
@@ -9,17 +9,6 @@ use std::net::TcpListener;
 fn said(arguments: &[&str]) -> String {
     let assert = longhaul().args(arguments).assert().success();
     String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
-}
-
-#[test]
-fn its_help_is_as_reviewed() {
-    for (name, option) in [("help-available-short", "-h"), ("help-available", "--help")] {
-        let text = said(&["available", option]);
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `longhaul data`: sets of address ranges in, found again, refused when they are wrong.
 
-use crate::support::{Folder, golden, longhaul};
+use crate::support::{Folder, longhaul};
 use assert_cmd::assert::Assert;
 
 const GOOD: &str = "\
@@ -100,18 +100,4 @@ fn a_damaged_set_is_told_and_costs_nothing_else() {
     assert!(list.contains("unusable"), "{list}");
     let found = said(&data(&folder, &["find", "192.0.2.77"]).success());
     assert!(found.contains("imported set old: it is damaged"), "{found}");
-}
-
-#[test]
-fn its_help_is_as_reviewed() {
-    for (name, arguments) in [
-        ("help-data", &["data", "--help"][..]),
-        ("help-data-import", &["data", "import", "--help"]),
-    ] {
-        let text = said(&longhaul().args(arguments).assert().success());
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
 }

@@ -1,42 +1,12 @@
 //! The help as users see it, and what holds for all options.
 
-use crate::support::{Folder, golden, longhaul};
+use crate::support::{Folder, longhaul};
 use std::fs;
 
 /// Standard output of a call that must succeed.
 fn said(arguments: &[&str]) -> String {
     let assert = longhaul().args(arguments).assert().success();
     String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
-}
-
-#[test]
-fn the_help_of_every_command_is_as_reviewed() {
-    for (name, arguments) in [
-        ("help", &["--help"][..]),
-        ("help-serve", &["serve", "--help"]),
-        ("help-test-short", &["test", "-h"]),
-        ("help-test", &["test", "--help"]),
-        ("help-host", &["host", "--help"]),
-        ("help-predict", &["predict", "--help"]),
-        ("help-copy", &["copy", "--help"]),
-        ("help-lab", &["lab", "--help"]),
-        ("help-lab-run", &["lab", "run", "--help"]),
-        ("help-capture", &["capture", "--help"]),
-        ("help-import", &["import", "--help"]),
-        ("help-record", &["record", "--help"]),
-        ("help-record-check", &["record", "check", "--help"]),
-        ("help-report", &["report", "--help"]),
-        ("help-report-show", &["report", "show", "--help"]),
-        ("help-report-routes", &["report", "routes", "--help"]),
-        ("help-completions", &["completions", "--help"]),
-        ("help-man", &["man", "--help"]),
-    ] {
-        let text = said(arguments);
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
 }
 
 #[test]

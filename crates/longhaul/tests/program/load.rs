@@ -1,24 +1,12 @@
 //! `longhaul load` over loopback, from the command line to archive, picture and CSV.
 
 use crate::loopback::FarEnd;
-use crate::support::{Folder, golden, longhaul};
+use crate::support::{Folder, longhaul};
 use serde_json::Value;
 use std::fs;
 
 /// Half a second of load between short idle times.
 const SHORT: [&str; 5] = ["--time", "0.6s", "--idle", "0.5s", "--json"];
-
-#[test]
-fn its_help_is_as_reviewed() {
-    for (name, option) in [("help-load-short", "-h"), ("help-load", "--help")] {
-        let said = longhaul().args(["load", option]).assert().success();
-        let text = String::from_utf8(said.get_output().stdout.clone()).expect("UTF-8");
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
-}
 
 fn report(text: &[u8]) -> Value {
     serde_json::from_slice(text).expect("a report as JSON")

@@ -13,6 +13,7 @@ mod data;
 mod database;
 mod documentation;
 mod events;
+mod goldens;
 mod help;
 mod host;
 mod imported;

@@ -1,4 +1,4 @@
-//! Reports as people and programs get them: golden text, JSON round trip, and the archive behind.
+//! Reports as people and programs get them: colours, long tables, lists, and the archive behind them.
 
 use crate::support::{Folder, fixture, golden, longhaul};
 use longhaul_model::report::v1::Throughput;
@@ -41,26 +41,6 @@ fn shown(test: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn reports_read_as_they_always_did() {
-    for name in FIXTURES {
-        let text = shown("golden_text", &["show", &report(name).run.id]);
-        golden(&format!("{name}.txt"), &text);
-    }
-}
-
-#[test]
-fn text_fits_80_columns_and_has_no_escapes_when_it_is_not_a_terminal() {
-    for name in FIXTURES {
-        let text = shown("columns", &["show", &report(name).run.id]);
-        for line in text.lines() {
-            let command = line.trim_start().starts_with("sysctl");
-            assert!(command || line.chars().count() <= 80, "{name}: {line}");
-            assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
-        }
-    }
-}
-
-#[test]
 fn colour_comes_when_it_is_asked_for_and_changes_no_word() {
     let id = report("slac-daresbury-window").run.id;
     let plain = shown("plain", &["show", &id]);
@@ -68,20 +48,6 @@ fn colour_comes_when_it_is_asked_for_and_changes_no_word() {
     assert!(coloured.contains('\u{1b}'));
     let stripped = anstream::adapter::strip_str(&coloured).to_string();
     assert_eq!(stripped, plain);
-}
-
-#[test]
-fn json_is_the_report_itself_in_one_document() {
-    for name in FIXTURES {
-        let text = shown("json", &["show", &report(name).run.id, "--json"]);
-        assert_eq!(text.lines().count(), 1);
-        let back: Throughput = serde_json::from_str(&text).expect("a report");
-        assert!(back == report(name), "{name} reads back differently");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let source: serde_json::Value =
-            serde_json::from_str(&fixture(&format!("{name}.json"))).expect("JSON");
-        assert!(value == source, "{name}: a field was lost or added");
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `longhaul tune` as its user meets it: over loopback, cut off in the middle, and with nonsense.
 
-use crate::support::{Folder, HUNG, fixture, golden, longhaul};
+use crate::support::{Folder, HUNG, fixture, longhaul};
 use longhaul_model::report::v1::scan::{Cell, Setting};
 use longhaul_model::report::v1::{AnyReport, Scan, Throughput};
 use longhaul_store::Archive;
@@ -328,8 +328,6 @@ fn a_far_end_that_is_not_there_is_named_before_the_budget() {
     }
 }
 
-const STORED: [&str; 2] = ["scan-guided", "scan-grid"];
-
 fn stored(name: &str) -> Scan {
     serde_json::from_str(&fixture(&format!("{name}.json"))).expect("the fixture is a report")
 }
@@ -341,24 +339,6 @@ fn archived(name: &str, test: &str) -> (Folder, std::path::PathBuf) {
     let mut archive = Archive::open(&file).expect("a new archive");
     archive.append(&stored(name)).expect("append");
     (folder, file)
-}
-
-#[test]
-fn stored_scans_read_as_they_always_did_in_80_columns() {
-    for name in STORED {
-        let (_folder, file) = archived(name, "scan_text");
-        let mut command = longhaul();
-        command
-            .args(["report", "show", "last", "--archive"])
-            .arg(&file);
-        let assert = command.assert().success();
-        let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
-        for line in text.lines() {
-            let command = line.trim_start().starts_with("sysctl");
-            assert!(command || line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
 }
 
 #[test]
@@ -403,17 +383,4 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
         "{text}"
     );
     assert!(!folder.file("scan.csv").exists());
-}
-
-#[test]
-fn the_help_of_tune_is_as_reviewed() {
-    for (name, option) in [("help-tune-short", "-h"), ("help-tune", "--help")] {
-        let mut command = longhaul();
-        let assert = command.args(["tune", option]).assert().success();
-        let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{name}: {line}");
-        }
-        golden(&format!("{name}.txt"), &text);
-    }
 }

@@ -192,14 +192,3 @@ fn a_file_that_is_wrong_starts_no_agent() {
     let left: Vec<_> = fs::read_dir(&folder.0).expect("a folder").collect();
     assert_eq!(left.len(), 1, "neither archive nor folder: {left:?}");
 }
-
-#[test]
-fn the_help_is_as_reviewed() {
-    let assert = longhaul().args(["watch", "--help"]).assert().success();
-    let text = String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
-    golden("help-watch.txt", &text);
-}

@@ -1,0 +1,94 @@
+//! Everything that a user can print without a network, compared with reviewed files: the help of
+//! every command, and every report fixture as text and as JSON.
+
+use crate::support::{Folder, fixture, golden, longhaul, reported};
+use longhaul_model::report::v1::AnyReport;
+use longhaul_store::{Archive, filed};
+use std::path::Path;
+
+/// Returns what a command prints that must succeed.
+fn stdout_of(words: &[&str]) -> String {
+    let assert = longhaul().args(words).assert().success();
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+/// Lists the subcommands that a help text names.
+fn subcommands(help: &str) -> Vec<String> {
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    list.lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+fn check_help(command: &[&str]) {
+    let help = stdout_of(&[command, &["--help"]].concat());
+    let name = [&["help"], command].concat().join("-");
+    for line in help.lines() {
+        assert!(line.chars().count() <= 80, "{name}: {line}");
+    }
+    golden(&format!("{name}.txt"), &help);
+    if help.contains("(see a summary with '-h')") {
+        let short = stdout_of(&[command, &["-h"]].concat());
+        golden(&format!("{name}-short.txt"), &short);
+    }
+    for subcommand in subcommands(&help) {
+        check_help(&[command, &[subcommand.as_str()]].concat());
+    }
+}
+
+#[test]
+fn the_help_of_every_command_is_as_reviewed() {
+    check_help(&[]);
+}
+
+fn append(file: &Path, report: AnyReport) {
+    let mut archive = Archive::open(file).expect("a new archive");
+    let appended = match report {
+        AnyReport::Throughput(report) => archive.append(&*report),
+        AnyReport::Scan(report) => archive.append(&*report),
+        AnyReport::Host(report) => archive.append(&*report),
+        AnyReport::Predict(report) => archive.append(&*report),
+        AnyReport::Path(report) => archive.append(&*report),
+        AnyReport::Available(report) => archive.append(&*report),
+        AnyReport::Load(report) => archive.append(&*report),
+        AnyReport::Imported(report) => archive.append(&*report),
+        AnyReport::Copy(report) => archive.append(&*report),
+    };
+    appended.expect("appended");
+}
+
+#[test]
+fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports");
+    let mut count = 0;
+    for entry in fixtures.read_dir().expect("the fixtures") {
+        let file = entry.expect("a fixture").path();
+        let name = file.file_stem().and_then(|it| it.to_str()).expect("UTF-8");
+        let text = fixture(&format!("{name}.json"));
+        let folder = Folder::new(&format!("golden_{name}"));
+        let archive = folder.file("archive.sqlite3");
+        append(&archive, filed::parse(name, &text).expect("a report"));
+        let shown = reported(&archive, &["show", "last"], 0);
+        for line in shown.lines() {
+            // A command that is to be copied stays on one line.
+            let command = ["sysctl", "net."]
+                .iter()
+                .any(|word| line.trim_start().starts_with(word));
+            assert!(command || line.chars().count() <= 80, "{name}: {line}");
+            assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
+        }
+        golden(&format!("{name}.txt"), &shown);
+        let json = reported(&archive, &["show", "last", "--json"], 0);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert!(
+            value(&json) == value(&text),
+            "{name}: a field was lost or added"
+        );
+        count += 1;
+    }
+    assert!(count > 0, "there are fixtures");
+}
