@@ -1,10 +1,10 @@
-//! `cargo xtask airports FILE`: the table of airports that the program carries, made of the table of
-//! the package airportsdata (MIT licence; its notice stands beside the table).
+//! `cargo xtask airports FILE`: makes the program's table of airports from that of the package
+//! airportsdata (MIT licence; its notice is beside the table).
 
 use crate::{Outcome, tree};
 
 const TABLE: &str = "crates/longhaul/places/airports.csv";
-/// Columns that are used, and whether they are degrees.
+/// The columns that are used, and whether they are in degrees.
 const COLUMNS: [(&str, bool); 5] = [
     ("iata", false),
     ("lat", true),
@@ -29,7 +29,7 @@ pub fn run(file: &str) -> Outcome {
         let fields: Vec<String> = fields
             .zip(COLUMNS)
             .map(|(text, (_, degrees))| match text.parse::<f64>() {
-                // A hundred metres is near enough to a city.
+                // A precision of a hundred metres is enough for a city.
                 Ok(degrees_of) if degrees => format!("{degrees_of:.4}"),
                 _ => text.replace(';', ","),
             })

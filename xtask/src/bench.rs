@@ -1,23 +1,23 @@
-//! The benches: tables that are printed, kept in docs/benchmarks.md, and never asserted in tests.
+//! Benches: their tables are printed, kept in docs/benchmarks.md, and never asserted in tests.
 //!
-//! - [`throughput`]: goodput and CPU beside the peers, interleaved in one run
-//! - [`cost`]: what samples cost, and the memory of a stream
-//! - [`lab`]: how true the emulated paths are
-//! - [`verdicts`]: the fault matrix, and whether the reason given is the right one
+//! - [`throughput`]: goodput and CPU cost of longhaul and other tools, interleaved
+//! - [`cost`]: the cost of samples, and the memory of a stream
+//! - [`lab`]: the accuracy of emulated paths
+//! - [`verdicts`]: the fault matrix, and the correctness of the verdicts
 //! - [`accuracy`]: error and interval coverage of each method against ground truth
-//! - [`tune`]: the guided search beside whole grids, and predictions beside measured ones
+//! - [`tune`]: the guided search against whole grids, and predictions against measurements
 //! - [`path`]: available bandwidth, shapers, narrow links, routes and loads on emulated paths
 //! - [`policing`]: the policer detector on labelled captures
-//! - [`mod@detect`]: changes of level in marked and in made series
-//! - [`archive`]: results that come into an agent's archive, and questions to it
-//! - [`agent`]: a mesh of agents and one with many targets, on virtual time
-//! - [`days`]: what an agent finds on paths where something is made to happen
-//! - [`seeds`]: the incidents of June 2003 under the eyes of an agent
-//! - [`interop`]: longhaul on iperf3's wire beside iperf3 itself
-//! - [`mod@copy`]: copies of files beside their parts, killed ones, and what they waited for
-//! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: where they run, and what is read there
-//! - [`scratch`]: the files of one bench
-//! - [`table`]: how it is shown
+//! - [`mod@detect`]: level changes in annotated and in generated series
+//! - [`archive`]: inserts and queries of an agent's archive
+//! - [`agent`]: a mesh of agents and one agent with many targets, in virtual time
+//! - [`days`]: an agent's events and diagnoses on paths with a known change
+//! - [`seeds`]: an agent's diagnoses of the incidents of June 2003
+//! - [`interop`]: longhaul on iperf3's protocol against iperf3 itself
+//! - [`mod@copy`]: speed, resumption and verdicts of file copies
+//! - [`beds`], [`narrow`], [`meter`], [`kin`], [`dispersion`]: test networks and readings
+//! - [`scratch`]: temporary files of a bench
+//! - [`table`]: Markdown tables
 
 pub mod accuracy;
 pub mod agent;
@@ -48,7 +48,7 @@ use crate::{Outcome, clickhouse, process};
 use std::path::Path;
 use table::Table;
 
-/// The benches by name; docs are checked against this list.
+/// The names of the benches; docs are checked against this list.
 pub const NAMES: &[&str] = &[
     "throughput",
     "cost",
@@ -68,22 +68,23 @@ pub const NAMES: &[&str] = &[
     "copy",
 ];
 
-/// What may follow the name of a bench.
+/// Options after the name of a bench.
 #[derive(Debug, Default, PartialEq)]
 struct Options<'a> {
-    /// Also written there.
+    /// The file to which the tables are also written.
     out: Option<&'a Path>,
-    /// Of throughput, interop, verdicts, tune and days, only the tables or cases whose name holds this.
+    /// Runs only tables or cases whose name contains this (throughput, interop, verdicts, tune,
+    /// days).
     only: &'a str,
-    /// The reports of verdicts and tune, and the archives of days, are kept in this folder.
+    /// The folder for the reports of verdicts and tune, and the archives of days.
     keep: Option<&'a Path>,
-    /// Where policing finds its captures, and detect its marked series.
+    /// The folder of the captures of policing or the annotated series of detect.
     data: Option<&'a Path>,
-    /// Of copy, the length of its files.
+    /// The length of the files of copy.
     megabytes: Option<u64>,
-    /// So many paths of tune or days are measured at one time.
+    /// The number of paths of tune or days that are measured at once.
     jobs: Option<usize>,
-    /// Of interop, how often every pair of a cell runs.
+    /// The number of runs of every pair in a cell of interop.
     turns: Option<usize>,
 }
 
@@ -143,7 +144,7 @@ pub fn run(name: &str, words: &[&str]) -> Outcome {
     }
 }
 
-/// Tables, and every gate that was missed as a sentence.
+/// Returns the tables, and a sentence for every missed gate.
 fn measured(name: &str, options: &Options) -> Result<(Vec<Table>, Vec<String>), String> {
     let ungated = |tables: Vec<Table>| (tables, Vec::new());
     let one = |(table, missed): (Table, Vec<String>)| (vec![table], missed);

@@ -1,19 +1,19 @@
-//! Which crate may depend on what, read from `cargo metadata`.
+//! Checks the dependencies between crates, as read from `cargo metadata`.
 //!
-//! A crate exists because of what it must not know (ARCHITECTURE.md, code map). The manifests say
-//! what it can know; this check compares them with the table below. The compiler does the rest:
-//! what is not in the manifest cannot be used.
+//! A crate exists because of what it must not know (ARCHITECTURE.md, code map). This check compares
+//! the manifests with the table below. The compiler does the rest: a crate cannot use what is not
+//! in its manifest.
 
 use crate::{Outcome, process};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a crate may have in `[dependencies]`: crates of the house, and others.
+/// The allowed `[dependencies]` of a crate: workspace crates, and others.
 struct Allowed {
     name: &'static str,
     house: &'static [&'static str],
-    /// `None`: any that no rule below keeps elsewhere.
+    /// `None` allows any that no rule below restricts.
     others: Option<&'static [&'static str]>,
 }
 
@@ -73,7 +73,7 @@ const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// A package that only these crates may name in their manifests.
+/// Packages that only these crates may have in their manifests.
 const KEPT: &[(&str, &[&str])] = &[
     ("libc", &["longhaul-sys"]),
     ("socket2", &["longhaul-sys"]),
@@ -89,23 +89,24 @@ const KEPT: &[(&str, &[&str])] = &[
     ("futures", &["longhaul"]),
 ];
 
-/// Async run-times stay out of everything below the program, at any depth.
+/// Async runtimes, which no crate below the program may link at any depth.
 const RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
 
-/// Who may link one: the program, and a driver that has no other form (docs/decisions/0019).
+/// The crates that may link one: the program, and a driver that exists only with async
+/// (docs/decisions/0019).
 const ASYNC: &[&str] = &["longhaul", "longhaul-clickhouse"];
 
-/// The workspace's manifests and what they resolve to.
+/// The workspace's manifests and their resolved dependencies.
 struct Metadata {
-    /// Crates of the house: name to the names in its `[dependencies]`.
+    /// Workspace crates: name to the names in `[dependencies]`.
     direct: BTreeMap<String, BTreeSet<String>>,
     /// Package id to package name.
     names: BTreeMap<String, String>,
-    /// Package id to the ids that it links (build and test dependencies left out).
+    /// Package id to the ids that it links, without build and test dependencies.
     links: BTreeMap<String, Vec<String>>,
 }
 
-/// Every manifest entry that the table forbids, as a sentence each.
+/// Returns a sentence for every manifest entry that the table forbids.
 pub fn breaches() -> Result<Vec<String>, String> {
     let metadata = read()?;
     let mut found = Vec::new();
@@ -236,8 +237,8 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// Checks the manifests, and builds the pure crates for a target that has no host where that
-/// target is installed.
+/// Checks the manifests, and builds the pure crates for a target without a host if that target is
+/// installed.
 pub fn run() -> Outcome {
     let found = breaches()?;
     for breach in &found {
@@ -253,7 +254,7 @@ pub fn run() -> Outcome {
     without_a_host()
 }
 
-/// A target without clock, disk and network: what builds and runs there asks for none of them.
+/// A target without clock, disk and network: code that runs there uses none of them.
 const HOSTLESS: &str = "wasm32-unknown-unknown";
 
 fn without_a_host() -> Outcome {

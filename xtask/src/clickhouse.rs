@@ -1,5 +1,5 @@
-//! ClickHouse for tests and benches: today's engine, embedded in a package of Python's, and two
-//! servers of 2018 with ZooKeeper, Debian's packages.
+//! ClickHouse for tests and benches: the current engine, embedded in a Python package, and two
+//! servers of 2018 with ZooKeeper from Debian's packages.
 
 use crate::bench::table::Table;
 use crate::process::{self, cargo, find_program, show_and_run};
@@ -8,22 +8,22 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Held to, so that a new engine does not change what CI says.
+/// Pinned, so that a new engine does not change CI results.
 const ENGINE: &str = "chdb>=4.4,<5";
 
-/// What the test of replicas starts: a file that is there when the package is, and the package.
+/// Files that the replica test starts, each with the package that contains it.
 const PACKAGES: &[(&str, &str)] = &[
     ("/usr/sbin/clickhouse-server", "clickhouse-server"),
     ("/usr/share/java/zookeeper.jar", "zookeeper"),
 ];
 
-/// Makes both ready; says what is missing where that cannot be.
+/// Installs both, or returns what is missing.
 pub fn ensure() -> Outcome {
     engine()?;
     replicas()
 }
 
-/// Where the tests look for it, in the target folder.
+/// Installs the engine in the target folder, where the tests look for it.
 fn engine() -> Outcome {
     let folder = process::target_folder()?.join("tools/chdb");
     let python = match std::env::var_os("LONGHAUL_CHDB_PYTHON") {
@@ -68,7 +68,7 @@ fn replicas() -> Outcome {
         ));
     }
     let mut apt = Command::new("apt-get");
-    // No service is started: the tests start processes of their own.
+    // No service is started: the tests start their own processes.
     apt.env("RUNLEVEL", "1")
         .env("DEBIAN_FRONTEND", "noninteractive");
     apt.args(["--quiet", "--yes", "--no-install-recommends", "install"]);
@@ -79,7 +79,7 @@ fn replicas() -> Outcome {
     }
 }
 
-/// What the archive of a fleet bears, on the embedded engine.
+/// Runs the bench of the fleet archive on the embedded engine.
 pub fn bench() -> Result<Vec<Table>, String> {
     engine()?;
     let mut bench = cargo();

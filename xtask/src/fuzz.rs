@@ -1,7 +1,7 @@
-//! The parsers of what comes from outside, under arbitrary bytes for a bounded time.
+//! Fuzzes the parsers of external input for a bounded time.
 //!
-//! Without cargo-fuzz and a nightly tool chain the property tests of the same parsers stand in, and
-//! that is said.
+//! Without cargo-fuzz and a nightly tool chain the property tests of the same parsers are used
+//! instead, and a message says so.
 
 use crate::process::{self, cargo, show_and_run};
 use crate::{Outcome, tree};
@@ -10,15 +10,15 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// How long each target is fuzzed here; a night of it is for another place.
+/// The time for which each target is fuzzed; long runs belong elsewhere.
 const SECONDS: u32 = 10;
-/// Targets that run at one time.
+/// The number of targets that run at once.
 const LANES: usize = 2;
-/// What is fuzzed is safe Rust: checks of overflow find more in it than sanitizers do, and it is
-/// built in a third of the time.
+/// The fuzzed code is safe Rust: overflow checks find more in it than sanitizers do, and the build
+/// takes a third of the time.
 const QUICK: [&str; 3] = ["--dev", "--sanitizer", "none"];
 
-/// Builds every target, where that can be done, and gives way to whatever else runs.
+/// Builds every target if possible, at low priority.
 pub fn build() -> Outcome {
     match targets() {
         Some(_) => show_and_run(fuzz("build").args(QUICK)),
@@ -35,7 +35,7 @@ pub fn run() -> Outcome {
         );
         return Ok(());
     };
-    // One build for all lanes.
+    // One build for all parallel runs.
     build()?;
     let mut lanes: Vec<Vec<String>> = vec![Vec::new(); LANES];
     for (number, target) in targets.into_iter().enumerate() {
@@ -45,7 +45,7 @@ pub fn run() -> Outcome {
         .into_iter()
         .map(|targets| thread::spawn(move || targets.iter().try_for_each(|it| one(it))))
         .collect();
-    // All end before the first failure is told, so that nothing is left running.
+    // All runs end before the first failure is reported, so that none keeps running.
     let ends: Vec<Outcome> = lanes
         .into_iter()
         .map(|lane| lane.join().unwrap_or(Err("a fuzzer's thread died".into())))
@@ -73,8 +73,8 @@ fn listed() -> Option<Vec<String>> {
     Some(listed.lines().map(str::to_owned).collect())
 }
 
-/// Into the target folder, where there is a nightly tool chain to use it with; false when it
-/// cannot be had.
+/// Installs cargo-fuzz in the target folder if there is a nightly tool chain; returns false if that
+/// is not possible.
 fn install() -> bool {
     let mut nightly = Command::new("cargo");
     nightly.args(["+nightly", "--version"]);
@@ -88,7 +88,7 @@ fn install() -> bool {
     show_and_run(&mut install).is_ok()
 }
 
-/// Programs that these chores made for themselves.
+/// Returns the folder of programs that xtask installed for itself.
 fn tools() -> PathBuf {
     tree::root().join("target/tools")
 }

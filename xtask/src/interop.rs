@@ -1,14 +1,14 @@
-//! Who of those who speak iperf3's wire works with whom, over which distance: the matrix of
-//! docs/iperf3-matrix.md.
+//! Tests the interoperability of programs that speak iperf3's protocol, over three distances: the
+//! matrix of docs/iperf3-matrix.md.
 //!
-//! Each pair of a client and a server runs each row of options over emulated paths of three
-//! delays. A row passes when it ends in time, with exit code 0, and both ends' byte counts agree
-//! with what the devices of the path carried, see [`check`].
+//! Each pair of a client and a server runs each row of options over emulated paths of three delays.
+//! A row passes if it ends in time, with exit code 0, and both ends' byte counts agree with what
+//! the devices of the path carried, see [`check`].
 //!
-//! - [`peer`]: the programs and their words
+//! - [`peer`]: the programs and their command lines
 //! - [`rows`]: the options
-//! - [`lane`], [`marks`]: a path, and what its devices carry
-//! - [`claims`], [`check`]: what the ends say, and whether it is so
+//! - [`lane`], [`marks`]: a path, and the counters of its devices
+//! - [`claims`], [`check`]: the reported counts, and their check
 //! - [`pair`]: the rows of one pair on one path
 //! - [`sheet`]: the table
 
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Round trip of an emulated path, in milliseconds.
+/// The RTT of an emulated path in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay(pub u32);
 
@@ -40,14 +40,14 @@ impl Delay {
     }
 }
 
-/// Loopback-like, a continent, and Los Angeles to Geneva.
+/// Loopback-like, across a continent, and Los Angeles to Geneva.
 pub const DELAYS: [Delay; 3] = [Delay(0), Delay(50), Delay(172)];
-/// Where pairs without longhaul are played too.
+/// The delay at which pairs without longhaul are also tested.
 const COMPARED: Delay = Delay(50);
-/// Paths that are in use at one time. Each carries 50 Mbit/s at most.
+/// The number of paths in use at once. Each carries 50 Mbit/s at most.
 const LANES: usize = 8;
 
-/// What may follow `cargo xtask interop`.
+/// Options of `cargo xtask interop`.
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     only: String,
@@ -80,7 +80,7 @@ impl Options {
     }
 }
 
-/// Plays the matrix, prints it, and fails when a pair with longhaul in it missed a row.
+/// Runs the matrix, prints it, and fails if a pair with longhaul missed a row.
 pub fn run(words: &[&str]) -> Outcome {
     let options = Options::read(words)?;
     needs::namespaces()?;
@@ -104,7 +104,8 @@ pub fn run(words: &[&str]) -> Outcome {
     missed(&played)
 }
 
-/// Every peer that is here, ours first; with `install` those too that can be had.
+/// Returns all available peers, longhaul first; with `install` it installs missing ones if
+/// possible.
 pub fn peers(longhaul: &Path, install: bool) -> Result<Vec<Peer>, String> {
     let mut all = vec![Peer::longhaul(longhaul)?];
     match Peer::personality(longhaul) {
@@ -138,8 +139,9 @@ impl Unit {
     }
 }
 
-/// Every pair with longhaul in it on every path, and on one path, for comparison, those of others
-/// with Debian's. The personality shares both roles' code with longhaul: it meets Debian's alone.
+/// Returns every pair with longhaul on every path, and for comparison, on one path, the pairs of
+/// others with Debian's iperf3. The iperf3 personality shares both roles' code with longhaul, so it
+/// is paired only with Debian's.
 pub fn units(peers: &[Peer]) -> Vec<Unit> {
     let mut all = Vec::new();
     for delay in DELAYS {
@@ -159,12 +161,12 @@ pub fn units(peers: &[Peer]) -> Vec<Unit> {
         (true, _) => unit.client.is_debians() || unit.server.is_debians(),
         (false, own) => own || is_compared(unit),
     });
-    // The longest first, so that no lane is left alone with one at the end.
+    // Longest first, so that no path ends up alone with a long unit.
     all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.delay.0)));
     all
 }
 
-/// Plays units on so many paths at one time.
+/// Runs the units on `lanes` paths at once.
 pub fn play_all(
     longhaul: &Path,
     units: &[Unit],
@@ -212,7 +214,7 @@ fn report(unit: &Unit, played: &Result<Played, String>) {
     }
 }
 
-/// Fails with the rows that pairs with longhaul in them missed.
+/// Fails with the rows missed by pairs with longhaul.
 pub fn missed(played: &[Played]) -> Outcome {
     let own = played.iter().filter(|played| played.unit.has_longhaul());
     let misses: Vec<String> = own.flat_map(Played::misses).collect();

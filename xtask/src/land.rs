@@ -1,5 +1,5 @@
-//! `cargo xtask land FILE`: the outline of land that the program carries, made of `land-110m.json`
-//! of the package world-atlas, which is Natural Earth's (public domain).
+//! `cargo xtask land FILE`: makes the program's land outline from `land-110m.json` of the package
+//! world-atlas, which contains Natural Earth data (public domain).
 
 use crate::{Outcome, tree};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub fn run(file: &str) -> Outcome {
     Ok(())
 }
 
-/// Longitude and latitude in tenths of a degree, one list for each ring.
+/// Returns longitude and latitude in tenths of a degree, one list for each ring.
 fn rings(map: &Value) -> Option<Vec<Vec<(i64, i64)>>> {
     let pair = |of: &Value| Some((of[0].as_f64()?, of[1].as_f64()?));
     let scale = pair(&map["transform"]["scale"])?;
@@ -55,7 +55,7 @@ fn rings(map: &Value) -> Option<Vec<Vec<(i64, i64)>>> {
     Some(rings)
 }
 
-/// Arcs end to end; a negative number is one backwards.
+/// Joins arcs end to end; a negative number is a reversed arc.
 fn joined(ring: &Value, arcs: &[Vec<(i64, i64)>]) -> Option<Vec<(i64, i64)>> {
     let mut points: Vec<(i64, i64)> = Vec::new();
     for number in ring.as_array()? {

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the one tool for chores.
+//! `cargo xtask`: the command for all development tasks.
 
 use std::process::ExitCode;
 

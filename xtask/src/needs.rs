@@ -1,8 +1,8 @@
-//! What the tests need from the machine, and how to get it.
+//! Requirements of the tests, and their installation.
 //!
-//! The lab's truth is proved by other people's tools (iperf3, nuttcp, ping), and its paths lie
-//! between network namespaces. A test that cannot run fails; here the reason is said beforehand,
-//! in one list, with the command that helps.
+//! The lab's ground truth is checked with independent tools (iperf3, nuttcp, ping), and its paths
+//! need network namespaces. A test that cannot run fails; this check reports all reasons
+//! beforehand, in one list, with the command that helps.
 
 use crate::Outcome;
 use crate::process::{self, find_program, show_and_run};
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Enough for a small tool to end.
+/// A timeout for small tools.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// A program and the Debian package that has it.
+/// Programs, each with the Debian package that contains it.
 const PROGRAMS: &[(&str, &str)] = &[
     ("iperf3", "iperf3"),
     ("nuttcp", "nuttcp"),
@@ -21,24 +21,24 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
     ("python3", "python3"),
-    // Reads captures with other eyes.
+    // Parses captures independently.
     ("tshark", "tshark"),
-    // Makes keys for iperf3's users.
+    // Creates keys for iperf3's users.
     ("openssl", "openssl"),
 ];
 
-/// The least Node.js that the page's tools run on.
+/// The minimum version of Node.js for the tools of the web page.
 const NODE: (u32, u32) = (20, 19);
 
-/// The browser for the tests of the page.
+/// The browser for the tests of the web page.
 const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
 
-/// Finds every program that the tests use; installs what is missing where that can be done.
+/// Finds every program that the tests use, and installs missing ones if possible.
 pub fn ensure() -> Outcome {
     ensure_programs(PROGRAMS)
 }
 
-/// The same for the tests of the page.
+/// Finds or installs the browser for the tests of the web page.
 pub fn browser() -> Outcome {
     node()?;
     ensure_programs(BROWSER)
@@ -70,14 +70,14 @@ fn ensure_programs(wanted: &[(&str, &str)]) -> Outcome {
     }
 }
 
-/// Node.js and npm, new enough; installs them where there are none.
+/// Ensures a recent Node.js and npm, and installs them if there are none.
 pub fn node() -> Outcome {
     let missing = ["node", "npm"]
         .map(find_program)
         .iter()
         .any(Option::is_none);
     if missing && is_root() && find_program("apt-get").is_some() {
-        // Where a packager other than Debian has it, npm comes with it.
+        // Packages other than Debian's include npm.
         install(&["nodejs"])?;
         if find_program("npm").is_none() {
             install(&["npm"])?;
@@ -99,13 +99,13 @@ pub fn node() -> Outcome {
     Err(format!("here is node {}; {hint}", said.trim()))
 }
 
-/// `v20.19.2` as 20 and 19.
+/// Parses `v20.19.2` as 20 and 19.
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut parts = said.trim().strip_prefix('v')?.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Virtual environments of Python, which Debian packs apart.
+/// Ensures Python's virtual environments, which Debian packages separately.
 pub fn venv() -> Outcome {
     let mut probe = Command::new("python3");
     probe.args(["-c", "import ensurepip, venv"]);
@@ -120,7 +120,7 @@ pub fn venv() -> Outcome {
     install(&["python3-venv"])
 }
 
-/// Installs packages of Debian; needs root.
+/// Installs Debian packages; needs root.
 pub fn install(packages: &[&str]) -> Outcome {
     let apt = || {
         let mut apt = Command::new("apt-get");
@@ -132,13 +132,13 @@ pub fn install(packages: &[&str]) -> Outcome {
     show_and_run(apt().args(options).args(packages))
 }
 
-/// True for the superuser: the owner of this process's own folder in /proc.
+/// Reports whether this is the superuser: the owner of this process's folder in /proc.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|folder| folder.uid() == 0)
 }
 
-/// Fails with the reason unless this user can make network namespaces.
+/// Fails with the reason if this user cannot create network namespaces.
 pub fn namespaces() -> Outcome {
     let flags: &[&str] = if is_root() {
         &["--net"]

@@ -1,8 +1,8 @@
-//! The page: built into `web/dist/page`, checked by its own tools, and looked at in a browser, both
-//! against an agent of fixtures and in the program itself.
+//! The web page: built into `web/dist/page`, checked by its own tools, and tested in a browser,
+//! both with a fixture agent and in the program itself.
 //!
-//! - [`standing`]: the program's own agent, with an archive filled for the purpose
-//! - [`hostile`]: what a fuzzer of APIs makes of it
+//! - [`standing`]: an agent with an archive of fixtures
+//! - [`hostile`]: an API fuzzer
 
 pub mod hostile;
 pub mod standing;
@@ -44,7 +44,7 @@ pub fn check() -> Outcome {
     check_built()
 }
 
-/// Types, markup, units, the generated types, and every page in a browser, as it was built last.
+/// Checks types, markup, units, the generated types, and every page of the last build in a browser.
 pub fn check_built() -> Outcome {
     for script in ["types:check", "check", "test"] {
         show_and_run(npm().args(["run", script]))?;
@@ -52,7 +52,7 @@ pub fn check_built() -> Outcome {
     show_and_run(npm().args(["run", "e2e:built"]).env("CHROMIUM", browser()?))
 }
 
-/// The page in the program, before the API of the program, at two widths.
+/// Tests the page embedded in the program, with the program's API, at two widths.
 pub fn in_program() -> Outcome {
     let program = process::longhaul_for_tests()?;
     let standing = Standing::new(&program)?;
@@ -68,7 +68,7 @@ pub fn in_program() -> Outcome {
     Ok(())
 }
 
-/// How soon a path of a million values is drawn, moved and zoomed, in the program.
+/// Measures the time to draw, move and zoom a path with a million values in the program.
 pub fn many() -> Outcome {
     let program = process::longhaul_for_tests()?;
     let standing = Standing::with_many(&program)?;
@@ -80,7 +80,7 @@ pub fn many() -> Outcome {
     )
 }
 
-/// What the lock file says, exactly.
+/// Installs exactly the versions of the lock file.
 fn install() -> Outcome {
     needs::node()?;
     show_and_run(npm().args(["ci", "--no-audit", "--no-fund"]))
@@ -92,7 +92,7 @@ fn npm() -> Command {
     npm
 }
 
-/// `CHROMIUM`, or where packages put it.
+/// Returns `CHROMIUM`, or the path at which packages install it.
 fn browser() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Ok(PathBuf::from(named));

@@ -1,7 +1,7 @@
-//! Other people's programs that speak iperf3's wire, found or installed beside the build output.
+//! Other programs that speak iperf3's protocol, found or installed beside the build output.
 //!
-//! Debian's iperf3 comes with the machine, see [`crate::needs`]. The others are packages of other
-//! registries, held to one version each so that tables of two days can be compared.
+//! The machine has Debian's iperf3, see [`crate::needs`]. The others are packages of other
+//! registries, each pinned to one version so that tables of two days can be compared.
 
 mod debian;
 
@@ -9,10 +9,10 @@ use crate::{needs, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names a folder where the peers are installed already, or shall be.
+/// Names a folder in which the peers are or will be installed.
 pub const FOLDER_VARIABLE: &str = "LONGHAUL_PEERS";
 
-/// Written last, so that an installation that broke off is made again.
+/// Written last, so that an interrupted installation is repeated.
 const DONE: &str = "installed";
 
 /// A package of a registry, and the program in it.
@@ -29,54 +29,53 @@ const IPERF3_RS: Package = Package {
     program: "iperf3-rs",
 };
 
-/// The program of the package is called like its peer.
+/// The package's program has the name of its peer.
 const RIPERF3: Package = Package {
     name: "riperf3-cli",
     version: "0.8.0",
     program: "riperf3",
 };
 
-/// Its program does not tell.
+/// The program does not report it.
 pub const UIPERF3_VERSION: &str = "0.1.2";
 
-/// One Python file, started by Python; its package has no program of its own.
+/// A single Python file; its package has no program of its own.
 const UIPERF3: Package = Package {
     name: "uiperf3",
     version: UIPERF3_VERSION,
     program: "python",
 };
 
-/// The newest libiperf, with the command line of iperf3; installed when it is not there yet.
+/// Returns the newest libiperf with iperf3's command line, installed if necessary.
 pub fn newest_iperf3() -> Option<String> {
     shown(&IPERF3_RS, cargo_installed(&IPERF3_RS))
 }
 
-/// An implementation of the wire in Rust that shares no code with iperf3; installed when it is not
-/// there yet.
+/// Returns an implementation of the protocol in Rust that shares no code with iperf3, installed if
+/// necessary.
 pub fn riperf3() -> Option<String> {
     shown(&RIPERF3, cargo_installed(&RIPERF3))
 }
 
-/// A client and server of the wire in Python, the words that start it; installed when it is not
-/// there yet.
+/// Returns the command of a client and server in Python, installed if necessary.
 pub fn uiperf3() -> Option<Vec<String>> {
     let python = shown(&UIPERF3, pip_installed(&UIPERF3))?;
     Some(vec![python, "-m".to_owned(), UIPERF3.name.to_owned()])
 }
 
-/// A program that is there already; nothing is installed.
+/// Finds a program without installing it.
 pub fn present(program: &str) -> Option<PathBuf> {
     let file = folder().ok()?.join("bin").join(program);
     file.is_file().then_some(file)
 }
 
-/// Whether [`uiperf3`] would install nothing.
+/// Reports whether [`uiperf3`] is installed.
 pub fn has_uiperf3() -> bool {
     folder().is_ok_and(|folder| is_done(&folder.join(UIPERF3.name)))
 }
 
-/// iperf3 of other releases of Debian: a name, and the words that start it. With `install` what is
-/// not there is fetched.
+/// Returns iperf3 of other Debian releases: a name and its command. With `install` it fetches
+/// missing ones.
 pub fn other_iperf3s(install: bool) -> Vec<(&'static str, Vec<String>)> {
     let Ok(folder) = folder() else {
         return Vec::new();

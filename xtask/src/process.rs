@@ -1,4 +1,4 @@
-//! Running programs in the checkout: shown before they run, ended when their time is up.
+//! Runs programs in the checkout: prints their commands, and kills them after a time limit.
 
 use crate::{Outcome, tree};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Variables with which `cargo run` describes xtask. Build scripts of libraries watch them, so that a
-/// cargo which inherits them builds these libraries again.
+/// Variables with which `cargo run` describes xtask. Build scripts of libraries watch them, so a
+/// cargo that inherits them would rebuild these libraries.
 const OF_XTASK: [&str; 4] = [
     "CARGO_PKG_",
     "CARGO_MANIFEST_",
@@ -17,7 +17,7 @@ const OF_XTASK: [&str; 4] = [
     "CARGO_BIN_",
 ];
 
-/// Returns `cargo` as the caller runs it.
+/// Returns a command for the caller's `cargo`.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(tree::root());
@@ -30,7 +30,7 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Shows the command, runs it with the caller's terminal, and fails unless it succeeds.
+/// Prints the command, runs it on the caller's terminal, and fails unless it succeeds.
 pub fn show_and_run(command: &mut Command) -> Outcome {
     println!("$ {}", words(command));
     let status = command
@@ -42,7 +42,7 @@ pub fn show_and_run(command: &mut Command) -> Outcome {
     Err(format!("`{}` ended with {status}", words(command)))
 }
 
-/// What a program printed, and how it ended.
+/// The output and exit status of a program.
 #[derive(Debug)]
 pub struct Output {
     pub status: ExitStatus,
@@ -50,7 +50,7 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// Runs a program to its end and takes what it prints; ends it when `limit` has passed.
+/// Runs a program and captures its output; kills it after `limit`.
 pub fn capture(command: &mut Command, limit: Duration) -> Result<Output, String> {
     let shown = words(command);
     let child = command
@@ -62,7 +62,7 @@ pub fn capture(command: &mut Command, limit: Duration) -> Result<Output, String>
     finish(child, limit).map_err(|e| format!("`{shown}`: {e}"))
 }
 
-/// Waits for a child with piped output and takes what it prints.
+/// Waits for a child with piped output and captures it.
 pub fn finish(mut child: Child, limit: Duration) -> Result<Output, String> {
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
@@ -74,7 +74,7 @@ pub fn finish(mut child: Child, limit: Duration) -> Result<Output, String> {
     })
 }
 
-/// Like [`capture`], and fails with the program's own words unless it succeeds.
+/// Like [`capture`], but fails with the program's own message unless it succeeds.
 pub fn stdout_of(command: &mut Command, limit: Duration) -> Result<String, String> {
     let output = capture(command, limit)?;
     if output.status.success() {
@@ -88,7 +88,7 @@ pub fn stdout_of(command: &mut Command, limit: Duration) -> Result<String, Strin
     ))
 }
 
-/// Waits for a child and ends it when `limit` has passed.
+/// Waits for a child and kills it after `limit`.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     let deadline = Instant::now() + limit;
     loop {
@@ -104,9 +104,9 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     }
 }
 
-/// Ends a child that may have ended already.
+/// Kills a child that may have ended already.
 pub fn end(child: &mut Child) {
-    // Both fail only when the child is gone, which is what is wanted.
+    // Both fail only if the child is gone, which is fine.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -115,14 +115,14 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe that breaks ends the text; the exit status tells the rest.
+            // A broken pipe ends the text; the exit status shows the failure.
             let _ = pipe.read_to_end(&mut text);
         }
         String::from_utf8_lossy(&text).into_owned()
     })
 }
 
-/// The command as one would type it.
+/// Formats the command as one would type it.
 pub fn words(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -131,7 +131,7 @@ pub fn words(command: &Command) -> String {
         .join(" ")
 }
 
-/// Where `name` stands in PATH or in the folders where Debian keeps administrators' programs.
+/// Finds `name` in PATH or in Debian's folders for administrators' programs.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -140,8 +140,8 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Builds the program as its users get it, and says where it is; `LONGHAUL_BIN` names one that is
-/// built already.
+/// Builds the program as users get it and returns its path; `LONGHAUL_BIN` names one that is
+/// already built.
 pub fn longhaul() -> Result<PathBuf, String> {
     built(
         &["build", "--package", "longhaul", "--release"],
@@ -149,8 +149,8 @@ pub fn longhaul() -> Result<PathBuf, String> {
     )
 }
 
-/// The one that tests have, with its assertions on: as a part of the workspace, since by itself it
-/// would be another build, of libraries with other features.
+/// Builds the program with debug assertions for tests. It is built as part of the workspace,
+/// because alone it would be another build with other features of its libraries.
 pub fn longhaul_for_tests() -> Result<PathBuf, String> {
     let words = "test --workspace --features longhaul/clickhouse --locked --no-run --test program";
     built(&words.split(' ').collect::<Vec<_>>(), "debug/longhaul")
@@ -164,7 +164,7 @@ fn built(words: &[&str], file: &str) -> Result<PathBuf, String> {
     Ok(target_folder()?.join(file))
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub fn target_folder() -> Result<PathBuf, String> {
     let metadata = metadata(&["--no-deps"])?;
     let folder = metadata["target_directory"].as_str();
@@ -173,7 +173,8 @@ pub fn target_folder() -> Result<PathBuf, String> {
         .ok_or_else(|| "cargo metadata names no target folder".to_owned())
 }
 
-/// What cargo knows of the workspace, and of what it depends on unless `options` say otherwise.
+/// Returns cargo's metadata of the workspace, and of its dependencies unless `options` exclude
+/// them.
 pub fn metadata(options: &[&str]) -> Result<Value, String> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1"]);

@@ -1,4 +1,4 @@
-//! The test programs of the workspace: built by one call of cargo, run side by side.
+//! The test programs of the workspace: built by one call of cargo, and run in parallel.
 //!
 //! No test asserts anything that a busy machine can change, so more of them run at a time than the
 //! machine has cores: many wait for a deadline or for a process.
@@ -14,14 +14,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Programs at one time.
+/// The number of programs that run at once.
 const LANES: usize = 3;
-/// Ends a program that hangs.
+/// The time after which a hanging program is killed.
 const LIMIT: Duration = Duration::from_secs(2400);
-/// Started first, since they run longest.
+/// Programs to start first, because they run longest.
 const LONGEST: [&str; 3] = ["xtask::virtual", "longhaul::program", "longhaul::agent"];
 
-/// An executable with tests, and which of them are wanted.
+/// An executable with tests, and a selection of them.
 #[derive(Debug, Clone)]
 pub struct TestProgram {
     /// Package and target: `longhaul::program`.
@@ -34,8 +34,8 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// Leaves out the tests that `rules` name; `None` if that is all of them. A rule is a package or
-    /// a program, and the name of a module or nothing.
+    /// Leaves out the tests that `rules` name; `None` if nothing remains. A rule is a package or
+    /// program, and the name of a module or nothing.
     pub fn without(mut self, rules: &[(&str, &str)]) -> Option<TestProgram> {
         for module in self.modules(rules) {
             if module.is_empty() {
@@ -117,8 +117,8 @@ fn test_program(line: &str) -> Option<TestProgram> {
     })
 }
 
-/// Runs all programs, prints what each printed, and returns the time of each. All are run even if
-/// one fails.
+/// Runs all programs, prints their output, and returns the time of each. All are run even if one
+/// fails.
 pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>, String> {
     let longhaul = process::target_folder()?.join("debug/longhaul");
     programs.sort_by_key(|it| !LONGEST.contains(&it.name.as_str()));

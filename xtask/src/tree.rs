@@ -1,14 +1,14 @@
-//! The checkout: where it is and which of its files are ours.
+//! The checkout: its root and its text files.
 
 use std::path::{Path, PathBuf};
 
-/// The folder that holds the workspace manifest.
+/// Returns the folder of the workspace manifest.
 pub fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// One text file of the checkout.
+/// A text file of the checkout.
 #[derive(Debug, Clone)]
 pub struct File {
     /// Relative to the root, with forward slashes.
@@ -25,7 +25,7 @@ impl File {
         self.extension() == Some("md")
     }
 
-    /// Test code: its own file, its own folder.
+    /// Reports whether this is test code: a test file, or a file in a test folder.
     pub fn is_test(&self) -> bool {
         self.path.contains("/tests/") || self.path.ends_with("tests.rs")
     }
@@ -35,8 +35,8 @@ impl File {
     }
 }
 
-/// Every text file below `root` that belongs to the project: build output, the version store and
-/// what a fuzzer left are not ours.
+/// Returns every text file of the project below `root`, without build output, the version store and
+/// leftovers of fuzzers.
 pub fn files(root: &Path) -> Result<Vec<File>, String> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -1,8 +1,8 @@
-//! Linux guests whose clock is virtual, for tests of whatever depends on time.
+//! Linux guests with a virtual clock, for tests of anything that depends on time.
 //!
 //! A guest is a User Mode Linux that was built with `CONFIG_UML_TIME_TRAVEL_SUPPORT` and runs with
-//! `time-travel=inf-cpu`: its clock stands still while anything computes and jumps when everything
-//! waits. So a busy machine makes a test slower and changes no result. A guest has one processor,
+//! `time-travel=inf-cpu`: its clock stops while anything computes and jumps when everything waits.
+//! So a busy machine makes a test slower but does not change its result. A guest has one processor,
 //! the host's file system read-only as its root, and network namespaces, TUN, netem and the other
 //! queueing disciplines of its kernel.
 //!

@@ -1,9 +1,9 @@
-//! How good are the estimators? Synthetic series with known truth, and the errors against it.
+//! Accuracy of the estimators: synthetic series with known truth, and the errors against it.
 //!
-//! Deterministic from its seed: the same rows for ever, so that a change of an estimator shows.
+//! Deterministic: the same seed always gives the same rows, so that a change of an estimator shows.
 //! Units: ratios of the truth; the ramp's end in sample intervals. `coverage_ratio` is the share of
-//! cases whose 95 % interval holds the truth.
-//! Wrong when: real series differ from first-order noise with ramps and dips; the lab's runs tell.
+//! cases whose 95 % interval contains the truth.
+//! Wrong when: real series differ from first-order noise with ramps and dips; see the lab's runs.
 
 pub(crate) mod available;
 mod changes;
@@ -33,9 +33,9 @@ use series::{BucketCase, RateCase};
 
 /// Spacing of the synthetic samples.
 const STEP_US: u64 = 100_000;
-/// Cases in each row.
+/// The number of cases in each row.
 const CASES: usize = 400;
-/// Cases in rows that need a whole transfer each.
+/// The number of cases in rows that simulate a whole transfer for each case.
 const TRANSFERS: usize = 120;
 
 /// The errors of one method over many cases.
@@ -43,15 +43,15 @@ const TRANSFERS: usize = 120;
 pub struct Row {
     pub method: &'static str,
     pub cases: usize,
-    /// Cases in which the method gave a value.
+    /// The number of cases in which the method gave a value.
     pub answered: usize,
     pub median_error_ratio: f64,
     pub p90_error_ratio: f64,
-    /// Where the method gives an interval.
+    /// The share of intervals that contain the truth, if the method gives intervals.
     pub coverage_ratio: Option<f64>,
 }
 
-/// All rows, in a fixed order.
+/// Evaluates all estimators except those of available bandwidth and tuning, in a fixed order.
 pub fn rows(seed: u64) -> Vec<Row> {
     let mut rows = vec![
         steady("steady goodput, white noise", &mut Rng::new(seed), 0.0),
@@ -88,7 +88,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Error of the policed rate; where there is no policer, every answer is an error.
+/// The error of the policed rate. Without a policer, every answer is an error.
 fn policers(method: &'static str, rng: &mut Rng, draw: fn(&mut Rng) -> LossCase) -> Row {
     let plan = Plan::default();
     let mut errors = Vec::new();
@@ -106,7 +106,7 @@ fn policers(method: &'static str, rng: &mut Rng, draw: fn(&mut Rng) -> LossCase)
     }
 }
 
-/// Error of the goodput and coverage of its interval, with ramps of 0 to 15 samples and some dips.
+/// The error of the goodput and the coverage of its interval; ramps of 0 to 15 samples, some dips.
 fn steady(method: &'static str, rng: &mut Rng, correlation: f64) -> Row {
     let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
     for _ in 0..CASES {
@@ -126,7 +126,7 @@ fn steady(method: &'static str, rng: &mut Rng, correlation: f64) -> Row {
     }
 }
 
-/// Distance of the found end of the ramp from the true one, in samples.
+/// The distance of the estimated end of the ramp from the true one, in samples.
 fn ramp_end(rng: &mut Rng) -> Row {
     let mut errors = Vec::new();
     for _ in 0..CASES {
@@ -156,7 +156,7 @@ fn buckets(rng: &mut Rng) -> [Row; 3] {
     ]
 }
 
-/// Shapers found where there are none; the errors are empty unless one was.
+/// Shapers reported on paths without one; each counts as an error of 1.
 fn false_buckets(rng: &mut Rng) -> Row {
     let mut errors = Vec::new();
     for _ in 0..CASES {

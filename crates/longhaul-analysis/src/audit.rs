@@ -1,13 +1,14 @@
-//! Is this host set up for the given paths? Rules as data, judged on readings.
+//! Audits the host's settings for the given paths, with rules as data applied to readings.
 //!
-//! Each [`Rule`] of [`rules`] names the readings that it needs and where it comes from, and judges
-//! one host for one path: the setting cannot carry the path, it may cost something, it is good, or
-//! it cannot be told. With several paths the one that asks for most decides. What a remedy names
-//! with a value is what the program may write; everything else is for people.
+//! Each rule names the readings that it needs and its source, and judges one host for one path: the
+//! setting limits the path, it may cost something, it is good, or it could not be checked. With
+//! several paths the most demanding one decides. The program may write a remedy that names a
+//! setting and a value; every other remedy is for the user.
 //!
 //! Source: each rule names its own; docs/methods/host-audit.md has the table.
-//! Units: bytes, bit/s, µs. Error: a bound is what the setting allows, not what will be reached.
-//! Wrong when: the paths given are not those that are used.
+//! Units: bytes, bit/s, µs. Error: a bound is what the setting allows, not the rate that will be
+//! reached.
+//! Wrong when: the given paths are not the ones in use.
 
 mod autotuning;
 mod buffers;
@@ -36,19 +37,19 @@ use readings::Readings;
 
 pub use proof::{Bearing, bearing, helped, prove};
 
-/// One thing that is looked at.
+/// A rule of the host audit.
 pub struct Rule {
-    /// A stable word.
+    /// Its stable identifier.
     pub name: &'static str,
-    /// What is looked at, for people.
+    /// The checked property, for people.
     pub title: &'static str,
     /// The document, with its year.
     pub source: &'static str,
-    /// Readings without which nothing can be said.
+    /// Readings without which the rule cannot be checked.
     pub needs: &'static [&'static str],
-    /// Whether the answer depends on the path.
+    /// Set if the verdict depends on the path.
     pub by_path: bool,
-    /// Whether the program may write the remedy: it can be put back, and disturbs nobody.
+    /// Set if the program may write the remedy: it is reversible and affects no one else.
     pub applies: bool,
     judge: Judge,
 }
@@ -67,12 +68,12 @@ const SUBJECTS: [&[Rule]; 11] = [
     softnet::RULES,
 ];
 
-/// All rules, by subject.
+/// Returns all rules, by subject.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     SUBJECTS.into_iter().flatten()
 }
 
-/// Judges every rule for the paths of the plan, or for a reference path where it names none.
+/// Applies every rule to the paths of the plan, or to a reference path if the plan names none.
 pub fn audit(plan: &Plan, observation: &Observation) -> (Analysis, Vec<Finding>, Vec<Caveat>) {
     let readings = Readings::new(observation);
     let mut caveats = caveats(readings);
@@ -82,7 +83,7 @@ pub fn audit(plan: &Plan, observation: &Observation) -> (Analysis, Vec<Finding>,
         caveats.push(reference::caveat(&path));
         paths.push(path);
     }
-    // The path that asks for most comes first, so that it is the one that is named.
+    // The most demanding path comes first, so that verdicts name it.
     paths.sort_by_key(|path| std::cmp::Reverse(case::in_flight_bytes(path)));
     let mut verdicts: Vec<Verdict> = rules()
         .map(|rule| verdict(rule, observation, &paths))
@@ -97,7 +98,7 @@ pub fn audit(plan: &Plan, observation: &Observation) -> (Analysis, Vec<Finding>,
     (analysis, findings, caveats)
 }
 
-/// The worst judgement over the paths.
+/// Returns the worst judgement over the paths.
 fn verdict(rule: &Rule, observation: &Observation, paths: &[Path]) -> Verdict {
     let readings = Readings::new(observation);
     let unread = rule.needs.iter().find_map(|name| readings.text(name).err());
@@ -137,7 +138,7 @@ fn verdict(rule: &Rule, observation: &Observation, paths: &[Path]) -> Verdict {
     }
 }
 
-/// A setting that limits is a finding; with more than one path it says for which.
+/// Returns a finding for a setting that limits; it names the path if the verdict does.
 fn finding(verdict: &Verdict) -> Option<Finding> {
     if verdict.grade != Grade::Limits {
         return None;

@@ -1,8 +1,8 @@
-//! How fast is the path at most, and how much of it is free?
+//! The capacity of the path and its available bandwidth.
 //!
-//! [`Course`] says which trains to send next, from what came back so far; [`conclude`] reads the
-//! trains of a finished run. Neither knows a clock or a socket. Read in this order: `reading` (what
-//! of a train can be believed), `capacity`, `idle`, `sweep` (three methods), `fusion`, `estimate`.
+//! The train schedule selects the next trains from the results so far; the conclusion analyses a
+//! finished run. Neither uses a clock or a socket. Read in this order: readings (the usable part of
+//! a train), the methods (capacity, empty queue, rate sweep), their fusion, the estimate.
 //!
 //! Source: docs/methods/available-bandwidth.md names them. Units: bit/s of IP packets.
 //! Error: given with each figure, as an interval. Wrong when: the flags of the estimate say so.
@@ -33,14 +33,14 @@ use longhaul_model::report::v1::available::{
 use longhaul_model::report::v1::{Available, Caveat, Finding};
 use track::Step;
 
-/// Of earlier runs, those that may say what the capacity is.
+/// The maximum age of earlier runs whose capacity is used.
 const KNOWN_FOR_MIN: f64 = 24.0 * 60.0;
-/// Taken for the time since the last run, which the present one does not tell.
+/// The assumed time since the last run, which the current run does not know.
 const USUAL_GAP_MIN: f64 = 1.0;
-/// Earlier runs that the tracking looks at.
+/// The maximum number of earlier runs used for tracking.
 const MOST_HISTORY: usize = 240;
 
-/// What a finished run means.
+/// The analysis, findings and caveats of a finished run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Conclusion {
     pub analysis: Analysis,
@@ -48,7 +48,7 @@ pub struct Conclusion {
     pub caveats: Vec<Caveat>,
 }
 
-/// `history`: earlier runs on the same path, newest first.
+/// Analyses a run. `history` holds earlier runs on the same path, newest first.
 pub fn conclude(plan: &Plan, observation: &Observation, history: &[Available]) -> Conclusion {
     let mut conclusion = Conclusion {
         analysis: Analysis {
@@ -80,7 +80,7 @@ pub fn conclude(plan: &Plan, observation: &Observation, history: &[Available]) -
     conclusion
 }
 
-/// One direction of an earlier run.
+/// Selects one direction of an earlier run.
 type Pick = fn(&Analysis) -> Option<&Estimate>;
 
 fn one_way(
@@ -126,7 +126,7 @@ fn recent(history: &[Available], pick: Pick) -> impl Iterator<Item = (f64, &Esti
         .filter_map(move |run| Some((one(run)?, pick(&run.analysis)?)))
 }
 
-/// The capacity of the run that knew it best, of the last day.
+/// Returns the capacity with the narrowest interval among the runs of the last day.
 fn known_bps(history: &[Available], pick: Pick) -> Option<f64> {
     let newest = recent(history, pick).next()?.0;
     recent(history, pick)
@@ -139,7 +139,7 @@ fn known_bps(history: &[Available], pick: Pick) -> Option<f64> {
         .map(|(_, bps)| bps as f64)
 }
 
-/// The level that this run and those before it speak for together.
+/// Sets the available bandwidth tracked over this run and earlier ones.
 fn follow(direction: &mut Direction, history: &[Available], pick: Pick) {
     let mut steps = Vec::new();
     let mut before: Option<f64> = None;

@@ -1,13 +1,6 @@
-//! What do archived reports say when they are laid beside each other?
+//! Comparisons of archived reports: two periods, two directions, two sets of runs, or all paths.
 //!
-//! - [`Material`]: what the archive has of one path, and how to ask it
-//! - [`change`]: one quantity in two samples, with its test
-//! - [`mod@case`]: a path in two periods; [`routes`], [`settings`]: parts of it
-//! - [`asymmetry`]: the two directions of a path; [`cause`]: why they differ
-//! - [`mod@site`]: all paths on one page
-//! - [`comparison`]: two sets of runs
-//!
-//! Pure: periods and reports come with the call, and the same ones give the same answer for ever.
+//! Pure: periods and reports are arguments, and the same ones always give the same result.
 
 pub mod asymmetry;
 pub mod case;

@@ -1,15 +1,14 @@
-//! What does a capture say: what was negotiated, what was sent again, how long round trips were,
-//! how far windows opened, and whether the payload differs from packet to packet?
+//! Analyses a packet capture: negotiated options, retransmits, RTTs, windows, and whether the
+//! payload differs from packet to packet.
 //!
-//! Packets come one after the other, in order of time; what is held is bounded whatever comes.
-//! [`flow`] puts the two directions together, [`handshake`] and [`way`] say what was seen,
-//! [`covered`] knows which bytes are there, [`rtt`] times them, [`payload`] compares them.
+//! Packets arrive in time order; memory use is bounded for any input.
 //!
 //! Source: RFC 9293, 7323 (shifts, timestamps), 2018, 3168; Karn and Partridge 1987; Mathis et al.
 //! RFC 4898 for the names. Units: bytes, us.
-//! Error: at the place of capture; a round trip seen at the receiver is the time of its kernel.
-//! Wrong when: the capture has holes (dropped packets look lost), or interfaces cut and join
-//! segments, so that one packet of the capture is many on the wire.
+//! Error: as seen at the capture point; an RTT seen at the receiver is the response time of its
+//! kernel.
+//! Wrong when: the capture has holes (missing packets look lost), or interfaces segment and merge
+//! packets, so that one packet of the capture is many on the wire.
 
 mod covered;
 mod flow;
@@ -27,10 +26,10 @@ use payload::Payloads;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Flows that are followed; packets of any further one are counted only.
+/// The maximum number of flows analysed; packets of further flows are only counted.
 pub const MOST_FLOWS: usize = 512;
 
-/// The two ends in one order, and the protocol.
+/// Both endpoints in sorted order, and whether the protocol is UDP.
 type Key = (SocketAddr, SocketAddr, bool);
 
 /// Follows the flows of a capture.
@@ -43,13 +42,13 @@ pub struct Analyser {
     payloads: Payloads,
 }
 
-/// What the packets say together.
+/// The result of the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// In the order in which they began.
+    /// In order of their first packet.
     pub flows: Vec<Flow>,
     pub left_out_packets: u64,
-    /// Absent: too little payload was captured.
+    /// Absent if too little payload was captured.
     pub payload: Option<Variety>,
 }
 

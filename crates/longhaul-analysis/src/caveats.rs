@@ -1,6 +1,6 @@
-//! Within which limits does this measurement itself stand?
+//! Caveats: the limits of a measurement.
 //!
-//! One check per code; each says what was not seen and what that takes from the result.
+//! One check per code; each says what was not observed and how that affects the result.
 
 use crate::limit::intervals::Interval;
 use crate::limit::scene::Scene;
@@ -12,14 +12,14 @@ use longhaul_model::report::v1::plan::Transport;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
-/// Fewer intervals than this in the steady part carry no interval of confidence.
+/// The minimum number of intervals in the steady part for a confidence interval.
 const FEW_INTERVALS: usize = 10;
-/// Cores that the hypervisor took for more than this share of the run.
+/// The maximum share of the run that the hypervisor may take from a core.
 const STEAL_RATIO: f64 = 0.05;
-/// All streams alive together for less than this share of the run.
+/// The minimum share of the run in which all streams run together.
 const TOGETHER_RATIO: f64 = 0.5;
 
-/// A stream thread that waited for a core for this share of an interval, in this share of them.
+/// A stream thread waited for a core for this share of an interval, in this share of the intervals.
 const CROWDED_WAIT: f64 = 0.3;
 const CROWDED_INTERVALS: f64 = 0.2;
 
@@ -100,7 +100,7 @@ fn clipped(buffer: &str, ceiling: &str, host: &Host, (asked, granted): (u64, u64
     )
 }
 
-/// Asked and granted bytes, where the user asked the receiver for a buffer and got a smaller one.
+/// Returns requested and granted bytes if the user's receive buffer was not granted in full.
 pub fn receive_clip(scene: &Scene) -> Option<(u64, u64)> {
     scene.plan.receive_buffer_bytes?;
     let streams = scene.observation.streams.iter();
@@ -109,7 +109,7 @@ pub fn receive_clip(scene: &Scene) -> Option<(u64, u64)> {
         .find_map(clip)
 }
 
-/// The same of the sender's buffer. What the engine chose by itself was nobody's wish.
+/// Returns requested and granted bytes of the send buffer, if the user requested its size.
 pub fn send_clip(scene: &Scene) -> Option<(u64, u64)> {
     scene.plan.send_buffer_bytes?;
     let streams = scene.observation.streams.iter();

@@ -1,11 +1,7 @@
-//! Do the figures of a published claim agree with each other, and with what is possible?
+//! Checks the figures of a published claim against each other and against physical limits.
 //!
-//! Printed figures are spans, as wide as their digits make them; two that must be equal are compared
-//! by whether their spans meet. So nothing is found fault with that rounding explains.
-//!
-//! - [`figure`]: a printed figure; [`span`]: what it may stand for; [`slip`]: what was meant
-//! - [`volume`]: bytes, seconds, rates, streams; [`distance`]: legs, cities, light; [`places`]: where
-//!   cities are; [`mark`]: the product, and the record before; [`window`]: windows and links
+//! A printed figure is an interval, given by its precision; two figures that must be equal agree if
+//! their intervals overlap. Differences that rounding explains are therefore not reported.
 
 mod distance;
 mod figure;
@@ -26,10 +22,10 @@ use places::Places;
 use span::Span;
 use std::fmt;
 
-/// A field that is no figure.
+/// A field that cannot be parsed as a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// As in the claim: `transfers.1.rate`.
+    /// The field's name in the claim, such as `transfers.1.rate`.
     pub field: String,
     pub source: ParseUnitError,
 }
@@ -46,7 +42,7 @@ impl std::error::Error for Problem {
     }
 }
 
-/// Reads fields, and knows where they stand.
+/// Parses fields and knows their names for errors.
 struct Reader(String);
 
 impl Reader {
@@ -62,7 +58,7 @@ impl Reader {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Checks(Vec<Check>);
 
@@ -74,12 +70,12 @@ impl Checks {
             text,
             remedy: None,
         });
-        // It was just put there.
+        // The element was just added.
         let last = self.0.len() - 1;
         &mut self.0[last]
     }
 
-    /// Whether parts add up to a whole that is printed too; their sum is shown in a unit of `like`.
+    /// Checks that parts add up to a printed whole; their sum is shown in the unit of `like`.
     fn add_up(
         &mut self,
         (name, parts): (&str, &[&Figure]),
@@ -142,7 +138,7 @@ pub fn check(claim: &Claim, places: &dyn Places) -> Result<Checked, Problem> {
     })
 }
 
-/// Windows and links.
+/// Checks windows and links.
 fn carried(claim: &Claim, rates: &[Figure], checks: &mut Checks) -> Result<(), Problem> {
     for (window, number) in claim.windows.iter().zip(1..) {
         window::check(window, &Reader(format!("windows.{number}")), checks)?;

@@ -1,16 +1,16 @@
-//! What held a copy of files where it was: a disk, a processor, or the network?
+//! Determines what limited a copy of files: a disk, a CPU or the network.
 //!
-//! A copy is a line of stages with short queues between them. Whoever is slow makes those before
-//! it wait for room and those behind it wait for work; so the time of the connections tells: what
-//! they spent without a block was the source's, what they spent without room behind them was the
-//! target disk's, what they spent summing up was the target's processor, and the rest the
-//! network's. A call that used its time as CPU, or waited for a core, was held by the processor,
-//! not by the device.
+//! A copy is a pipeline of stages with short queues between them. A slow stage makes the stages
+//! before it wait for room and those after it wait for work. The time of the connections therefore
+//! splits as follows: time without a block to send is due to the source, time blocked for room is
+//! due to the target's disk, time spent hashing is due to the target's CPU, and the rest is due to
+//! the network. A call that used CPU time or waited for a core was limited by the CPU and not by
+//! the device.
 //!
-//! Units: microseconds, bytes, bit/s; shares from 0 to 1. Source: queueing of a pipeline.
+//! Units: microseconds, bytes, bit/s; ratios from 0 to 1. Source: queueing of a pipeline.
 //! Error: shares within 0.1 of the truth on synthetic pipelines (`accuracy`).
-//! Wrong when two stages are equally slow (then it says that it cannot tell), or when the page
-//! cache takes all that is written and the disk comes later (then the end of the copy shows it).
+//! Wrong when: two stages are equally slow (then the verdict is that it cannot tell), or the page
+//! cache takes all writes and the disk follows later (then the end of the copy shows it).
 
 use longhaul_model::report::v1::copy::{
     Analysis, End, Limiter, Observation, Plan, Point, Split, Stage,
@@ -19,20 +19,20 @@ use longhaul_model::report::v1::{Advice, Finding};
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
-/// A share from which on a stage held the copy, whatever the others did.
+/// The share from which on a stage limits the copy in any case.
 const MOST_OF_IT: f64 = 0.5;
-/// A lesser share does where the next one is smaller by this factor.
+/// A smaller share is enough if the next one is smaller by this factor.
 const CLEARLY: (f64, f64) = (0.4, 1.5);
-/// Shorter copies show little but their start.
+/// The minimum duration; shorter copies show little but their start.
 const LEAST_US: u64 = 100_000;
-/// Of the bytes: from here on a copy is under way.
+/// The share of the bytes after which the start of a copy is over.
 const UNDER_WAY_RATIO: f64 = 0.3;
-/// Of its time: so much less than no start at all is the scatter of a steady copy.
+/// The tolerance for a negative startup time, as a share of the duration: the rate's scatter.
 const SCATTER_RATIO: f64 = 0.05;
-/// A line needs this many points.
+/// The minimum number of points for the regression line.
 const LEAST_POINTS: usize = 6;
 
-/// Analysis and findings of a copy, dry or not.
+/// Returns analysis and findings of a copy or a dry run.
 pub fn conclude(plan: &Plan, seen: &Observation) -> (Analysis, Vec<Finding>) {
     let mut analysis = Analysis {
         version: crate::VERSION,
@@ -59,8 +59,8 @@ pub fn conclude(plan: &Plan, seen: &Observation) -> (Analysis, Vec<Finding>) {
     (analysis, findings)
 }
 
-/// Of a copy that kept its rate once it was under way: one that slowed down has none that a longer
-/// one would tend to.
+/// Estimates startup time and asymptotic rate of a copy that kept its rate. A copy that slowed down
+/// has no rate that a longer one would approach.
 fn start_and_rate(seen: &Observation, slope: f64, analysis: &mut Analysis) {
     let all_us = (seen.setup_us + seen.data_us) as f64;
     let startup_us = all_us - seen.sent_bytes as f64 / slope;
@@ -164,7 +164,7 @@ fn line(what: &str, us: u64, stage: &Stage) -> Option<String> {
     })
 }
 
-/// What the senders' own kernel says of a network that did not take more.
+/// Describes what limited the sending connections, from their TCP counters.
 fn of_the_network(seen: &Observation) -> Option<String> {
     let tcp = seen.source.tcp?;
     if tcp.busy_us == 0 {
@@ -184,7 +184,7 @@ fn accounted(stage: &Stage) -> u64 {
     stage.busy_us + stage.idle_us + stage.blocked_us
 }
 
-/// In calls of the stage that used no CPU and had none to wait for: the device, or the peer.
+/// Returns the time that calls of the stage spent waiting for the device or the peer.
 fn waited(stage: &Stage) -> u64 {
     let cpu = stage.cpu_us + stage.core_wait_us.unwrap_or(0);
     stage.busy_us.saturating_sub(cpu)
@@ -197,7 +197,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     (part as f64 / whole as f64).min(1.0)
 }
 
-/// The split of the time; `None`: there was too little of it.
+/// Splits the time among the stages; `None` if there was too little of it.
 pub fn split(seen: &Observation) -> Option<Split> {
     let (source, target) = (&seen.source, &seen.target);
     if seen.data_us < LEAST_US || target.elapsed_us == 0 || target.network.threads == 0 {
@@ -221,8 +221,7 @@ pub fn split(seen: &Observation) -> Option<Split> {
     Some(with_tail(split, target))
 }
 
-/// How the time that the source did not waste splits among the target's disk, its sums, and what
-/// came too slowly.
+/// Splits the time not lost to the source among the target's disk, its hashing, and slow arrival.
 fn behind(starved: f64, target: &End) -> (f64, f64, f64) {
     let all = accounted(&target.network) + target.hash_us;
     let full = ratio(target.network.blocked_us, all);
@@ -235,7 +234,7 @@ fn behind(starved: f64, target: &End) -> (f64, f64, f64) {
     (full / sum, summing / sum, coming / sum)
 }
 
-/// After the last byte had come the target's disk alone was waited for.
+/// After the last byte arrived, only the target's disk was waited for.
 fn with_tail(split: Split, target: &End) -> Split {
     let all = accounted(&target.network) + target.hash_us;
     let active_us = all / u64::from(target.network.threads.max(1));
@@ -250,7 +249,7 @@ fn with_tail(split: Split, target: &End) -> Split {
     }
 }
 
-/// The largest share, whose it is, and the next.
+/// Returns the stage with the largest share, that share, and the next one.
 fn largest(split: &Split) -> (Limiter, f64, f64) {
     let mut shares = [
         (Limiter::SourceDisk, split.source_disk_ratio),
@@ -263,11 +262,11 @@ fn largest(split: &Split) -> (Limiter, f64, f64) {
     (shares[0].0, shares[0].1, shares[1].1)
 }
 
-/// Bytes for each microsecond once the copy was under way, by least squares.
+/// Returns the rate in bytes per microsecond after the start, by least squares.
 fn slope(course: &[Point]) -> Option<f64> {
     let last = course.last()?.bytes;
     let from = last as f64 * UNDER_WAY_RATIO;
-    // Once the last byte has come the line is flat.
+    // After the last byte has arrived the line is flat.
     let inner = |point: &&Point| point.bytes as f64 >= from && point.bytes < last;
     let points: Vec<&Point> = course.iter().filter(inner).collect();
     if points.len() < LEAST_POINTS {
@@ -325,7 +324,7 @@ fn finding(seen: &Observation, analysis: &Analysis) -> Option<Finding> {
     })
 }
 
-/// For a sentence.
+/// Returns the limiter as text for a sentence.
 pub fn in_words(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::SourceDisk => "the disk of the source",

@@ -1,17 +1,14 @@
-//! When did the level of a series change for good, and by how much?
+//! Detects lasting changes in the level of a series.
 //!
-//! Logarithms (or what evens the noise of the quantity), ten-minute medians, the season taken out
-//! where that pays, then splits by rank sums and a merge in which autocorrelated noise counts less.
-//! `docs/methods/detection.md` has the method, its parameters and its measured quality.
-//!
-//! Read in this order: [`course`], [`levels`] (the splits), [`watcher`] (events over time),
-//! [`alarm`] (sudden ones), [`plateau`] (SLAC's rule beside it), [`points`] (what a report gives),
-//! [`synthetic`] (series of known truth).
+//! Takes logarithms (or another scale that evens out the noise) and ten-minute medians, subtracts
+//! the daily season if that helps, splits by rank sums, and merges with less weight for
+//! autocorrelated noise. `docs/methods/detection.md` describes the method, its parameters and its
+//! measured quality.
 //!
 //! Source: docs/methods/detection.md. Units: those of the quantity; times in us.
 //! Error: as measured by `cargo xtask bench detect`.
 //! Wrong when: the level drifts instead of stepping, a step lasts fewer than three samples, or less
-//! than half of the values show it (loss now and then).
+//! than half of the values show it (occasional loss).
 
 pub mod alarm;
 pub mod levels;
@@ -34,16 +31,16 @@ use longhaul_model::report::v1::series::Point;
 use sample::Sample;
 use std::ops::Range;
 
-/// How the series is prepared.
+/// Parameters of the preparation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Values closer together are replaced by their median over so long.
+    /// Values closer together than this are replaced by their median over this time.
     pub slot_us: u64,
-    /// Of the season.
+    /// The period of the season.
     pub day_us: u64,
-    /// Whether a season is looked for at all.
+    /// Set to subtract a season.
     pub season: bool,
-    /// Least difference of two levels, on the scale of the quantity; absent: that of the quantity.
+    /// The minimum difference of two levels, on the quantity's scale; absent: its default.
     pub least: Option<f64>,
 }
 
@@ -59,7 +56,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For time that runs `factor` times faster, as in a test that replays a day in minutes.
+    /// Scales all times for a clock that runs `factor` times faster, as in a test.
     #[must_use]
     pub fn quicker(self, factor: u64) -> Options {
         let factor = factor.max(1);
@@ -74,26 +71,26 @@ impl Options {
 /// One lasting change of level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The first sample after it, among those of the [`Course`].
+    /// The index of the first sample after it.
     pub sample: usize,
-    /// The last value before it and the first one after it.
+    /// The times of the last value before it and of the first one after it.
     pub between_us: [i64; 2],
     pub before: Level,
     pub after: Level,
-    /// Strength of the evidence; 1 is just enough.
+    /// The score of the change; 1 is the threshold.
     pub score: f64,
-    /// Correlation of neighbouring values about their levels.
+    /// The correlation of neighbouring values around their levels.
     pub autocorrelation: f64,
 }
 
 impl Change {
-    /// `after` by `before`; absent where `before` is zero.
+    /// Returns `after` divided by `before`; absent if `before` is zero.
     pub fn ratio(&self) -> Option<f64> {
         ratio(&self.before, &self.after)
     }
 }
 
-/// What is known of a series: its samples, its levels, its changes.
+/// A series with its samples, levels and changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     pub samples: Vec<Sample>,
@@ -103,15 +100,15 @@ pub struct Course {
     levels: Levels,
 }
 
-/// The lasting changes of a series, in order of time.
+/// Returns the lasting changes of a series, in time order.
 ///
-/// Values that are negative or no numbers are ignored, as are repeated times; order does not matter.
-/// Only the newest [`sample::MOST`] samples count.
+/// Ignores values that are negative or not finite, and repeated times; order does not matter. Only
+/// the newest 1008 samples count.
 pub fn steps(points: &[Point], quantity: Quantity, options: &Options) -> Vec<Change> {
     course(points, quantity, options).changes
 }
 
-/// The changes with what they rest on.
+/// Returns the changes with the samples and levels that they are based on.
 pub fn course(points: &[Point], quantity: Quantity, options: &Options) -> Course {
     let samples = sample::samples(points, options.slot_us);
     let mut scaled: Vec<f64> = samples

@@ -1,5 +1,5 @@
-//! Why was it so, and what would help? One file per cause; each answers what would be seen, what
-//! would refute it, which readings it needs, and what to do.
+//! Findings: the causes of a run's limits, with advice. One file per cause; each states what we
+//! would see, what refutes it, the readings it needs, and what to do.
 
 mod application;
 mod autotuning;
@@ -34,14 +34,14 @@ use longhaul_model::report::v1::{Advice, Finding};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// One direction of a run, judged; what every cause looks at.
+/// The data for all causes: one direction of a run, with its verdict.
 pub struct Case<'a> {
     pub scene: Scene<'a>,
     pub verdict: Verdict,
     pub analysis: &'a Analysis,
 }
 
-/// What holds the rate comes first, then what else is wrong.
+/// The limiters come first, then other problems.
 const CAUSES: [fn(&Case) -> Option<Finding>; 22] = [
     short_run::diagnose,
     window_scaling::diagnose,
@@ -110,14 +110,14 @@ impl Case<'_> {
         bounds::capacity_seen_bps(&self.scene, &self.verdict)
     }
 
-    /// What fills the path twice over with all streams together, for each of them.
+    /// Returns, for each stream, the window with which all streams together fill the path twice.
     fn twice_the_path(&self) -> Option<u64> {
         let path = Rate::bits_per_second(self.capacity_bps()?).bytes_in(self.idle_rtt()?);
         Some(path.saturating_mul(2) / self.streams())
     }
 
-    /// A window for one stream that would do better: for the known capacity, or eight times the present
-    /// one, after which the next limit shows itself.
+    /// Returns a better window for one stream: for the known capacity, or else eight times the
+    /// present one, which is enough to reveal the next limit.
     fn better_window(&self, present: u64) -> u64 {
         const STEP: u64 = 8;
         let wanted = self
@@ -126,25 +126,25 @@ impl Case<'_> {
         window::rounded(wanted)
     }
 
-    /// A window that the kernel should grant: for the known capacity, or what was asked for, since more
-    /// than that is a guess.
+    /// Returns a window that the kernel should grant: for the known capacity, or else the requested
+    /// one, since more would be a guess.
     fn window_to_grant(&self, asked: u64) -> u64 {
         let wanted = self.twice_the_path().unwrap_or(asked);
         window::rounded(wanted)
     }
 
-    /// What a window of `bytes` on every stream would allow.
+    /// Returns the rate that a window of `bytes` on every stream allows.
     fn allowed_bps(&self, bytes: u64) -> Option<u64> {
         Rate::over(bytes.saturating_mul(self.streams()), self.idle_rtt()?).map(Rate::as_bps)
     }
 
-    /// Goodput to be expected when the limiter is lifted so far: only where the capacity is known.
+    /// Returns the expected goodput after lifting the limiter this far, if the capacity is known.
     fn expected_bps(&self, lifted_to_bps: Option<u64>) -> Option<u64> {
         let capacity = self.capacity_bps()?;
         Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
     }
 
-    /// `; behind it comes …` or that it is not known.
+    /// Returns `; behind it comes …` with the next limit, or that it is unknown.
     fn behind(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(
             || String::from("; what comes behind it is unknown until measured"),
@@ -153,18 +153,18 @@ impl Case<'_> {
     }
 }
 
-/// The command that measures again with these options. How the far end was called on the command
-/// line is not part of an observation, so it is left as the word that the help has.
+/// Returns the command that repeats the test with these options. An observation does not include
+/// the server's name from the command line, so the placeholder of the help text is used.
 fn again(options: &str) -> String {
     format!("longhaul test HOST {options}")
 }
 
-/// A finding to be filled, with the verdict's own confidence.
+/// Returns a finding with the verdict's own confidence.
 fn finding(case: &Case, cause: &str, summary: String) -> Finding {
     unproven(cause, case.analysis.confidence_ratio, summary)
 }
 
-/// A finding whose evidence and advice are still to be added.
+/// Returns a finding without evidence and advice yet.
 pub(crate) fn unproven(cause: &str, confidence_ratio: f64, summary: String) -> Finding {
     Finding {
         cause: cause.to_owned(),
@@ -176,7 +176,7 @@ pub(crate) fn unproven(cause: &str, confidence_ratio: f64, summary: String) -> F
     }
 }
 
-/// What to do there, without a command.
+/// Returns advice without a command.
 pub(crate) fn advice(place: &str, text: String) -> Advice {
     Advice {
         place: place.to_owned(),
@@ -186,7 +186,7 @@ pub(crate) fn advice(place: &str, text: String) -> Advice {
     }
 }
 
-/// The host's name, or the place when it has none.
+/// Returns the host's name, or the place if it has none.
 fn host_name<'h>(host: &'h Host, place: &'h str) -> &'h str {
     if host.name.is_empty() {
         place
@@ -199,7 +199,7 @@ fn bytes(amount: u64) -> Bytes {
     Bytes(amount)
 }
 
-/// What the streams had in flight by the measured rate, for comparison with a window.
+/// Describes the data in flight per stream at the measured rate, for comparison with a window.
 fn in_flight(case: &Case) -> Option<String> {
     let rtt = Duration::from_micros(case.analysis.rtt_us?.mean);
     let each = case.goodput().bytes_in(rtt) / case.streams();
@@ -211,7 +211,7 @@ fn in_flight(case: &Case) -> Option<String> {
     ))
 }
 
-/// `state 93 %` for the evidence.
+/// Formats the share of bytes in a state as evidence.
 fn share_of(case: &Case, state: State) -> String {
     format!(
         "{} of the bytes moved in state {}",

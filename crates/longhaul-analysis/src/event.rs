@@ -1,11 +1,11 @@
-//! What caused a lasting change of a measured path?
+//! Finds the causes of a lasting change of a measured path.
 //!
-//! Read in this order: [`Evidence`] (what stands before and after), [`explain`] (the entry: causes,
-//! what stayed, which other paths), [`follow_up()`] (what to measure next), [`case_text()`] (a text for
-//! the operator of a path). One file for each cause; `candidate` weighs them, `turn` says when
-//! something became another.
+//! Read in this order: [`Evidence`] (the reports before and after the change), [`explain`] (the
+//! entry point: causes, unchanged quantities, other paths), [`follow_up()`] (what to measure next),
+//! [`case_text()`] (a text for the operator of the path). Each cause has its own file; `candidate`
+//! scores them, and `turn` finds the time of each change of state.
 //!
-//! Pure: times come with the evidence, and the same evidence gives the same causes for ever.
+//! Pure: all times come with the evidence, and the same evidence always gives the same causes.
 
 mod bucket;
 mod candidate;
@@ -50,7 +50,7 @@ use case::Case;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::event::Event;
 
-/// Of two with the same score, the earlier in this list is named first.
+/// In order of precedence: candidates with equal scores are named in this order.
 const CAUSES: [fn(&Case) -> Option<Candidate>; 15] = [
     test_parameter::candidate,
     interface::candidate,
@@ -69,22 +69,22 @@ const CAUSES: [fn(&Case) -> Option<Candidate>; 15] = [
     rtt_step::candidate,
 ];
 
-/// What is to be said of an event.
+/// The explanation of an event.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Explained {
-    /// The likeliest first; none: no cause was found.
+    /// The most likely cause first; empty if none was found.
     pub causes: Vec<Finding>,
-    /// What stayed as it was, as sentences.
+    /// Sentences about quantities that did not change.
     pub unchanged: Vec<String>,
-    /// Other paths that changed with it, and what they share.
+    /// Other paths that changed at the same time, and what they share.
     pub scope: Option<String>,
-    /// How the change came to bear, where the limit of bulk runs is another one since. No cause.
+    /// The effect of the change, if bulk runs now have another limiter. It is not a cause.
     pub effect: Option<String>,
     /// The earlier event that this one reverses.
     pub undoes: Option<String>,
 }
 
-/// Names the causes of `event`, by what stands around it.
+/// Finds the causes of `event` in the evidence around it.
 pub fn explain(event: &Event, evidence: &Evidence) -> Explained {
     let case = Case { event, evidence };
     let candidates = CAUSES.iter().filter_map(|cause| cause(&case)).collect();

@@ -1,10 +1,10 @@
-//! Do the figures of an imported text agree, and what do they give?
+//! Derives the results of an imported text and checks that its figures agree.
 //!
-//! Units: bytes, microseconds, bit/s. Rates are derived from bytes and time; a printed rate stands
-//! in only where one of both is absent. Figures agree where rounding in print explains the rest.
-//! Wrong when the text tells the bytes of another span of time than it prints.
+//! Units: bytes, microseconds, bit/s. Rates are derived from bytes and time; a printed rate is used
+//! only if one of them is missing. Figures agree if rounding in print explains the difference.
+//! Wrong when the text counts the bytes of another time span than it prints.
 //!
-//! - [`look()`]: a route that another program traced, to be compared with ours
+//! - [`look()`]: converts a route that another program traced, for comparison with ours
 
 mod look;
 
@@ -16,7 +16,7 @@ use longhaul_model::report::v1::imported::{Analysis, Observation, Stream, Transf
 /// Seconds are printed to the millisecond or finer, or to a hundredth by iperf.
 const TIME_ROUNDING_US: u64 = 5_000;
 
-/// Analysis and caveats of what was read.
+/// Returns analysis and caveats of the imported observation.
 pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
     let mut caveats = Vec::new();
     let chosen = chosen(seen);
@@ -41,7 +41,7 @@ pub fn conclude(seen: &Observation) -> (Analysis, Vec<Caveat>) {
     (analysis, caveats)
 }
 
-/// Payload and the time that it took, as one end printed them.
+/// Payload and its duration, as one end printed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// `receiver`, `sender` or `either`.
@@ -50,7 +50,7 @@ pub struct Counted {
     pub duration_us: u64,
 }
 
-/// The first end, the receiver before the sender, that printed both bytes and time.
+/// Returns the first count with both bytes and time, the receiver before the sender.
 pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
     let ends = [
         ("receiver", seen.receiver.as_ref()),
@@ -67,7 +67,7 @@ pub fn counted_bytes(seen: &Observation) -> Option<Counted> {
     })
 }
 
-/// The receiver's count before the sender's.
+/// Returns the receiver's count, or else the sender's.
 fn chosen(seen: &Observation) -> Option<(&'static str, &Transfer)> {
     [
         ("receiver", seen.receiver.as_ref()),
@@ -78,7 +78,7 @@ fn chosen(seen: &Observation) -> Option<(&'static str, &Transfer)> {
     .find_map(|(whose, transfer)| Some((whose, transfer.filter(|it| rate(it).is_some())?)))
 }
 
-/// From bytes and time; as printed where one of both is absent.
+/// Returns the rate from bytes and time, or the printed rate if one of them is missing.
 fn rate(transfer: &Transfer) -> Option<u64> {
     derived(transfer).or(transfer.printed_bps)
 }
@@ -110,7 +110,7 @@ fn counted(whose: &str, transfer: &Transfer, caveats: &mut Vec<Caveat>) {
     }
 }
 
-/// Where one end's count stands, of a stream and of all.
+/// Accessors for the count of one end: in a stream, and in the total.
 type Side = (
     fn(&Stream) -> Option<&Transfer>,
     fn(&Observation) -> Option<&Transfer>,
@@ -122,7 +122,7 @@ const SIDES: [Side; 3] = [
     (|it| it.either.as_ref(), |it| it.either.as_ref()),
 ];
 
-/// Rates of all streams by the first end that has each of them, beside the total of that end.
+/// Sums the rates of all streams by the first end that has all of them; adds the total of that end.
 fn sum_of_streams(seen: &Observation) -> Option<(u64, Option<&Transfer>)> {
     if seen.streams.is_empty() {
         return None;
@@ -137,8 +137,8 @@ fn sum_of_streams(seen: &Observation) -> Option<(u64, Option<&Transfer>)> {
     })
 }
 
-/// Half a unit of the last printed digit for each stream and the total, and a share for streams
-/// that ended at slightly other times.
+/// Tolerates half a unit of the last printed digit for each stream and the total, plus a fraction
+/// for streams that ended at slightly different times.
 fn sums(sum: u64, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
     let Some(whole) = total.printed_bps.or_else(|| derived(total)) else {
         return;
@@ -156,14 +156,14 @@ fn sums(sum: u64, streams: u64, total: &Transfer, caveats: &mut Vec<Caveat>) {
     }
 }
 
-/// Two counts of the same bytes: of both ends, or bytes beside rate and time.
+/// Compares two counts of the same bytes: of both ends, or bytes with rate and time.
 fn gap(seen: &Observation, caveats: &mut Vec<Caveat>) -> Option<i64> {
     let ends = seen.sender.as_ref().zip(seen.receiver.as_ref());
     if let Some((sent, received)) = ends
         && let (Some(sent_bytes), Some(received_bytes)) = (sent.bytes, received.bytes)
     {
         let rounding = sent.rounding_bytes.unwrap_or(0) + received.rounding_bytes.unwrap_or(0);
-        // What was on its way at the end is no contradiction unless it is a real share.
+        // Bytes in flight at the end are no contradiction unless they are a real share.
         let allowed = rounding + sent_bytes / 100;
         if sent_bytes.abs_diff(received_bytes) > allowed {
             let text = format!(
@@ -215,7 +215,7 @@ fn rtt_min(seen: &Observation) -> Option<u64> {
     least.or(of_streams)
 }
 
-/// Millions with three decimals.
+/// Formats millions with three decimals.
 fn mega(number: u64) -> String {
     format!("{:.3}", number as f64 / 1e6)
 }

@@ -1,9 +1,9 @@
-//! What can be concluded from finished measurements: pure functions from an observation to
-//! analysis, findings and caveats. Nothing here knows the clock, the host or the disk, and the same
-//! observation gives the same conclusions for ever, per [`VERSION`].
+//! Conclusions from finished measurements: pure functions from an observation to analysis, findings
+//! and caveats. Nothing here reads the clock, the host or the disk, and the same observation always
+//! gives the same conclusions for a given [`VERSION`].
 //!
-//! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (what held the transfer
-//! back), [`diagnose`] (why, and what to do), [`caveats`], [`beside`] (reports beside each other),
+//! Read in this order: [`throughput`] (the entry: `conclude`), [`limit`] (the limiter of the
+//! transfer), [`diagnose`] (reasons and advice), [`caveats`], [`beside`] (comparison of reports),
 //! [`stats`], [`accuracy`].
 
 #![forbid(unsafe_code)]
@@ -30,5 +30,5 @@ pub mod stats;
 pub mod throughput;
 pub mod tune;
 
-/// Of the reasoning; grows whenever the same observation would be judged otherwise.
+/// The version of the analysis; incremented when the same observation is judged differently.
 pub const VERSION: u32 = 1;

@@ -1,10 +1,10 @@
-//! What held the transfer back? From the counters of both ends to shares, bounds and a verdict.
+//! Finds the limiter of a transfer: from the counters of both ends to shares, bounds and a verdict.
 //!
-//! Read in this order: [`intervals`] aligns both ends' samples; [`scene`] holds what is true of the
-//! run as a whole, with [`policer`] and [`shaper`], and [`habits`] what is true of one stream;
-//! [`states`] gives each interval of each stream a [`state`]; [`attribute`] sums them to shares;
-//! [`verdict`] names the limiter; [`bounds`] says what each limit would allow,
-//! and [`window`] which windows are worth asking for.
+//! Read in this order: [`intervals`] aligns the samples of both ends; [`scene`] describes the run
+//! as a whole, with [`policer`] and [`shaper`], and [`habits`] one stream; [`states`] gives each
+//! interval of each stream a [`state`]; [`attribute`] sums them to shares; [`verdict`] names the
+//! limiter; [`bounds`] computes what each limit would allow, and [`window`] rounds the windows that
+//! are worth requesting.
 
 pub mod attribute;
 pub mod bounds;

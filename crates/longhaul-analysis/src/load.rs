@@ -1,9 +1,9 @@
-//! What does bulk load do to round trips, to loss and to other flows?
+//! Analyses the effect of bulk load on round trips, loss and other flows.
 //!
-//! Read in this order: [`conclude()`] (the entry: everything that follows from one run),
-//! [`stretch`] (which probes belong to which phase), [`delays`], [`rise`] (by how much, how sure,
-//! which way), [`recovery`], [`rates`] (goodput, and what a competitor kept), [`yielding`] (what a
-//! scavenger is worth), [`findings`], [`limits`].
+//! Read in this order: [`conclude()`] (the entry: all conclusions from one run), [`stretch`]
+//! (assignment of probes to phases), [`delays`], [`rise`] (amount, confidence and direction),
+//! [`recovery`], [`rates`] (goodput, and the share a competitor kept), [`yielding`] (verdict on a
+//! scavenger), [`findings`], [`limits`].
 
 mod conclude;
 mod delays;
@@ -23,7 +23,7 @@ pub use conclude::conclude;
 use longhaul_model::report::v1::load::Analysis;
 use longhaul_model::report::v1::{Caveat, Finding};
 
-/// Everything that follows from one run.
+/// All conclusions from one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub analysis: Analysis,

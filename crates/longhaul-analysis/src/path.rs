@@ -1,9 +1,9 @@
-//! What do round trips, routes and hops under load say of a path?
+//! Conclusions about a path from round trips, routes and hops under load.
 //!
-//! Read in this order: [`conclude()`] (the entry: everything that follows from one look at a path),
-//! [`rtt`], [`hops`] (what each link adds), [`compare()`] and [`number()`] (routes over time),
-//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu`], [`symmetry`], [`narrow`] (where
-//! the queue grows), [`findings`], [`limits`] (what could not be seen), [`table`] (many traces).
+//! Read in this order: [`conclude()`] (the entry: all conclusions from one path run), [`rtt`],
+//! [`hops`] (delay of each link), [`compare()`] and [`number()`] (routes over time),
+//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu`], [`symmetry`], [`narrow`]
+//! (location of the queue), [`findings`], [`limits`] (caveats), [`table`] (many traces).
 
 mod compare;
 mod conclude;
@@ -27,7 +27,7 @@ pub use known::{KnownRoute, number};
 use longhaul_model::report::v1::path::Analysis;
 use longhaul_model::report::v1::{Caveat, Finding};
 
-/// Everything that follows from one look at a path.
+/// All conclusions from one path run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub analysis: Analysis,
@@ -35,8 +35,8 @@ pub struct Conclusion {
     pub caveats: Vec<Caveat>,
 }
 
-/// Of the whole path in the direction of the load, from an estimate of available bandwidth or a
-/// bulk run that the path itself held back.
+/// The capacity of the whole path in the direction of the load, from an available-bandwidth
+/// estimate or from a bulk run that the path limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     pub bps: u64,

@@ -1,14 +1,14 @@
-//! What do theory and a round model say of windows and streams on a path?
+//! Predicts goodput for windows and streams on a path, from theory and a round model.
 //!
-//! - [`closed`]: closed forms, and the bounds that hold whatever the streams do
-//! - [`round`]: streams of one kind over one drop-tail queue, a step for each round trip;
-//!   [`flow`], [`cubic`] and [`bbr`] are what one stream does
-//! - [`compare`]: what it means where a measured scan lies beside it
-//! - [`mod@derive`]: the path and the hosts, as far as a scan shows them
+//! - [`closed`]: closed forms, and the bounds that hold regardless of the streams
+//! - [`round`]: streams of one kind over one drop-tail queue, one step per round trip; [`flow`],
+//!   [`cubic`] and [`bbr`] model a single stream
+//! - [`compare`]: interpretation of the differences from a measured scan
+//! - [`mod@derive`]: parameters of the path and the hosts, derived from a scan
 //!
-//! Source: the parts name theirs. Units: bit/s of payload, bytes, microseconds.
+//! Source: see the parts. Units: bit/s of payload, bytes, microseconds.
 //! Error: against ns-3 and the lab, see docs/methods/prediction.md.
-//! Wrong when: others share the path, the link is no drop-tail queue, or a limit was not told.
+//! Wrong when: others share the path, the link is no drop-tail queue, or a limit was not specified.
 
 pub mod bbr;
 pub mod closed;
@@ -25,9 +25,9 @@ use longhaul_model::report::v1::predict::{Analysis, Cell, Observation, Plan};
 use longhaul_model::report::v1::scan::Setting;
 use round::{Course, Path};
 
-/// The most cells of one prediction.
+/// The maximum number of cells of one prediction.
 pub const MOST_CELLS: usize = 4096;
-/// The most streams of a cell.
+/// The maximum number of streams of a cell.
 pub const MOST_STREAMS: u32 = 1024;
 /// The congestion controls that are modelled.
 pub const MODELLED: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -37,12 +37,12 @@ pub const RTT_US: std::ops::RangeInclusive<u64> = 10..=60_000_000;
 pub const TIME_US: std::ops::RangeInclusive<u64> = 1_000..=86_400_000_000;
 /// Rates that are modelled, in bit/s.
 pub const CAPACITY_BPS: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000_000;
-/// A loss above this carries no transfer.
+/// The maximum loss ratio: a higher loss carries no transfer.
 pub const MOST_LOSS: f64 = 0.5;
-/// A goodput this near to a bound is held by it.
+/// A goodput at or above this ratio of a bound is limited by it.
 const AT_BOUND_RATIO: f64 = 0.97;
 
-/// A plan that cannot be predicted: which value, and what is allowed.
+/// A plan that cannot be predicted: names the value and the allowed range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impossible(pub String);
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Impossible {
 
 impl std::error::Error for Impossible {}
 
-/// Whether the plan can be predicted.
+/// Checks that the plan can be predicted.
 pub fn check(plan: &Plan) -> Result<(), Impossible> {
     let within = |name: &str, value: u64, range: std::ops::RangeInclusive<u64>| {
         if range.contains(&value) {
@@ -106,7 +106,7 @@ fn unmodelled(plan: &Plan) -> Option<&String> {
     asked.find(|name| !MODELLED.contains(&name.as_str()))
 }
 
-/// All cells, tables one after the other: queue, loss, congestion control, window, streams. A plan
+/// Predicts all cells, table by table: queue, loss, congestion control, window, streams. A plan
 /// that [`check`] refuses has no cells.
 pub fn predict(plan: &Plan, observation: &Observation) -> Analysis {
     let mut analysis = Analysis {
@@ -166,7 +166,7 @@ fn cell(plan: &Plan, setting: Setting, loss_ratio: f64, buffer_bytes: u64) -> Ce
     }
 }
 
-/// The bound that is reached; otherwise what keeps the streams below all of them.
+/// Returns the bound that is reached, or else the limiter that keeps the streams below all bounds.
 fn limited_by(course: &Course, bounds: &[longhaul_model::report::v1::analysis::Bound]) -> Limiter {
     let reached = |b: &&longhaul_model::report::v1::analysis::Bound| {
         b.limiter != Limiter::Loss && course.goodput_bps >= AT_BOUND_RATIO * b.rate_bps as f64
@@ -178,7 +178,7 @@ fn limited_by(course: &Course, bounds: &[longhaul_model::report::v1::analysis::B
         return Limiter::Ramp;
     }
     if course.made_losses >= course.other_losses {
-        // The streams empty the queue that they overflow: nothing else holds them.
+        // The streams overflow the queue and then drain it: no other limit exists.
         return Limiter::PathCapacity;
     }
     Limiter::Loss

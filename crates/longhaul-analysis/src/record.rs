@@ -1,12 +1,12 @@
-//! What is a record worth: its class, its distance, its mark, and what holds of the rules?
+//! Evaluates a record: its class, its distance, its mark, and its compliance with the rules.
 //!
-//! The mark is bits by metres over seconds. Bytes, microseconds and millimetres are whole numbers,
-//! multiplied as such; the one division comes last. Source: the metric of the Internet2 Land Speed
-//! Record. Units: bit·m/s. Error: which point stands for a city, some per cent of a short leg. Wrong
-//! when: the data does not pass the cities that are named.
+//! The mark is bits times metres over seconds. Bytes, microseconds and millimetres are integers and
+//! are multiplied as such; the only division comes last. Source: the metric of the Internet2 Land
+//! Speed Record. Units: bit·m/s. Error: the choice of a city's point, some per cent of a short leg.
+//! Wrong when: the data does not pass the named cities.
 //!
-//! - [`distance`]: legs, light in fibre, cities left out; [`rules`]: what the measurement shows of
-//!   each rule
+//! - [`distance`]: legs, light in fibre, cities left out
+//! - [`rules`]: checks of each rule against the measurement
 
 pub mod distance;
 pub mod rules;
@@ -16,10 +16,10 @@ mod tests;
 use distance::Globe;
 use longhaul_model::report::v1::record::{Analysis, Beside, History, Observation, PastMark, Rules};
 
-/// Of the reasoning.
+/// The version of the analysis.
 pub const VERSION: u32 = 1;
 
-/// Everything that follows from a transfer and the way that it took.
+/// Draws all conclusions from a transfer and its route.
 pub fn conclude(
     seen: &Observation,
     globe: &dyn Globe,
@@ -55,7 +55,7 @@ pub fn conclude(
     analysis
 }
 
-/// Bits by metres over seconds; absent where no time passed.
+/// Returns bits times metres over seconds; `None` if no time passed.
 pub fn mark(received_bytes: u64, elapsed_us: u64, distance_mm: u64) -> Option<f64> {
     // 2^64 bytes over the distance to the Moon stay below 2^128.
     let bits = u128::from(received_bytes) * 8;
@@ -70,7 +70,7 @@ fn goodput_bps(seen: &Observation) -> u64 {
     u64::try_from(bps).unwrap_or(u64::MAX)
 }
 
-/// `None` where it is not TCP, or the family of the addresses is not known.
+/// Returns `None` if it is not TCP, or the address family is unknown.
 fn class(seen: &Observation) -> Option<String> {
     let version = seen.ip_version.filter(|_| seen.transport == "tcp")?;
     let streams = match seen.streams {
@@ -81,7 +81,7 @@ fn class(seen: &Observation) -> Option<String> {
     Some(format!("ipv{version}_{streams}"))
 }
 
-/// The best mark of the class.
+/// Compares the mark with the best one of its class.
 fn beside(mark: f64, class: &str, history: &History) -> Option<Beside> {
     let of_class = |it: &&PastMark| it.classes.iter().any(|name| name == class);
     let marks = history.marks.iter().filter(of_class);

@@ -1,9 +1,9 @@
-//! What does a scan over settings say? Order of its cells, and its conclusions.
+//! Order of the cells of a scan over settings, and conclusions from them.
 //!
-//! Read in this order: [`order()`] (which cell when), [`probe`] (a cell's plan, and a cell of a
-//! finished probe), [`conclude()`] (the entry: everything that follows from the cells, of guided
-//! searches and grids alike), [`cells`] (what counts), [`regimes`] (was the path one), [`choose`]
-//! (best and recommended), [`top`], [`curves`], [`asymmetry`], [`needs`], [`findings`], [`limits`].
+//! Read in this order: [`order()`] (the sequence of cells), [`probe`] (the plan and the cell of a
+//! probe), [`conclude()`] (the entry: all conclusions from the cells of guided searches and grids),
+//! [`cells`] (valid cells), [`regimes`] (changes of the path), [`choose`] (best and recommended),
+//! [`top`], [`curves`], [`asymmetry`], [`needs`], [`findings`], [`limits`].
 
 mod asymmetry;
 mod cells;
@@ -32,19 +32,19 @@ pub use top::of_rates as top_tenth_of;
 use longhaul_model::report::v1::scan::{Analysis, Setting};
 use longhaul_model::report::v1::{Caveat, Finding};
 
-/// One probe of a grid, at its place in the order.
+/// One probe of a grid, with its position in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// From 0; the same as of the cell that comes of it.
+    /// Starts at 0; equals the index of the resulting cell.
     pub index: u32,
     pub setting: Setting,
-    /// True: the initiator is the sender.
+    /// True if the initiator is the sender.
     pub forward: bool,
-    /// One fixed setting, measured between the others to see the path change.
+    /// One fixed setting, measured at intervals to detect changes of the path.
     pub sentinel: bool,
 }
 
-/// Everything that follows from a scan.
+/// All conclusions from a scan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub analysis: Analysis,

@@ -1,4 +1,4 @@
-//! Statistics of finished series: quantiles, robust scales, intervals of confidence, tests.
+//! Statistics of finished series: quantiles, robust scales, confidence intervals, tests.
 
 pub mod change;
 pub mod interval;

@@ -1,4 +1,4 @@
-//! What does one throughput run say? From plan and observation to analysis, findings and caveats.
+//! Concludes from one throughput run: plan and observation to analysis, findings and caveats.
 
 pub mod goodput;
 pub mod ramp;
@@ -17,7 +17,7 @@ use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_model::report::v1::{Caveat, Finding};
 
-/// Everything that follows from one run.
+/// All conclusions from one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     pub analysis: Analysis,
@@ -25,14 +25,14 @@ pub struct Conclusion {
     pub caveats: Vec<Caveat>,
 }
 
-/// A run in both directions holds one observation inside the other; deeper nesting is not a run.
+/// A run in both directions holds one observation inside the other; deeper nesting is invalid.
 const MOST_DIRECTIONS: usize = 2;
 
-/// Everything that can be concluded from one throughput run.
+/// Draws all conclusions from one throughput run.
 ///
-/// Never fails: what the observation does not hold stays absent in the analysis, and the caveats say
-/// so. A run without a steady part has the rate of its last quarter as goodput, without an interval
-/// and with the caveat `ramp_only`.
+/// Never fails: what the observation does not contain stays absent in the analysis, and the caveats
+/// say so. A run without a steady part has the rate of its last quarter as goodput, without an
+/// interval and with the caveat `ramp_only`.
 pub fn conclude(plan: &Plan, observation: &Observation) -> Conclusion {
     conclude_within(plan, observation, MOST_DIRECTIONS)
 }

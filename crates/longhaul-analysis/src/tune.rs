@@ -1,11 +1,11 @@
-//! Which setting to try next? A search that asks what limited the probe before.
+//! Guided search for the best setting: each probe's limiter determines the next setting.
 //!
-//! A grid measures every combination; most of it is wasted, because the hosts can tell which knob
-//! binds. [`Search`] asks for one probe, is told what it gave ([`Trial`]), and moves only the knob
-//! that the limiter names, until nothing more can be gained or the budget would be passed.
+//! A grid measures every combination, mostly in vain, because the hosts can tell which setting is
+//! the limit. [`Search`] requests one probe, receives its result ([`Trial`]), and changes only the
+//! setting that the limiter names, until no gain is expected or the budget would be exceeded.
 //!
-//! Read in this order: [`trial`] (what a probe says), [`search`] (the state machine), [`moves`] (up),
-//! [`polish`] (when nothing higher is in sight), [`tally`], [`windows`], [`allowed`].
+//! Read in this order: [`trial`] (the result of a probe), [`search`] (the state machine), [`moves`]
+//! (steps up), [`polish`] (refinement after the last step), [`tally`], [`windows`], [`allowed`].
 
 pub mod allowed;
 pub mod curve;
@@ -25,22 +25,22 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use std::time::Duration;
 
-/// Cells of the grid that a guided search spares: eleven windows by eleven numbers of streams, as
+/// Cells of the grid that a guided search avoids: eleven windows by eleven numbers of streams, as
 /// SLAC scanned them.
 pub const GRID_CELLS_SPARED: u32 = 121;
 
-/// What is known before the first probe.
+/// The knowledge before the first probe.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Start {
     /// The setting in use now, or the one that an earlier scan of this path recommended.
     pub present: Option<Setting>,
     /// `present` comes from an earlier scan of this path: the search starts there.
     pub remembered: bool,
-    /// From the time of a connect.
+    /// Measured by a connect.
     pub idle_rtt: Option<Duration>,
 }
 
-/// What the scan has used up so far.
+/// The budget used by the scan so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     pub probes: u32,
@@ -50,7 +50,7 @@ pub struct Spent {
     pub time: Duration,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     Probe(Probe),
@@ -61,30 +61,30 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub setting: Setting,
-    /// For which payload should flow, at least, so that the ramp is left well behind.
+    /// The minimum payload time, so that the run lasts well beyond its ramp.
     pub time: Duration,
-    /// Why this one: a sentence for the user, with the numbers that led to it.
+    /// The reason for this probe: a sentence for the user, with the numbers that led to it.
     pub why: String,
 }
 
-/// Why the search ended.
+/// The reason why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stop {
-    /// Nothing that may be tried promises more.
+    /// No untried setting is expected to be faster.
     Settled,
-    /// One more probe would pass the budget's probes, time or bytes.
+    /// One more probe would exceed the budget's probes, time or bytes.
     Probes,
     Time,
     Bytes,
-    /// An application is the limit; no setting of the network helps.
+    /// An application is the limit; no network setting helps.
     Application,
-    /// A policer or a shaper sets the rate.
+    /// A policer or a shaper limits the rate.
     Policed,
     Shaped,
 }
 
 impl Stop {
-    /// The word of `Analysis::stopped_by`.
+    /// Returns the word of `Analysis::stopped_by`.
     pub const fn word(self) -> &'static str {
         match self {
             Stop::Settled => "settled",
@@ -98,7 +98,7 @@ impl Stop {
     }
 }
 
-/// The limiter's word, as one reads it.
+/// Returns the name of a limiter for people.
 fn words(limiter: Limiter) -> String {
     match limiter {
         Limiter::CpuSender => String::from("sender's processor"),

@@ -1,24 +1,25 @@
-//! The order in which rows were written, as numbers.
+//! Row versions: numbers that give the order in which rows were written.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Above every microsecond that a clock says in our time, and below what a state adds.
+/// Larger than any timestamp of our time in microseconds, and smaller than the step between states.
 const END: u64 = 1 << 60;
 
-/// Microseconds since 1970 by this machine's clock.
+/// Returns the microseconds since 1970 by this machine's clock.
 pub fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let us = since.map_or(0, |since| since.as_micros());
     u64::try_from(us).unwrap_or(END - 1).min(END - 1)
 }
 
-/// Less for what is written later: a table that keeps the greatest keeps the first.
+/// Returns a version that decreases over time, so that a table that keeps the largest version keeps
+/// the first row.
 pub fn earliness() -> u64 {
     END - 1 - now_us()
 }
 
-/// Where a planned run stands: a later state is above an earlier one, and within a state the
-/// first stays.
+/// Returns the version of a planned run: a later state outranks an earlier one, and within a state
+/// the first row wins.
 pub fn standing(state: u8) -> u64 {
     with_state(state, earliness())
 }

@@ -6,43 +6,44 @@ use std::cell::Cell;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// A server that does not take a connection within this is passed by.
+/// The time limit for a TCP connection; a server that exceeds it is skipped.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// A server that answered so lately is not tried for a connection first.
+/// A server that answered within this time is not probed with a TCP connection first.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What every request says of how it is to be done.
+/// Settings that every request sends.
 const SETTINGS: &[(&str, &str)] = &[
-    // An answer means that it is on the disks of the shards.
+    // The server answers only after the shards have written the data to disk.
     ("insert_distributed_sync", "1"),
-    // Tables that are asked together are spread alike.
+    // Tables that are queried together are sharded by the same key.
     ("distributed_product_mode", "local"),
 ];
 
 const SETTINGS_OF_CURRENT: &[(&str, &str)] = &[
-    // Old measurements may come for many months at once.
+    // Imports of old measurements may touch the partitions of many months at once.
     ("max_partitions_per_insert_block", "0"),
     ("async_insert", "0"),
-    // The key of a partition is part of the sorting key.
+    // The partition key is part of the sorting key.
     ("do_not_merge_across_partitions_select_final", "1"),
-    // Removal waits for this replica and not for one that is down.
+    // A deletion waits for this replica only, not for one that is down.
     ("lightweight_deletes_sync", "1"),
     ("max_query_size", "16777216"),
 ];
 
 pub struct Door {
     pub url: String,
-    /// `host:port`, for a first try.
+    /// `host:port`, for the connection check.
     address: String,
     pub http: Client,
-    /// The same without database and settings, which may not exist: to ask who is there.
+    /// A client without database and settings, which may not exist yet; for queries about the
+    /// server.
     pub outside: Client,
     answered: Cell<Option<Instant>>,
 }
 
 impl Door {
-    /// Says why, where the URL is none.
+    /// Returns an error that says what is wrong with the URL.
     pub fn new(url: &str, options: &Options) -> Result<Door, &'static str> {
         let address = address(url)?;
         let url = url.trim_end_matches('/');
@@ -56,7 +57,7 @@ impl Door {
         })
     }
 
-    /// Whether a connection can be had; asked of those who have been silent.
+    /// Checks that the server accepts connections, unless it has answered recently.
     pub fn knock(&self) -> std::io::Result<()> {
         if self.answered.get().is_some_and(|at| at.elapsed() < FRESH) {
             return Ok(());
@@ -105,7 +106,7 @@ fn inside(outside: &Client, options: &Options) -> Client {
     http
 }
 
-/// `host:port` of a URL.
+/// Parses a URL into `host:port`.
 fn address(url: &str) -> Result<String, &'static str> {
     let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 8123),

@@ -1,4 +1,4 @@
-//! Events: their JSON as it is, and columns to find them by.
+//! Events: the original JSON, and columns to search by.
 
 use crate::clock;
 use crate::planned::within;
@@ -26,7 +26,7 @@ pub fn put(reach: &Reach, event: &Event, text: &str) -> Result<(), StoreError> {
         begin_us: event.between_us[0],
         end_us: event.between_us[1],
         event: text,
-        // Also where another writer's clock is ahead.
+        // The version increases even if another writer's clock is ahead.
         version: clock::now_us().max(before.saturating_add(1)),
     };
     reach.ask("store the event", |at| async move {

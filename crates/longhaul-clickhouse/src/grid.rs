@@ -1,4 +1,4 @@
-//! The grid: every pair with its newest value and what is usual for it.
+//! The grid: each pair with its latest value and its usual value.
 
 use crate::reach::Reach;
 use longhaul_model::report::v1::quantity::Quantity;
@@ -8,10 +8,10 @@ use longhaul_store::watched::GridCell;
 use longhaul_store::watched::buckets::HOUR_US;
 use std::collections::{BTreeSet, HashMap};
 
-/// Hours before the newest one that are usual.
+/// The number of hours before the latest one that define the usual value.
 const USUAL_HOURS: i64 = 168;
 
-/// Pairs whose newest hours lie this near are asked about together.
+/// Pairs whose latest hours lie in the same span of this length share one query.
 const TOGETHER_HOURS: i64 = 336;
 
 pub fn pairs(reach: &Reach) -> Result<Vec<Pair>, StoreError> {
@@ -27,7 +27,7 @@ fn pair((from, to): (String, String)) -> Pair {
     Pair { from, to }
 }
 
-/// Every pair, also those without a value of this quantity.
+/// Returns every pair, including those without a value of this quantity.
 pub fn grid(reach: &Reach, quantity: Quantity) -> Result<Vec<GridCell>, StoreError> {
     let newest = newest(reach, quantity)?;
     let usual = usual(reach, quantity, &newest)?;
@@ -61,10 +61,10 @@ fn open_events(reach: &Reach, quantity: Quantity) -> Result<HashMap<Pair, u32>, 
     Ok(rows.into_iter().map(cell).collect())
 }
 
-/// The median of the hourly medians of the week before the newest hour of each pair.
+/// Returns, for each pair, the median of the hourly medians of the week before its latest hour.
 ///
-/// Pairs of the same fortnight share a question, which so reads a few weeks of hours; usually all
-/// pairs are of the same.
+/// Pairs whose latest hours lie in the same fortnight share one query, which therefore reads only a
+/// few weeks of hours. Usually all pairs share one.
 fn usual(
     reach: &Reach,
     quantity: Quantity,
@@ -78,7 +78,7 @@ fn usual(
         let range = (begin - USUAL_HOURS, begin + TOGETHER_HOURS);
         for (from, to, median) in usual_of(reach, quantity, range)? {
             let pair = Pair { from, to };
-            // Others have part of their week here, or an older one.
+            // The other pairs have only part of their week here, or an older one.
             if newest.get(&pair).map(fortnight) == Some(it) {
                 found.insert(pair, median);
             }

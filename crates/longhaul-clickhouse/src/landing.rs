@@ -1,8 +1,9 @@
-//! Runs and their values come in, in any order, once or more than once.
+//! Inserts runs and their values, in any order, and any number of times.
 //!
-//! There are no transactions here, so the order of writing stands for one: pairs, values, outcomes
-//! of plans, lines of lists, and the report last. A run whose report is there is there whole. What
-//! was cut off before that is written again with the run, and changes nothing by it.
+//! ClickHouse has no transactions, so the order of writing replaces them: pairs, values, outcomes
+//! of planned runs, rows of the run list, and the report last. A run whose report is stored is
+//! complete. After an interrupted insert the sender repeats the run, which changes nothing that was
+//! written.
 
 use crate::clock;
 use crate::planned;
@@ -14,16 +15,16 @@ use longhaul_store::watched::buckets::HOUR_US;
 use longhaul_store::watched::{Landed, Outcome, Reading, WatchedRun};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Ids in one question.
+/// The maximum number of ids in one query.
 pub const IDS_AT_ONCE: usize = 500;
 
-/// Bytes of reports in one request.
+/// The maximum size of the reports in one request.
 const REPORTS_BYTES: usize = 16 << 20;
 
-/// Pairs that are remembered; of more, some are written again.
+/// The maximum number of pairs to remember; beyond it some are written again.
 const KNOWN_MAX: usize = 1_000_000;
 
-/// Stands for no pair, and for the list of all runs; no name is empty.
+/// The name that means "no pair", and that the list of all runs uses; no real name is empty.
 pub const NO_NAME: &str = "";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ enum Fate {
     Differing,
 }
 
-/// Stores a batch.
+/// Stores a batch of runs.
 pub fn land(
     reach: &Reach,
     known: &mut HashSet<Pair>,
@@ -69,7 +70,8 @@ fn outcome(run: &WatchedRun) -> Option<(&str, Outcome)> {
     Some((planned, Outcome::Done { run_id }))
 }
 
-/// What becomes of each run. Within a batch too the first of an id stays.
+/// Compares each run with the stored one of the same id. Within a batch the first run of an id
+/// wins.
 fn fates(reach: &Reach, runs: &[WatchedRun]) -> Result<Vec<Fate>, StoreError> {
     let mut fates = vec![Fate::New; runs.len()];
     let mut first: HashMap<&str, usize> = HashMap::new();
@@ -111,7 +113,7 @@ fn alike(stored: &str, come: &str) -> Fate {
     }
 }
 
-/// So many places for values in a list.
+/// Returns `count` placeholders for a list of values.
 pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
@@ -122,7 +124,7 @@ fn pairs_of(run: &WatchedRun) -> impl Iterator<Item = &Pair> {
         .chain(run.readings.iter().map(|it| &it.pair))
 }
 
-/// Adds pairs that this connection has not added before.
+/// Inserts the pairs that this connection has not inserted before.
 pub fn note_pairs<'a>(
     reach: &Reach,
     known: &mut HashSet<Pair>,
@@ -164,7 +166,7 @@ fn hour_of(reading: &Reading) -> Hour<'_> {
     )
 }
 
-/// The values of new runs that are in time, and how many are not.
+/// Returns the values of new runs whose hour is still open, and the number of late ones.
 fn values<'a>(
     reach: &Reach,
     new: &[&'a WatchedRun],
@@ -198,7 +200,7 @@ fn owned((quantity, sender, receiver, hour): Hour<'_>) -> OwnedHour {
     )
 }
 
-/// Which hours of these readings take no values any more.
+/// Returns those hours of the readings that are closed.
 fn closed(reach: &Reach, readings: &[&Reading]) -> Result<HashSet<OwnedHour>, StoreError> {
     let mut found = HashSet::new();
     if readings.is_empty() {
@@ -292,7 +294,7 @@ fn insert_reports(reach: &Reach, new: &[&WatchedRun]) -> Result<(), StoreError> 
             bytes += run.report.len();
             bytes <= REPORTS_BYTES
         });
-        // One that is larger goes alone.
+        // A report above the limit is sent alone.
         let (now, later) = rest.split_at(fits.count().max(1));
         reach.ask("store the runs", |at| async move {
             let mut insert = at.insert::<ReportRow>("report").await?;

@@ -1,22 +1,22 @@
 #![forbid(unsafe_code)]
-//! The archive of a fleet: the trait `longhaul_store::Watched` answered by ClickHouse.
+//! The history store of a fleet: `longhaul_store::Watched` on ClickHouse.
 //!
-//! One server, or a cluster of shards and replicas. Values lie in the order of their series, and
-//! every table keeps one row of each key, so that whatever is written may be written again. There
-//! are no transactions: what stands in for them says [`landing`], and what is promised less than
-//! by SQLite says docs/decisions/0019.
+//! It uses one server, or a cluster of shards and replicas. Values are sorted by series, and every
+//! table keeps one row per key, so every write can be repeated. There are no transactions: see
+//! [`landing`] for what replaces them, and docs/decisions/0019 for the guarantees that are weaker
+//! than those of SQLite.
 //!
-//! A value blocks the thread that asks. In an async program that is a thread for blocking work.
+//! Calls block the calling thread. An async program must make them on a thread for blocking work.
 //!
-//! - [`options`]: which database, and as whom
-//! - [`reach`], [`door`]: requests, deadlines, several URLs
-//! - [`trouble`]: what can go wrong, and what to do
-//! - [`version`], [`schema`]: what the server must be, and the tables
-//! - [`landing`]: runs and values come in
-//! - [`series`], [`grid`], [`runs`]: questions
-//! - [`planned`], [`events`]: runs that are due, and what changed
-//! - [`retention`]: what is old goes
-//! - [`rows`], [`clock`]: rows of the tables, and which of two stays
+//! - [`options`]: connection settings
+//! - [`reach`], [`door`]: requests, timeouts, failover between URLs
+//! - [`trouble`]: errors and hints
+//! - [`version`], [`schema`]: the oldest supported server, and the tables
+//! - [`landing`]: inserts runs and values
+//! - [`series`], [`grid`], [`runs`]: queries
+//! - [`planned`], [`events`]: planned runs and events
+//! - [`retention`]: deletes expired data
+//! - [`rows`], [`clock`]: table rows and their versions
 
 mod clock;
 mod door;
@@ -49,7 +49,7 @@ use longhaul_store::{StoreError, Watched};
 use reach::Reach;
 use std::collections::HashSet;
 
-/// Opens one connection to the database, and makes its tables where there are none.
+/// Connects to the database and creates missing tables.
 pub fn open(options: Options) -> Result<Box<dyn Watched>, StoreError> {
     Ok(Box::new(ClickHouse::open(options)?))
 }
@@ -57,13 +57,13 @@ pub fn open(options: Options) -> Result<Box<dyn Watched>, StoreError> {
 /// An open database.
 pub struct ClickHouse {
     reach: Reach,
-    /// Pairs that this connection has written.
+    /// Pairs that this connection has already inserted.
     known: HashSet<Pair>,
 }
 
 impl ClickHouse {
-    /// Fails where no server answers, where it is older than [`version::FLOOR`], where the user
-    /// may not, and where the tables are of a later longhaul.
+    /// Fails if no server answers, if the server is older than [`version::FLOOR`], if the user
+    /// lacks a permission, or if a later longhaul created the tables.
     pub fn open(options: Options) -> Result<ClickHouse, StoreError> {
         let reach = Reach::new(options)?;
         schema::prepare(&reach)?;
@@ -89,7 +89,7 @@ impl Watched for ClickHouse {
 
     fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError> {
         limits::outcome(outcome)?;
-        // Whoever asks gets the start of it back: it may be anything.
+        // The error repeats only the start of the id, which may be arbitrarily long.
         let id: String = planned_id.chars().take(limits::ID_BYTES_MAX).collect();
         if id == planned_id && planned::settle(&self.reach, &[(&id, outcome.clone())])? > 0 {
             return Ok(());

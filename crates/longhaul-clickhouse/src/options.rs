@@ -1,33 +1,33 @@
-//! Which ClickHouse, and as whom.
+//! Connection settings for ClickHouse.
 
 use std::fmt;
 
-/// How the database is reached.
+/// Settings of a connection to ClickHouse.
 #[derive(Clone)]
 pub struct Options {
-    /// `http://host:8123` or `https://host:8443`, one or several of the same database: where one
-    /// does not answer, the next is asked.
+    /// One or more URLs of the same database, `http://host:8123` or `https://host:8443`; if one
+    /// does not answer, the next one is tried.
     pub urls: Vec<String>,
-    /// Made where there is none.
+    /// Created if it does not exist.
     pub database: String,
     pub user: String,
     pub password: Option<String>,
-    /// A cluster of the servers' configuration: tables are made on all of it, replicated, and
-    /// spread over its shards. None: one server.
+    /// A cluster from the servers' configuration: tables are created on all of its servers,
+    /// replicated, and distributed over its shards. None: a single server.
     pub cluster: Option<String>,
     pub dialect: Dialect,
-    /// LZ4 for what is sent.
+    /// Compresses requests with LZ4.
     pub compressed: bool,
 }
 
-/// What the server understands.
+/// The SQL features that the server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// ClickHouse from [`crate::version::FLOOR`] on.
+    /// ClickHouse [`crate::version::FLOOR`] or later.
     Current,
-    /// The server of 2018 that Debian packs: without codecs, indices of data, TTL and light
-    /// removal. For tests of clusters alone, since its columns and its retention are not those of
-    /// use.
+    /// The server of 2018 that Debian packages: without codecs, data skipping indices, TTL and
+    /// lightweight deletes. Only for cluster tests, because its columns and retention differ from
+    /// production.
     Of2018,
 }
 
@@ -46,7 +46,7 @@ impl Default for Options {
 }
 
 impl fmt::Debug for Options {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Options")
             .field("urls", &self.urls)

@@ -1,7 +1,7 @@
-//! Runs that are due, and what became of them.
+//! Planned runs and their outcomes.
 //!
-//! An outcome is one more row of the same key that stands above the earlier ones, so that two
-//! writers who settle the same run in any order leave the same.
+//! An outcome is another row of the same key with a higher version. Two writers that settle the
+//! same run in any order therefore produce the same result.
 
 use crate::clock;
 use crate::landing::{IDS_AT_ONCE, NO_NAME, marks};
@@ -17,7 +17,7 @@ pub const WAITING: u8 = 0;
 const MISSED: u8 = 1;
 const DONE: u8 = 2;
 
-/// Notes what is due; says how many were new.
+/// Stores planned runs and returns the number of new ones.
 pub fn plan(reach: &Reach, due: &[Planned]) -> Result<u64, StoreError> {
     let mut new: BTreeMap<&str, &Planned> = BTreeMap::new();
     for it in due {
@@ -49,8 +49,8 @@ fn waiting(planned: &Planned) -> Stored {
     }
 }
 
-/// Takes planned runs with what became of them. A row is written whole, so an outcome stands also
-/// where the plan went to a replica that is down now.
+/// Stores planned runs with their outcomes. Each row is complete, so an outcome is stored even if
+/// the row of its plan went to a replica that is down.
 pub fn deliver(reach: &Reach, rows: &[PlannedRow]) -> Result<(), StoreError> {
     let ids: Vec<&str> = rows.iter().map(|row| row.planned.id.as_str()).collect();
     let stored = stored(reach, &ids)?.into_iter();
@@ -73,7 +73,7 @@ pub fn deliver(reach: &Reach, rows: &[PlannedRow]) -> Result<(), StoreError> {
     insert(reach, &written.into_values().collect::<Vec<_>>())
 }
 
-/// Says what became of planned runs; how many of the ids are known.
+/// Stores outcomes of planned runs and returns the number of known ids.
 pub fn settle(reach: &Reach, outcomes: &[(&str, Outcome)]) -> Result<usize, StoreError> {
     let mut said: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
     for (id, outcome) in outcomes {
@@ -108,7 +108,7 @@ fn settled(row: &mut Stored, outcome: &Outcome) {
     }
 }
 
-/// The rows that stand, of those ids that are known.
+/// Returns the current rows of those ids that are known.
 fn stored(reach: &Reach, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {
     let mut found = Vec::new();
     for ids in ids.chunks(IDS_AT_ONCE) {
@@ -139,7 +139,7 @@ fn insert(reach: &Reach, rows: &[Stored]) -> Result<(), StoreError> {
     })
 }
 
-/// A range within the times that are taken.
+/// Clamps a range to the accepted times.
 pub fn within(range: Range) -> (i64, i64) {
     let clamp = |us: i64| us.clamp(0, TIME_END_US);
     (clamp(range.begin_us), clamp(range.end_us))

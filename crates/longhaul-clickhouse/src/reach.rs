@@ -1,8 +1,8 @@
-//! Requests to the database: every one with a deadline, tried at each of its URLs in turn.
+//! Requests to the database, each with a timeout, tried at one URL after the other.
 //!
-//! The run-time is private and belongs to one thread at a time: nobody outside need be async
-//! (docs/decisions/0019). Whatever is written may be written twice, so a write whose answer was
-//! not heard is said again, elsewhere if need be.
+//! The async runtime is private and used by one thread at a time, so callers need not be async
+//! (docs/decisions/0019). Every write is idempotent: a write without an answer is repeated, at
+//! another server if necessary.
 
 use crate::door::Door;
 use crate::options::{Dialect, Options};
@@ -15,17 +15,17 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// For the answer to one request.
+/// The timeout of one request.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// For one step of retention, which rewrites data.
+/// The timeout of one retention step, which rewrites data.
 pub const STEP_WITHIN: Duration = Duration::from_secs(600);
 
 pub struct Reach {
-    /// Taken when this ends.
+    /// Taken out when the client is dropped.
     runtime: Option<Runtime>,
     doors: Vec<Door>,
-    /// The one that answered last.
+    /// Index of the server that answered last.
     at: Cell<usize>,
     pub options: Options,
 }
@@ -62,7 +62,7 @@ impl Reach {
         self.options.dialect == Dialect::Current
     }
 
-    /// Does something in the database.
+    /// Runs a request against the database.
     pub fn ask<T, F>(
         &self,
         doing: &'static str,
@@ -74,7 +74,7 @@ impl Reach {
         self.within(ANSWER_WITHIN, doing, |door| work(door.http.clone()))
     }
 
-    /// Does something with more time.
+    /// Runs a request with the timeout of a retention step.
     pub fn step<T, F>(
         &self,
         doing: &'static str,
@@ -86,7 +86,7 @@ impl Reach {
         self.within(STEP_WITHIN, doing, |door| work(door.http.clone()))
     }
 
-    /// Does something while the database may not exist yet.
+    /// Runs a request that does not need the database to exist.
     pub fn ask_outside<T, F>(
         &self,
         doing: &'static str,
@@ -98,7 +98,8 @@ impl Reach {
         self.within(ANSWER_WITHIN, doing, |door| work(door.outside.clone()))
     }
 
-    /// One attempt more than there are URLs: a connection that was kept may have ended meanwhile.
+    /// Makes one more attempt than there are URLs, because a kept-alive connection may have been
+    /// closed.
     fn within<T, F>(
         &self,
         deadline: Duration,
@@ -121,7 +122,7 @@ impl Reach {
                 Err(trouble) => trouble,
             };
             attempt += 1;
-            // What took all of its time is not given as much again at the same place.
+            // After a timeout the same server is not tried a second time.
             let most = match trouble {
                 Trouble::Late(_) => self.doors.len(),
                 _ => self.doors.len() + 1,
@@ -150,7 +151,7 @@ impl Reach {
         }
     }
 
-    /// Where the requests go at present, for messages.
+    /// Describes the current server, for messages.
     pub fn place(&self) -> String {
         place(&self.options, &self.doors[self.at.get()])
     }
@@ -161,7 +162,7 @@ fn place(options: &Options, door: &Door) -> String {
 }
 
 impl Drop for Reach {
-    /// Without waiting for the resolver's threads, which may hang for seconds.
+    /// Drops the runtime without waiting for resolver threads, which may hang for seconds.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,8 +1,8 @@
-//! What is old goes, in steps that each leave the archive whole.
+//! Deletes expired data, in steps that each leave the archive consistent.
 //!
-//! An hour is closed by one row with its exact count; from then on its values count for nobody,
-//! and removing them is housekeeping. So it does not matter where an error cuts this off, nor
-//! whether two do it at once: of two rows of an hour the first stays.
+//! One row with the exact counts closes an hour. From then on its values are ignored, and deleting
+//! them is housekeeping. An interrupted run and two concurrent runs are therefore harmless: of two
+//! rows of an hour the first one wins.
 
 use crate::clock;
 use crate::landing::marks;
@@ -13,10 +13,10 @@ use longhaul_store::StoreError;
 use longhaul_store::watched::buckets::HOUR_US;
 use longhaul_store::watched::{Removed, Retention};
 
-/// Hours that are closed in one step: what the server has in memory for it.
+/// The number of hours closed in one step, which bounds the server's memory use.
 const STEP_HOURS: i64 = 24;
 
-/// Planned runs that are removed in one step.
+/// The number of planned runs deleted in one step.
 const STEP_PLANNED: usize = 2000;
 
 pub fn retain(reach: &Reach, now_us: i64, keep: &Retention) -> Result<Removed, StoreError> {
@@ -41,7 +41,7 @@ fn values(reach: &Reach, before_us: i64, removed: &mut Removed) -> Result<(), St
     let Some(first_us) = oldest(reach, 0, end_us)? else {
         return Ok(());
     };
-    // Whoever writes from now on asks whether its hours are closed.
+    // From now on every writer checks whether its hours are closed.
     reach.ask("note what is to be closed", |at| async move {
         let mut insert = at.insert::<ClosingRow>("closing").await?;
         insert.write(&ClosingRow { before_hour: hour }).await?;
@@ -70,9 +70,9 @@ fn oldest(reach: &Reach, begin_us: i64, end_us: i64) -> Result<Option<i64>, Stor
     Ok((count > 0).then_some(first_us))
 }
 
-/// Closes the hours of a span that are open, and says how many and with how many values.
+/// Closes the open hours of a span; returns the number of hours and of values.
 fn close(reach: &Reach, begin: i64, end: i64) -> Result<(u64, u64), StoreError> {
-    // The mark of this very step, by which its rows are counted.
+    // Identifies the rows of this step, so that they can be counted.
     let earliness = clock::earliness();
     let sql = format!(
         "INSERT INTO closed_hour \
@@ -103,7 +103,8 @@ fn close(reach: &Reach, begin: i64, end: i64) -> Result<(u64, u64), StoreError> 
     })
 }
 
-/// Removes rows; returns when they are gone here. A replica that is down removes them later.
+/// Deletes rows and returns when they are gone on this replica. A replica that is down deletes them
+/// later.
 fn remove(reach: &Reach, table: &str, which: &str) -> Result<(), StoreError> {
     let sql = match &reach.options.cluster {
         Some(cluster) => {
@@ -120,7 +121,7 @@ fn remove(reach: &Reach, table: &str, which: &str) -> Result<(), StoreError> {
     })
 }
 
-/// Forgets hours whose values are gone, and says how many.
+/// Deletes closed hours and returns their number.
 fn hours(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     let hour = before_us.div_euclid(HOUR_US);
     let count: u64 = reach.step("look for old hours", |at| async move {
@@ -137,7 +138,7 @@ fn hours(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// Removes watched runs whose report is old, and says how many.
+/// Deletes expired reports of watched runs and returns their number.
 fn reports(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     let count: u64 = reach.step("look for old reports", |at| async move {
         at.query("SELECT toUInt64(uniqExact(id)) FROM report WHERE at_us < ?")
@@ -153,7 +154,7 @@ fn reports(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// Removes planned runs that are old and have an outcome: one without is not forgotten.
+/// Deletes expired planned runs that have an outcome; those without one are kept.
 fn planned(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     let mut removed = 0;
     loop {
@@ -172,7 +173,8 @@ fn planned(reach: &Reach, before_us: i64) -> Result<u64, StoreError> {
     }
 }
 
-/// All rows of a planned run go at once: one that stayed alone would stand for it.
+/// Deletes all rows of each planned run at once, because a single remaining row would count as its
+/// state.
 fn remove_planned(reach: &Reach, before_us: i64, ids: &[String]) -> Result<(), StoreError> {
     let on = match &reach.options.cluster {
         Some(cluster) => format!("planned_local ON CLUSTER {}", quoted(cluster)),

@@ -1,5 +1,4 @@
-//! Rows of the tables, as the driver writes and reads them. The names of fields are those of
-//! columns.
+//! Table rows, as the driver writes and reads them. Field names are column names.
 
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
@@ -38,7 +37,7 @@ pub struct RunRow<'a> {
     pub earliness: u64,
 }
 
-/// What a list shows of a run.
+/// The columns of a run in a list.
 #[derive(Debug, Row, Deserialize)]
 pub struct LineRow {
     pub id: String,

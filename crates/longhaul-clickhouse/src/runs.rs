@@ -1,4 +1,4 @@
-//! Lists of runs, and the report of one.
+//! Lists of runs, and single reports.
 
 use crate::landing::{IDS_AT_ONCE, NO_NAME, marks};
 use crate::planned::within;
@@ -54,7 +54,7 @@ pub fn runs(reach: &Reach, filter: &RunFilter) -> Result<Vec<Entry>, StoreError>
     Ok(lines.into_iter().map(entry).collect())
 }
 
-/// How many probes of each scan are runs of their own.
+/// Returns, for each scan, the number of its probes that are runs of their own.
 fn parts(reach: &Reach, lines: &[LineRow]) -> Result<HashMap<String, u32>, StoreError> {
     let scans = lines.iter().filter(|line| line.kind == Kind::Scan.word());
     let scans: Vec<&LineRow> = scans.collect();

@@ -1,7 +1,7 @@
-//! The tables, made where there are none.
+//! Creates missing tables.
 //!
-//! The statements are those of one server and stand in `schema/`. For a cluster, and for the
-//! server of 2018, they are rewritten here, line by line.
+//! The statements in `schema/` are for a single server. For a cluster and for the server of 2018
+//! they are rewritten here, line by line.
 
 use crate::options::Dialect;
 use crate::reach::Reach;
@@ -10,17 +10,17 @@ use crate::{trouble, version};
 use clickhouse::sql::Identifier;
 use longhaul_store::StoreError;
 
-/// What each step brings, in order.
+/// The statements of each schema step, in order.
 const STEPS: &[&str] = &[include_str!("../schema/0001-watched.sql")];
 
-/// For a question of something that may not exist: the database, the table of steps.
+/// Checks for the table of schema steps; works even if the database does not exist.
 const IS_THERE: &str = "SELECT toUInt64(count()) FROM system.tables \
                         WHERE database = ? AND name = 'schema_step'";
 
-/// Checks the server's version and brings the tables up to date.
+/// Checks the server's version and applies missing schema steps.
 pub fn prepare(reach: &Reach) -> Result<(), StoreError> {
     let doing = "ask the version of the server";
-    // In a format that servers of any age have.
+    // TabSeparated is understood by servers of any age.
     let version = reach.ask_outside(doing, |at| async move {
         let mut answer = at.query("SELECT version()").fetch_bytes("TabSeparated")?;
         answer.collect().await
@@ -93,7 +93,8 @@ fn make_database(reach: &Reach) -> Result<(), StoreError> {
     })
 }
 
-/// Each statement may be said again: what an error cuts off the next opening does.
+/// Applies one schema step. Every statement can be repeated, so the next connection completes an
+/// interrupted step.
 fn take(reach: &Reach, step: u32, text: &str) -> Result<(), StoreError> {
     let writer = Writer {
         database: &reach.options.database,
@@ -113,7 +114,7 @@ fn take(reach: &Reach, step: u32, text: &str) -> Result<(), StoreError> {
     })
 }
 
-/// On the disks of one replica of each shard; none where the user may not look.
+/// Returns the disk usage of one replica of each shard, or `None` if the user lacks the permission.
 pub fn bytes(reach: &Reach) -> Result<Option<u64>, StoreError> {
     let from = match &reach.options.cluster {
         Some(cluster) => format!("cluster('{}', system.parts)", cluster.replace('\'', "\\'")),
@@ -132,7 +133,7 @@ pub fn bytes(reach: &Reach) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// Rewrites statements for where they go.
+/// Rewrites statements for the cluster and dialect in use.
 struct Writer<'a> {
     database: &'a str,
     cluster: Option<&'a str>,
@@ -213,7 +214,7 @@ impl Writer<'_> {
         )
     }
 
-    /// A view reads and feeds the tables of its own server, which it names in full: other servers
+    /// Rewrites a view to name the local tables of its own server in full, because other servers
     /// run it outside of the database.
     fn view(&self, statement: &str, cluster: &str) -> String {
         let database = quoted(self.database);
@@ -232,12 +233,13 @@ impl Writer<'_> {
     }
 }
 
-/// A name as it stands in a statement.
+/// Quotes an identifier.
 pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
-/// `ReplacingMergeTree(version)` with the path of its replicas before its own arguments.
+/// Inserts the replica path before the arguments of an engine such as
+/// `ReplacingMergeTree(version)`.
 fn with_path(plain: &str, engine: impl Fn(&str) -> String) -> String {
     let (kind, rest) = plain.split_once("MergeTree").unwrap_or((plain, ""));
     match rest.strip_prefix('(') {
@@ -251,7 +253,7 @@ fn table_of(statement: &str) -> Option<String> {
     Some(rest.split_whitespace().next()?.to_owned())
 }
 
-/// Without what came after 2018.
+/// Removes syntax that is newer than 2018.
 fn of_2018(statement: &str) -> String {
     let known = |line: &&str| {
         let line = line.trim_start();
@@ -260,7 +262,7 @@ fn of_2018(statement: &str) -> String {
             .any(|it| line.starts_with(it))
     };
     let lines: Vec<String> = statement.lines().filter(known).map(plain_column).collect();
-    // The comma before an index that was left out.
+    // Removes the comma before a dropped index.
     lines.join("\n").replace(",\n)", "\n)")
 }
 

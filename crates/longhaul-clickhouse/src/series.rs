@@ -1,5 +1,5 @@
-//! Series go out: as they are where they are few, else in buckets, which the server makes up to an
-//! hour.
+//! Reads series: single values if they are few, otherwise buckets, which the server computes up to
+//! a length of one hour.
 
 use crate::planned::within;
 use crate::reach::Reach;
@@ -13,8 +13,8 @@ use std::collections::HashSet;
 
 type Both = (Vec<Point>, Vec<Bucket>);
 
-/// Values that count: those of hours that are not closed. The database is named because another
-/// shard has another one at hand.
+/// Returns the condition for values of hours that are not closed. It names the database because
+/// another shard may use a different current database.
 fn open_values(database: &str) -> String {
     format!(
         "quantity = ? AND sender = ? AND receiver = ? AND at_us >= ? AND at_us < ? \
@@ -24,7 +24,7 @@ fn open_values(database: &str) -> String {
     )
 }
 
-/// A series and the part of it that is asked for, which may be empty.
+/// The requested part of a series, which may be empty.
 struct Part<'a> {
     reach: &'a Reach,
     /// The condition of [`open_values`].
@@ -35,7 +35,8 @@ struct Part<'a> {
     end_us: i64,
 }
 
-/// Points, or buckets, or buckets where only those are left and points after them.
+/// Returns points, or buckets, or buckets followed by points where single values are no longer
+/// stored.
 pub fn series(
     reach: &Reach,
     of: (&Pair, Quantity),
@@ -70,8 +71,8 @@ pub fn series(
 }
 
 impl Part<'_> {
-    /// Hours of which only the count is left: how many, the first and the last. A closed hour
-    /// belongs to the part that its begin lies in.
+    /// Returns the number of closed hours, the first and the last. A closed hour belongs to the
+    /// part that contains its start.
     fn closed_extent(&self) -> Result<(u64, i64, i64), StoreError> {
         self.reach
             .ask("read the extent of the series", |at| async move {
@@ -104,8 +105,8 @@ impl Part<'_> {
         query.bind(self.quantity.word()).bind(from).bind(to)
     }
 
-    /// Values are read before closed hours, and those of an hour that was closed between are left
-    /// to its bucket: nothing is missing and nothing is there twice.
+    /// Reads values before closed hours, and drops values of an hour that was closed in between, so
+    /// that nothing is missing or counted twice.
     fn points_and_closed(&self) -> Result<Both, StoreError> {
         let open = &self.open;
         let sql = format!("SELECT at_us, value FROM value FINAL WHERE {open} ORDER BY at_us");
@@ -123,7 +124,7 @@ impl Part<'_> {
         Ok((points, closed))
     }
 
-    /// Buckets of a span up to an hour from the values, and the closed hours among them.
+    /// Returns buckets of at most one hour computed from values, merged with the closed hours.
     fn open_and_closed(&self, span_us: i64) -> Result<Vec<Bucket>, StoreError> {
         let open = &self.open;
         let sql = format!(
@@ -164,7 +165,7 @@ impl Part<'_> {
     }
 }
 
-/// Begin, samples, least, middle, most.
+/// Start, samples, minimum, median, maximum.
 type Kept = (i64, u32, f64, f64, f64);
 
 fn bucket((at_us, samples, min, median, max): Kept, span_us: i64) -> Bucket {
@@ -178,7 +179,7 @@ fn bucket((at_us, samples, min, median, max): Kept, span_us: i64) -> Bucket {
     }
 }
 
-/// Whether a time lies in none of these hours.
+/// Returns a filter for times outside of these closed hours.
 fn open_after(closed: &[Bucket]) -> impl Fn(i64) -> bool + use<> {
     let hours: HashSet<i64> = closed
         .iter()
@@ -187,7 +188,7 @@ fn open_after(closed: &[Bucket]) -> impl Fn(i64) -> bool + use<> {
     move |at_us| !hours.contains(&at_us.div_euclid(HOUR_US))
 }
 
-/// The first hour that begins at or after this time.
+/// Returns the first hour that starts at or after this time.
 fn up_to_hour(us: i64) -> i64 {
     us.saturating_add(HOUR_US - 1).div_euclid(HOUR_US)
 }

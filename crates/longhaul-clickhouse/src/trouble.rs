@@ -1,13 +1,13 @@
-//! What can go wrong with the database, and what to do about it.
+//! Errors of requests to the database, with hints for the user.
 
 use crate::options::Options;
 use clickhouse::error::Error;
 use longhaul_store::StoreError;
 
-/// Characters of the server's own words that are repeated.
+/// The maximum number of characters quoted from a server message.
 const WORDS_MAX: usize = 400;
 
-/// Why one attempt failed.
+/// The reason why one attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     #[error("{0}")]
@@ -20,7 +20,7 @@ pub enum Trouble {
     Wrong(String),
 }
 
-/// Codes of the server, by what can be done.
+/// Error codes for which a retry may succeed.
 const PASSING: &[u32] = &[
     159, // TIMEOUT_EXCEEDED
     202, // TOO_MANY_SIMULTANEOUS_QUERIES
@@ -48,7 +48,7 @@ impl Trouble {
         }
     }
 
-    /// Whether another server, or the same one a moment later, may do it.
+    /// Returns true if another server, or a later attempt, may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Trouble::Unreachable(_) | Trouble::Late(_) => true,
@@ -83,7 +83,7 @@ impl Trouble {
         Some(words.to_owned())
     }
 
-    /// What the caller gets, with `at` for where.
+    /// Converts the error for the caller; `at` names the server.
     pub fn told(self, doing: &'static str, at: String) -> StoreError {
         StoreError::Database {
             doing,
@@ -94,21 +94,21 @@ impl Trouble {
     }
 }
 
-/// Whether the user may not do what was asked.
+/// Returns true if the user lacks a permission.
 pub fn is_denied(error: &StoreError) -> bool {
     let said = std::error::Error::source(error).map(ToString::to_string);
     let code = said.as_deref().and_then(code);
     code.is_some_and(|code| NOT_ALLOWED.contains(&code))
 }
 
-/// The number in `Code: 516. DB::Exception: ...`.
+/// Parses the number in `Code: 516. DB::Exception: ...`.
 pub fn code(words: &str) -> Option<u32> {
     let rest = words.split("Code: ").nth(1)?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-/// The start of what the server said, on one line, without the password.
+/// Returns the start of a server message on one line, without the password.
 fn discreet(words: &str, options: &Options) -> String {
     let mut words = words.replace(['\n', '\r'], " ");
     if let Some(password) = options.password.as_deref().filter(|it| !it.is_empty()) {

@@ -1,11 +1,11 @@
-//! Which versions of the server serve.
+//! The supported server versions.
 
-/// Year and release of the oldest ClickHouse that is taken: the first one kept for long that has
-/// every setting of [`crate::door`]; `lightweight_deletes_sync` is of 24.4.
+/// Year and release of the oldest supported ClickHouse: the first long-term release with every
+/// setting of [`crate::door`]; `lightweight_deletes_sync` was added in 24.4.
 pub const FLOOR: (u32, u32) = (24, 8);
 
-/// Whether a version, as the server says it, is at least [`FLOOR`]. One that cannot be read is
-/// not.
+/// Returns true if a version string of the server is at least [`FLOOR`], and false if it cannot be
+/// parsed.
 pub fn is_enough(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {

@@ -1,14 +1,14 @@
-//! Claims as people write them down: TOML, or JSON, of one claim or of a list.
+//! Parses transfer claims: one claim or a list, as TOML or JSON.
 
 use longhaul_model::report::v1::claim::{Claim, Claims};
 use serde_json::Value;
 
-/// Bytes of one text: the history of all records is a hundredth of it.
+/// The maximum size of a claims text in bytes: the history of all records is a hundredth of it.
 pub const MOST_BYTES: u64 = 1 << 20;
-/// In one text.
+/// The maximum number of claims in one text.
 const MOST_CLAIMS: usize = 1000;
 
-/// The claims of a text, or why it has none.
+/// Parses the claims in a text, or returns the reason why it has none.
 pub fn parse(text: &str, is_json: bool) -> Result<Vec<Claim>, String> {
     let claims = if is_json {
         of_json(text)?
@@ -48,7 +48,8 @@ fn of_toml(text: &str) -> Result<Vec<Claim>, String> {
     read().map_err(|error: toml::de::Error| error.to_string())
 }
 
-/// Texts are shown on terminals and pages.
+/// Reports whether a text of the claim has control characters: texts are shown on terminals and
+/// pages.
 fn is_hostile(claim: &Claim) -> bool {
     fn bad(value: &Value) -> bool {
         match value {

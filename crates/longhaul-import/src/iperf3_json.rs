@@ -1,4 +1,4 @@
-//! iperf3's JSON (3.0 to 3.2x): whole objects, several behind each other, and `--json-stream`.
+//! iperf3's JSON (3.0 to 3.2x): whole objects, concatenated objects, and `--json-stream`.
 
 use crate::json::{count, number, print};
 use crate::lines::between;
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use longhaul_model::report::v1::imported::{Interval, Stream, Transfer};
 use serde_json::{Map, Value};
 
-/// A whole object of iperf3, or one event of a stream.
+/// Reports whether the value is a complete iperf3 object or one event of a JSON stream.
 pub(crate) fn is_ours(value: &Value) -> bool {
     let version = value["start"]["version"].as_str();
     version.is_some_and(|it| it.starts_with("iperf")) || value["event"].is_string()
 }
 
-/// Events of a run until its last one.
+/// The events of a run so far, merged into one object.
 pub(crate) struct Events(Value);
 
 impl Default for Events {
@@ -23,7 +23,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// The result that this value is or ends.
+    /// Adds a value and returns the result that it contains or completes.
     pub(crate) fn take(&mut self, value: Value) -> Option<Found> {
         let Some(event) = value["event"].as_str().map(str::to_owned) else {
             return result(&value);
@@ -34,13 +34,13 @@ impl Events {
             .and_then(Events::finish)
     }
 
-    /// Of a run without its last event too.
+    /// Returns the result of a run whose last event is missing.
     pub(crate) fn finish(self) -> Option<Found> {
         result(&self.0)
     }
 }
 
-/// Puts one event of a stream where the whole object has it; true: the last one.
+/// Stores a stream event where the complete object has it. Returns true for the last event.
 fn gather(events: &mut Value, event: &str, mut value: Value) -> bool {
     let data = value["data"].take();
     match event {
@@ -126,7 +126,7 @@ fn ends(one: &mut Found, start: &Value) {
     one.seen.far_address = far_address;
     let reverse = start["test_start"]["reverse"].as_i64();
     let accepted = start["accepted_connection"].is_object();
-    // Told from the side of whoever connected, whoever printed it.
+    // iperf3 reports from the client's side at either end.
     if accepted {
         let seen = &mut one.seen;
         std::mem::swap(&mut seen.near, &mut seen.far);

@@ -1,6 +1,6 @@
-//! iperf 2 and iperf3 as text: the lines in brackets.
+//! iperf 2 and iperf3 text output: the lines that begin with a bracket.
 //!
-//! Bytes and rates have three or four digits here, so both carry what rounding may hide.
+//! Bytes and rates are printed with three or four digits, so both carry their rounding error.
 
 use crate::lines::{between, rate_unit, rounding, scaled, size_unit, whole};
 use crate::{Format, Found, MOST_INTERVALS, MOST_RESULTS, MOST_STREAMS, tame};
@@ -9,18 +9,18 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use longhaul_model::report::v1::imported::{Interval, Observation, Stream, Transfer};
 
-/// A line of a stream or of their sum.
+/// A line of a stream or of the sum of all streams.
 struct Line<'a> {
-    /// `5`, `SUM`.
+    /// The stream's name: `5`, `SUM`.
     name: &'a str,
     started_us: u64,
     transfer: Transfer,
     cwnd_bytes: Option<u64>,
-    /// What stands behind the figures: `sender`, `receiver`, `(omitted)`.
+    /// The last word of the line: `sender`, `receiver`, `(omitted)`.
     last: &'a str,
 }
 
-/// Of iperf itself, in one run.
+/// The maximum number of iperf's own messages kept for one run.
 const MOST_REMARKS: usize = 16;
 
 const BEGINS: [&str; 4] = [
@@ -83,7 +83,7 @@ fn begun(line: &str, version: Option<String>) -> Found {
     one
 }
 
-/// `Time: Sun, 22 Nov 2026 10:00:00 GMT` of `iperf3 -V`, before the line that begins its run.
+/// Parses `Time: Sun, 22 Nov 2026 10:00:00 GMT`, which `iperf3 -V` prints before a run.
 fn moment(line: &str) -> Option<Timestamp> {
     let text = line.strip_prefix("Time: ")?.trim();
     let text = text.trim_end_matches("UTC").trim_end_matches("GMT").trim();
@@ -144,10 +144,10 @@ fn take(one: &mut Found, line: &str) {
     }
 }
 
-/// `[  5]   0.00-10.00  sec  1.10 GBytes   943 Mbits/sec   12             sender`
+/// Parses `[  5]   0.00-10.00  sec  1.10 GBytes   943 Mbits/sec   12             sender`.
 fn figures(line: &str) -> Option<Line<'_>> {
     let (name, rest) = line.strip_prefix('[')?.split_once(']')?;
-    // `[  5][TX-C]` of runs both ways.
+    // `[  5][TX-C]` in bidirectional runs.
     let rest = match rest.strip_prefix('[') {
         Some(role) => role.split_once(']')?.1,
         None => rest,
@@ -186,7 +186,7 @@ fn figures(line: &str) -> Option<Line<'_>> {
     })
 }
 
-/// `0.041 ms  12/8500 (0.14%)`
+/// Parses `0.041 ms  12/8500 (0.14%)`.
 fn datagrams(transfer: &mut Transfer, more: &[&str]) {
     if more.get(1) == Some(&"ms") {
         transfer.jitter_us = scaled(more[0], 1e3);
@@ -201,7 +201,7 @@ fn datagrams(transfer: &mut Transfer, more: &[&str]) {
     }
 }
 
-/// A line at the end of iperf3 that says whose count it is.
+/// Stores one of iperf3's last lines, which name the end that counted.
 fn total(one: &mut Found, line: &Line) {
     let sender = line.last == "sender";
     if line.name == "SUM" {
@@ -233,7 +233,7 @@ fn total(one: &mut Found, line: &Line) {
     }
 }
 
-/// iperf 2 ends with lines that begin at 0 once more and say nothing of the end that counted.
+/// Stores one of iperf 2's last lines, which begin at 0 again and do not name the end that counted.
 fn whole_run(one: &mut Found, line: &Line) {
     if one.seen.tool != "iperf" || line.started_us != 0 {
         return;
@@ -262,7 +262,7 @@ fn whole_run(one: &mut Found, line: &Line) {
     }
 }
 
-/// Of a run that was cut off, the first interval is no total.
+/// Drops totals of a truncated run that are only its first interval.
 fn drop_first_intervals(seen: &mut Observation) {
     let ends = seen.intervals.iter();
     let end_us = ends
@@ -277,7 +277,7 @@ fn drop_first_intervals(seen: &mut Observation) {
 fn finish(one: &mut Found) {
     let seen = &mut one.seen;
     drop_first_intervals(seen);
-    // One stream has no line of a sum.
+    // A single stream has no sum line.
     if let [only] = &seen.streams[..] {
         seen.sender = seen.sender.or(only.sender);
         seen.receiver = seen.receiver.or(only.receiver);

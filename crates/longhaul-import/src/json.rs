@@ -1,16 +1,16 @@
-//! JSON of other programs: one object, or several behind each other.
+//! JSON output of other programs: one object or several concatenated ones.
 
 use crate::{Format, Found, MOST_RESULTS, iperf3_json, pscheduler, tame};
 use longhaul_model::report::v1::imported::Printed;
 use serde_json::Value;
 
-/// Results of the formats that are wanted, in the order of the text.
+/// Parses the results of the wanted formats, in the order of the text.
 pub(crate) fn read(text: &str, wanted: &[Format]) -> Result<Vec<Found>, String> {
     let wants = |format| wanted.contains(&format);
     let mut found = Vec::new();
     let mut events = iperf3_json::Events::default();
     let mut unread = None;
-    // The depth of JSON is limited by the reader, and no value is larger than the file.
+    // serde_json limits the depth, and no value is larger than the file.
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         let value = value.map_err(|error| format!("it is no sound JSON: {error}"))?;
         if found.len() > MOST_RESULTS {
@@ -42,7 +42,7 @@ fn unknown(wanted: &[Format]) -> String {
     format!("it is JSON, and {}", marks.join(", and "))
 }
 
-/// A figure as printed.
+/// Stores a value as printed.
 pub(crate) fn print(one: &mut Found, name: &str, value: &Value) {
     let text = match value {
         Value::String(text) => tame(text),
@@ -56,13 +56,13 @@ pub(crate) fn print(one: &mut Found, name: &str, value: &Value) {
     });
 }
 
-/// A number of JSON in units of which `scale` make one; negative ones mean "not known".
+/// Reads a JSON number and multiplies it by `scale`; negative numbers mean "not known".
 pub(crate) fn number(value: &Value, scale: f64) -> Option<u64> {
     let scaled = (value.as_f64()? * scale).round();
     (0.0..9e15).contains(&scaled).then_some(scaled as u64)
 }
 
-/// A count, to the last digit.
+/// Reads a count exactly.
 pub(crate) fn count(value: &Value) -> Option<u64> {
     let whole = value.as_u64().filter(|it| *it < 1 << 62);
     whole.or_else(|| number(value, 1.0))

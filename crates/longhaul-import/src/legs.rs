@@ -1,13 +1,15 @@
-//! The legs file: where the data goes, city by city. Which point a city is, the caller knows.
+//! Parses the legs file: the cities that the data passes, in order. The caller knows their
+//! coordinates.
 
 use longhaul_model::report::v1::record::{AskedStop, LegsFile};
 
-/// Bytes of one text: a way around the world has a hundred stops, of some dozen letters.
+/// The maximum size in bytes: a route around the world has a hundred stops of a few dozen bytes
+/// each.
 pub const MOST_BYTES: u64 = 256 << 10;
 const STOPS: std::ops::RangeInclusive<usize> = 2..=500;
 const MOST_TEXT_BYTES: usize = 2000;
 
-/// The stops of a text, none empty, or why it has none.
+/// Parses the stops of a text, none of them empty, or returns the reason why it has none.
 pub fn parse(text: &str) -> Result<LegsFile, String> {
     let file: LegsFile = toml::from_str(text).map_err(|e| e.to_string())?;
     if !STOPS.contains(&file.stops.len()) {
@@ -43,7 +45,7 @@ fn texts(stop: &AskedStop) -> Vec<&str> {
     }
 }
 
-/// Texts are shown on terminals and pages.
+/// Refuses texts that are empty, too long or have control characters: they are shown to users.
 fn fit(text: &str) -> Result<(), String> {
     if text.contains(char::is_control) {
         return Err("a text in it has control characters".to_owned());

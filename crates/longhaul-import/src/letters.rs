@@ -1,12 +1,12 @@
-//! Letters that do something instead of being seen.
+//! Replaces control, bidirectional and invisible characters of untrusted text.
 
-/// The character, or another in the place of one that [`steers`].
+/// Returns the character, or `instead` if it [`steers`].
 pub fn still(c: char, instead: char) -> char {
     if steers(c) { instead } else { c }
 }
 
-/// Whether a character does something instead of being seen: controls of terminals, and those that
-/// turn or hide text (Unicode's bidirectional and invisible ones).
+/// Reports whether a character is a terminal control, a Unicode bidirectional control, or
+/// invisible.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')

@@ -1,13 +1,13 @@
-//! What others wrote, read into plain data: text in, observations or a reason out.
+//! Parses the output of other programs into plain data: text in, observations or an error out.
 //!
-//! A format is recognised by what its program always prints. Everything here is text of strangers:
-//! sizes have limits, texts are tamed, a number that no network has is absent. Nothing is filled in.
-//! No clock, no disk, no store: whoever calls has read the text, and files what comes out.
+//! A format is recognised by text that its program always prints. All input is untrusted: sizes are
+//! limited, texts are sanitized, and impossible numbers are treated as absent. Nothing is filled
+//! in. The crate knows no clock, disk or store: the caller reads the text and stores the results.
 //!
-//! - [`read`]: outputs of other programs
-//! - [`claims`], [`legs`], [`manifest`]: what people write, and what comes with a bundle
-//! - [`lines`]: numbers, units and words of lines; [`letters`]: texts made harmless
-//! - [`json`]: values of JSON, and which program they are of
+//! - [`read`]: output of other programs
+//! - [`claims`], [`legs`], [`manifest`]: files written by people, and the manifest of a bundle
+//! - [`lines`]: numbers, units and words of lines; [`letters`]: sanitizes text
+//! - [`json`]: splits JSON into values and finds the program that wrote them
 //! - [`iperf3_json`], [`iperf_text`], [`ntttcp`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
 //!   [`traceroute`]: one file for each format
 
@@ -33,16 +33,17 @@ use jiff::Timestamp;
 use letters::still;
 use longhaul_model::report::v1::imported::Observation;
 
-/// Of a file: an hour of iperf3's JSON with 16 streams. JSON takes some ten times that in memory.
+/// The maximum file size in bytes: an hour of iperf3's JSON with 16 streams. Parsed JSON takes
+/// about ten times that in memory.
 pub const MOST_BYTES: u64 = 16 << 20;
-/// Of one file.
+/// The maximum number of results in one file.
 pub const MOST_RESULTS: usize = 1000;
-/// Of one result.
+/// The maximum number of streams in one result.
 const MOST_STREAMS: usize = 4096;
 const MOST_INTERVALS: usize = 500_000;
 const MOST_ANSWERS: usize = 100_000;
 const MOST_HOPS: usize = 255;
-/// Letters of one text.
+/// The maximum number of characters in one text.
 const MOST_LETTERS: usize = 255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub const FORMATS: [Format; 7] = [
 ];
 
 impl Format {
-    /// The word of `--format` and of reports.
+    /// Returns the name used by `--format` and in reports.
     pub const fn word(self) -> &'static str {
         match self {
             Format::Iperf3Json => "iperf3-json",
@@ -84,7 +85,7 @@ impl Format {
         matches!(self, Format::Iperf3Json | Format::Pscheduler)
     }
 
-    /// Of lines; JSON is read by [`json`].
+    /// Parses line-based formats; [`json`] parses JSON.
     fn read(self, text: &str) -> Vec<Found> {
         match self {
             Format::IperfText => iperf_text::read(text),
@@ -101,10 +102,10 @@ impl Format {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub format: Format,
-    /// Absent: the text does not tell.
+    /// Absent if the text does not say.
     pub started: Option<Timestamp>,
     pub seen: Observation,
-    /// Limits of the reading, in words.
+    /// Limits of this import, as sentences.
     pub flaws: Vec<String>,
 }
 
@@ -128,7 +129,7 @@ impl Found {
         }
     }
 
-    /// Adds while there is room, and says once that there was none.
+    /// Adds an item while there is room; reports once that the rest is left out.
     fn add<T>(list: &mut Vec<T>, flaws: &mut Vec<String>, item: T, (most, what): (usize, &str)) {
         if list.len() < most {
             list.push(item);
@@ -141,7 +142,8 @@ impl Found {
     }
 }
 
-/// All results of a text; of one format where that is said. The reason where there is none.
+/// Parses all results of a text, of one format if `format` is given, or returns the reason why it
+/// has none.
 pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
     let first = text.trim_start().chars().next();
     let formats = match format {
@@ -165,7 +167,7 @@ pub fn read(text: &str, format: Option<Format>) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// A text of strangers, harmless and short.
+/// Sanitizes and truncates untrusted text.
 pub fn tame(text: &str) -> String {
     let letters = text.trim().chars().take(MOST_LETTERS);
     letters.map(|c| still(c, '\u{fffd}')).collect()

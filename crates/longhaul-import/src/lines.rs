@@ -1,9 +1,10 @@
-//! Numbers, units and words of printed lines.
+//! Parses numbers, units and words of printed lines.
 
-/// Beyond this a float has no whole numbers left.
+/// The largest value at which a float still represents whole numbers.
 const MOST: f64 = 9e15;
 
-/// A printed decimal in units of which `scale` make one; absent: no number, or none that can be.
+/// Parses a printed decimal and multiplies it by `scale`. Returns `None` for other texts and
+/// impossible numbers.
 pub(crate) fn scaled(text: &str, scale: f64) -> Option<u64> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !text.is_empty();
     let value: f64 = plain.then(|| text.parse().ok())??;
@@ -11,7 +12,7 @@ pub(crate) fn scaled(text: &str, scale: f64) -> Option<u64> {
     (scaled < MOST).then_some(scaled as u64)
 }
 
-/// Half a unit of the last printed digit.
+/// Returns half a unit of the last printed digit.
 pub(crate) fn rounding(text: &str, scale: f64) -> u64 {
     let decimals = text.split_once('.').map_or(0, |(_, after)| after.len());
     let half = scale / 10_f64.powi(decimals.min(20) as i32) / 2.0;
@@ -22,13 +23,13 @@ pub(crate) fn whole(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// `GBytes`, `KB`, `Bytes`: powers of 1024, as iperf has it.
+/// Parses `GBytes`, `KB`, `Bytes`: powers of 1024, as in iperf.
 pub(crate) fn size_unit(word: &str) -> Option<f64> {
     let letter = word.strip_suffix("Bytes").or(word.strip_suffix("Byte"))?;
     power(letter, 1024.0)
 }
 
-/// `Gbits/sec`, and `MBytes/sec` where bytes were asked for.
+/// Parses `Gbits/sec`, and `MBytes/sec` of runs that report bytes.
 pub(crate) fn rate_unit(word: &str) -> Option<f64> {
     let head = word.strip_suffix("/sec")?;
     if let Some(letter) = head.strip_suffix("bits") {
@@ -44,7 +45,7 @@ fn power(letter: &str, base: f64) -> Option<f64> {
     Some(base.powi(exponent as i32))
 }
 
-/// What stands between two texts of a line.
+/// Returns the text between two other texts of a line.
 pub(crate) fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(before)?;
     Some(rest.split_once(after)?.0)

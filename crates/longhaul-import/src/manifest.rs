@@ -1,24 +1,24 @@
-//! The manifest: every file of a bundle, with its length and SHA-256; what may stand in one.
+//! Parses and checks the manifest of a bundle: the length and SHA-256 of every file.
 //!
-//! Names are lower-case letters, digits, `-`, `_` and `.`, so that none can lead out of the folder,
-//! hide, or mean something to a shell.
+//! Names consist of lower-case letters, digits, `-`, `_` and `.`, so they cannot leave the folder,
+//! be hidden, or have a meaning to a shell.
 
 use longhaul_model::report::v1::record::{MANIFEST_SCHEMA, Manifest};
 use std::collections::BTreeSet;
 
-/// Its own name in a bundle.
+/// The file name of the manifest in a bundle.
 pub const MANIFEST: &str = "manifest.json";
-/// The name of its signature.
+/// The file name of the manifest's signature.
 pub const SIGNATURE: &str = "manifest.json.sig";
-/// Of the manifest itself.
+/// The maximum size of the manifest.
 pub const MANIFEST_MOST: u64 = 4 << 20;
-/// Files in one bundle.
+/// The maximum number of files in one bundle.
 pub const FILES_MOST: usize = 1000;
-/// Of one file: captures are the largest.
+/// The maximum size of one file: captures are the largest.
 pub const FILE_MOST: u64 = 64 << 30;
 const NAME_MOST: usize = 100;
 
-/// A manifest that may be acted on, or why it may not.
+/// Parses a manifest and returns it if it is safe to use, or the reason why not.
 pub fn parse(bytes: &[u8]) -> Result<Manifest, String> {
     let manifest: Manifest =
         serde_json::from_slice(bytes).map_err(|e| format!("it is no manifest: {e}"))?;
@@ -56,13 +56,13 @@ pub fn parse(bytes: &[u8]) -> Result<Manifest, String> {
     Ok(manifest)
 }
 
-/// A name that a bundle may have.
+/// Reports whether a bundle may have a file of this name.
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
     (1..=NAME_MOST).contains(&name.len()) && !name.starts_with('.') && name.chars().all(plain)
 }
 
-/// Digits of a digest or key: lower case, and so many of them.
+/// Reports whether the text is a digest or key: lower-case hexadecimal digits of the given length.
 pub fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

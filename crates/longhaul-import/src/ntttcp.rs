@@ -1,13 +1,13 @@
-//! NTttcp as text: tables whose head is underlined with `=`, in whatever lines they arrive.
+//! NTttcp text output: tables whose header is underlined with `=`, with or without line breaks.
 //!
-//! A table is found by the names before its underline, and its rows are as many numbers as it has
-//! columns; so a log that lost its line breaks, as in the seed of 2004, is read as well.
+//! A table is found by the column names before its underline, and each row has one number for each
+//! column. So a log without its line breaks, as in the seed of 2004, is read as well.
 
 use crate::lines::{rounding, scaled, whole};
 use crate::{Format, Found, MOST_RESULTS, MOST_STREAMS, tame};
 use longhaul_model::report::v1::imported::{Printed, Stream, Transfer};
 
-/// Names of columns that consist of several words, as far as they are known.
+/// All known column names; some consist of several words.
 const NAMES: [&str; 29] = [
     "Thread",
     "Realtime(s)",
@@ -40,11 +40,11 @@ const NAMES: [&str; 29] = [
     "Avg. CPU %",
 ];
 
-/// A table: its names, and its rows as printed.
+/// A table: its column names, and its rows as printed.
 struct Table<'a> {
     names: Vec<&'static str>,
     rows: Vec<Vec<&'a str>>,
-    /// Where its underline begins, in words.
+    /// The index of the word at which the underline begins.
     at: usize,
 }
 
@@ -91,7 +91,7 @@ fn tables<'a>(words: &[&'a str]) -> Vec<Table<'a>> {
         {
             rows.push(row.to_vec());
             at += columns;
-            // Only threads have more rows than one.
+            // Only thread tables have several rows.
             if names[0] != "Thread" {
                 break;
             }
@@ -105,7 +105,7 @@ fn tables<'a>(words: &[&'a str]) -> Vec<Table<'a>> {
     tables
 }
 
-/// The last so many names of columns before the underline, longest names first.
+/// Returns the last `columns` column names before the underline; longer names are tried first.
 fn names_before(words: &[&str], columns: usize) -> Option<Vec<&'static str>> {
     let mut rest = words;
     let mut names = Vec::new();
@@ -124,7 +124,7 @@ fn names_before(words: &[&str], columns: usize) -> Option<Vec<&'static str>> {
     Some(names)
 }
 
-/// Whose log it is, from the words before the table, and the command line of that end.
+/// Finds the end that wrote the log from the words before the table, and its command line.
 fn begun(before: &[&str], text: &str) -> Found {
     let mut one = Found::new(Format::NtttcpText, "ntttcp");
     one.seen.protocol = Some("tcp".to_owned());
@@ -172,7 +172,7 @@ fn threads(one: &mut Found, table: &Table) {
                 _ => {}
             }
         }
-        // Without a column in bits it is version 5, whose KB is 1024 bytes.
+        // A table without a column in bits is from version 5, whose KB is 1024 bytes.
         if let (None, Some(text)) = (transfer.printed_bps, by_bytes) {
             transfer.printed_bps = scaled(text, 8192.0);
             transfer.rounding_bps = Some(rounding(text, 8192.0));
@@ -208,7 +208,7 @@ fn totals(one: &mut Found, table: &Table) {
     }
 }
 
-/// The totals from what was printed of them.
+/// Computes the totals from the printed values.
 fn finish(one: &mut Found) {
     let text = |names: &[&str]| {
         let printed = one.seen.printed.iter();
@@ -216,7 +216,7 @@ fn finish(one: &mut Found) {
         of.next().map(|it| it.text.clone())
     };
     let duration_us = text(&["Realtime(s)", "realtime(s)"]).and_then(|it| scaled(&it, 1e6));
-    // Version 5 has megabytes of 2^20 bytes.
+    // In version 5 a megabyte is 2^20 bytes.
     let rate = text(&["Total Throughput(Mbit/s)", "Throughput(Mbit/s)"]).map(|it| (it, 1e6));
     let rate = rate.or_else(|| Some((text(&["Throughput(MB/s)"])?, 8.0 * 1_048_576.0)));
     let printed_bps = rate.as_ref().and_then(|(it, unit)| scaled(it, *unit));
@@ -260,7 +260,8 @@ fn finish(one: &mut Found) {
     one.lacks("readings over time, round trips, congestion windows");
 }
 
-/// `MEG` is 10^6 bytes in one version and 2^20 in another; the printed rate tells which.
+/// Converts megabytes to bytes. `MEG` is 10^6 bytes in one version and 2^20 in another; the printed
+/// rate decides.
 pub(crate) fn megabytes(text: &str, total: Transfer) -> Option<u64> {
     let bits = total.printed_bps? as f64 * total.duration_us? as f64 / 1e6;
     let fits = |bytes: &u64| (*bytes as f64 * 8.0 / bits - 1.0).abs() < 0.01;
@@ -270,7 +271,7 @@ pub(crate) fn megabytes(text: &str, total: Transfer) -> Option<u64> {
         .find(fits)
 }
 
-/// Buffers sent by their size from the command line: a third count of the same bytes.
+/// Checks the bytes against the number of buffers and their size on the command line.
 fn buffers(one: &mut Found, bytes: u64) {
     let printed = one.seen.printed.iter();
     let mut of = printed.filter(|it| it.name == "Total Buffers");

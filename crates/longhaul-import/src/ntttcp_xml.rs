@@ -1,8 +1,8 @@
 //! NTttcp's XML: `-xml` of NTttcp.exe (5.x) and `-x` of ntttcp-for-linux (1.x).
 //!
 //! A result is an element `ntttcps`, written by the sender, or `ntttcpr`; a text may hold several,
-//! and other lines around them. It is read as a stream of events, so that a file that is cut off
-//! gives what it has. NTttcp does not escape names: where its XML is not sound, reading ends.
+//! and other lines around them. It is parsed as a stream of events, so a truncated file gives what
+//! it has. NTttcp does not escape names: parsing stops where its XML is malformed.
 
 use crate::lines::{rounding, scaled, whole};
 use crate::ntttcp::megabytes;
@@ -12,12 +12,12 @@ use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesStart, Event};
 
-/// NTttcp nests four deep, with its kernel counters six.
+/// The maximum nesting depth: NTttcp uses four, and six with its kernel counters.
 const MOST_DEPTH: usize = 16;
 const MOST_PRINTED: usize = 64;
 const MOST_ATTRIBUTES: usize = 16;
 
-/// Parameters that say how the run was made.
+/// Parameters that describe how the run was made.
 const PARAMETERS: [&str; 8] = [
     "run_time",
     "warmup_time",
@@ -38,14 +38,14 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
         }
         let (one, end) = result(&rest[at..]);
         found.extend(one);
-        // What comes behind unsound XML may be anything, and trying each place would take for ever.
+        // Text after malformed XML may be anything, and trying each position would take too long.
         let Some(end) = end else { break };
         rest = &rest[at + end..];
     }
     found
 }
 
-/// Where the next result begins.
+/// Returns the position at which the next result begins.
 fn begin(text: &str) -> Option<usize> {
     let mut marks = text.match_indices("<ntttcp");
     let root = marks.find(|(at, mark)| {
@@ -56,28 +56,29 @@ fn begin(text: &str) -> Option<usize> {
     root.map(|(at, _)| at)
 }
 
-/// An element that is open.
+/// An open element.
 struct Open {
     name: String,
     metric: String,
-    /// Nothing but text was in it so far.
+    /// The element has contained only text so far.
     leaf: bool,
 }
 
-/// What is known of a result until its end.
+/// A result that is not complete yet.
 struct Partial {
     one: Found,
     total: Transfer,
-    /// As printed; what a megabyte is follows from rate and time.
+    /// As printed; rate and time decide whether a megabyte is 10^6 or 2^20 bytes.
     megabytes: Option<String>,
     bytes_per_second: Option<u64>,
     thread: Transfer,
     is_sender: bool,
-    /// Of ntttcp-for-linux, which prints zeros where the other program has figures.
+    /// Written by ntttcp-for-linux, which prints zeros where NTttcp.exe has values.
     is_linux: bool,
 }
 
-/// The result that begins the text, and where it ends; no end where the XML is not sound.
+/// Parses the result at the beginning of the text and returns it with its end, or no end if the XML
+/// is malformed.
 fn result(text: &str) -> (Option<Found>, Option<usize>) {
     let mut reader = Reader::from_str(text);
     let mut partial = Partial::default();
@@ -93,7 +94,7 @@ fn result(text: &str) -> (Option<Found>, Option<usize>) {
     (partial.finish(why), end)
 }
 
-/// Until the root is closed.
+/// Reads events until the root element is closed.
 fn events(reader: &mut Reader<&[u8]>, partial: &mut Partial) -> Result<(), String> {
     let mut open: Vec<Open> = Vec::new();
     let mut text = String::new();
@@ -137,7 +138,7 @@ fn events(reader: &mut Reader<&[u8]>, partial: &mut Partial) -> Result<(), Strin
     }
 }
 
-/// No figure is longer than what is kept of a text.
+/// Appends text up to a limit: no number is longer than what is kept.
 fn add(text: &mut String, part: &str) {
     if text.len() < 4 * MOST_LETTERS {
         text.extend(part.chars().take(MOST_LETTERS));
@@ -145,7 +146,7 @@ fn add(text: &mut String, part: &str) {
 }
 
 fn attribute(tag: &BytesStart, wanted: &str) -> Option<String> {
-    // Without the check for doubles, which takes the square of their number.
+    // The check for duplicates takes quadratic time, so it is off.
     let mut all = tag.attributes();
     let all = all.with_checks(false).flatten().take(MOST_ATTRIBUTES);
     let mut of = all.filter(|it| it.key.as_ref() == wanted);
@@ -192,7 +193,7 @@ impl Partial {
         let version = seen.tool_version.as_deref();
         self.is_linux = version.is_some_and(|it| it.ends_with("linux"));
         let computer = attribute(tag, "computername").filter(|it| !it.is_empty());
-        // It is always the sender that begins.
+        // The sender always initiates.
         if self.is_sender {
             seen.near = computer;
         } else {
@@ -255,7 +256,7 @@ impl Partial {
             }
             ("throughput", "Bps") => self.bytes_per_second = scaled(text, 1.0),
             ("packets_retransmitted", _) => self.total.retransmitted_packets = whole(text),
-            // All bits set: no connection told its round trip.
+            // All bits set: no connection reported its RTT.
             ("tcp_average_rtt", "us") => {
                 let told = whole(text).filter(|us| (1..u64::from(u32::MAX)).contains(us));
                 self.total.rtt_mean_us = told;

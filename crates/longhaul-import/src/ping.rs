@@ -1,4 +1,4 @@
-//! ping of Linux, BSD and Windows.
+//! Output of ping on Linux, BSD and Windows.
 
 use crate::lines::{between, scaled, whole};
 use crate::{Format, Found, MOST_ANSWERS, MOST_RESULTS, tame};
@@ -24,7 +24,8 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
     found
 }
 
-/// `PING far (192.0.2.7) 56(84) bytes of data.`, `Pinging far [192.0.2.7] with 32 bytes of data:`
+/// Parses `PING far (192.0.2.7) 56(84) bytes of data.` and
+/// `Pinging far [192.0.2.7] with 32 bytes of data:`.
 fn begun(line: &str) -> Option<Found> {
     let (rest, brackets) = match line.strip_prefix("PING ") {
         Some(rest) => (rest, ("(", ")")),
@@ -81,7 +82,7 @@ fn take(one: &mut Found, line: &str) {
     }
 }
 
-/// `… time=172 ms`, `time=172ms`, `time<1ms`.
+/// Parses `… time=172 ms`, `time=172ms`, `time<1ms`.
 fn answer(one: &mut Found, after: &str) {
     let Some(pings) = one.seen.pings.as_mut() else {
         return;
@@ -98,7 +99,7 @@ fn answer(one: &mut Found, after: &str) {
     }
 }
 
-/// Of `ping -D`: seconds since 1970 in brackets.
+/// Parses the time that `ping -D` prints in brackets: seconds since 1970.
 fn stamped(one: &mut Found, line: &str) {
     if one.started.is_some() || !line.starts_with('[') {
         return;

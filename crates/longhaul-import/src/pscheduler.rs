@@ -1,9 +1,9 @@
-//! Results of pScheduler, the scheduler of perfSONAR (5.x): of tests of throughput, round trips and
-//! routes, alone or in the document that its archiver sends.
+//! Results of pScheduler, perfSONAR's scheduler (5.x), for throughput, RTT and trace tests, alone
+//! or in the document that its archiver sends.
 //!
-//! The schema of its results does not say whose bytes `throughput-bytes` are, nor the units of round
-//! trips, windows and jitter: they are what the tool printed. So bytes are taken where they fit rate
-//! and time, and the rest where the tool is iperf.
+//! The schema does not say which end counted `throughput-bytes`, nor the units of RTTs, windows and
+//! jitter: they are whatever the tool printed. So bytes are accepted if they match rate and time,
+//! and the other values if the tool is iperf.
 
 use crate::json::{count, number, print};
 use crate::{Format, Found, MOST_ANSWERS, MOST_HOPS, MOST_INTERVALS, MOST_STREAMS, tame};
@@ -12,7 +12,7 @@ use longhaul_model::report::v1::imported::{Hop, Interval, Pings, Stream, Transfe
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Several routes of one result are merged; addresses of one step.
+/// The maximum number of paths of one result that are merged.
 const MOST_ADDRESSES: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -22,8 +22,8 @@ enum Test {
     Trace,
 }
 
-/// The result in a value of JSON, nothing where it is no result of pScheduler; the reason why one
-/// is not read.
+/// Returns the result in a JSON value, `None` if it is not a pScheduler result, or the reason why
+/// it cannot be read.
 pub(crate) fn result(value: &Value) -> Result<Option<Found>, String> {
     let places = [&value["result"], &value["result-merged"], value];
     let Some(result) = places.into_iter().find(|it| it["succeeded"].is_boolean()) else {
@@ -125,7 +125,7 @@ fn figures(one: &mut Found, value: &Value, result: &Value) {
     }
 }
 
-/// By its name, or by the output that the result keeps.
+/// Recognises iperf by the tool's name or by its output in the result.
 fn is_iperf(value: &Value, result: &Value) -> bool {
     match value["tool"]["name"].as_str() {
         Some(name) => name.starts_with("iperf"),
@@ -216,7 +216,7 @@ fn transfer(value: &Value, by_iperf: bool) -> Option<Transfer> {
     Some(transfer)
 }
 
-/// Whether rate and time make these bytes, to a hundredth.
+/// Reports whether rate and time agree with these bytes within one per cent.
 fn fits(bytes: u64, transfer: &Transfer) -> bool {
     let (Some(bps), Some(us)) = (transfer.printed_bps, transfer.duration_us) else {
         return false;
@@ -225,7 +225,7 @@ fn fits(bytes: u64, transfer: &Transfer) -> bool {
     u128::from(bytes).abs_diff(made) <= made / 100
 }
 
-/// Some tools give bytes per second under the same name.
+/// Reports whether the value is bytes per second, which some tools print under the same name.
 fn is_the_rate(printed: u64, bps: Option<u64>) -> bool {
     bps.is_some_and(|bps| printed.abs_diff(bps / 8) <= bps / 800 + 1)
 }
@@ -242,7 +242,7 @@ fn intervals(one: &mut Found, all: &Value, by_iperf: bool) {
             let Some(duration_us) = seen.duration_us else {
                 continue;
             };
-            // iperf's parser there puts the congestion window under this name.
+            // pScheduler's parser of iperf stores the congestion window under this name.
             let cwnd = count(&stream["tcp-window-size"]).filter(|bytes| by_iperf && *bytes > 0);
             let interval = Interval {
                 stream: streams.and_then(|_| id(stream)),
@@ -262,7 +262,7 @@ fn intervals(one: &mut Found, all: &Value, by_iperf: bool) {
     }
 }
 
-/// `PT0.009059S` in microseconds.
+/// Parses `PT0.009059S` into microseconds.
 fn iso_us(value: &Value) -> Option<u64> {
     let text = value.as_str().filter(|it| it.len() < 64)?;
     let duration: SignedDuration = text.parse().ok()?;
@@ -299,7 +299,7 @@ fn address(value: &Value) -> Option<String> {
     text.parse::<IpAddr>().ok().map(|_| text.to_owned())
 }
 
-/// One path, or one for each probe: what answered at the same step stands together.
+/// Merges the paths, one or one per probe, hop by hop.
 fn trace(one: &mut Found, result: &Value) {
     let paths = result["paths"].as_array().into_iter().flatten();
     for path in paths.take(MOST_ADDRESSES) {

@@ -1,4 +1,4 @@
-//! Every format on what its program prints, and on what nobody prints.
+//! Tests of every format: real output of its program, and arbitrary texts.
 
 use super::*;
 use proptest::prelude::*;
@@ -252,7 +252,7 @@ fn numbers_that_no_network_has_are_absent() {
     }
 }
 
-/// Pieces of the formats, so that arbitrary texts come past their heads.
+/// Fragments of the formats, so that arbitrary texts get past the headers.
 fn pieces() -> impl Strategy<Value = String> {
     let words = [
         "Thread",

@@ -1,4 +1,4 @@
-//! traceroute of Unix, tracert of Windows, and reports of mtr.
+//! Output of Unix traceroute, Windows tracert, and mtr reports.
 
 use crate::lines::{between, scaled, whole};
 use crate::{Format, Found, MOST_HOPS, MOST_RESULTS, tame};
@@ -23,7 +23,7 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
             } else {
                 hop(line)
             };
-            // Steps come in order; anything else is another program's text.
+            // Hops come in order; other lines belong to other programs.
             let next = one.seen.hops.last().map_or(1, |last| last.ttl_index + 1);
             if let Some(hop) = hop.filter(|hop| hop.ttl_index == next) {
                 let limit = (MOST_HOPS, "hops");
@@ -36,7 +36,8 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
     found
 }
 
-/// `traceroute to far (192.0.2.7), …`, `Tracing route to far [192.0.2.7]`, `HOST: near  Loss% …`
+/// Parses `traceroute to far (192.0.2.7), …`, `Tracing route to far [192.0.2.7]` and
+/// `HOST: near  Loss% …`.
 fn begun(line: &str, mtr_started: Option<Timestamp>) -> Option<Found> {
     if let Some(rest) = line.strip_prefix("HOST: ") {
         let mut one = Found::new(Format::Traceroute, "mtr");
@@ -49,7 +50,7 @@ fn begun(line: &str, mtr_started: Option<Timestamp>) -> Option<Found> {
         .find_map(|head| line.strip_prefix(head));
     let rest = unix.or(line.strip_prefix("Tracing route to "))?;
     let mut one = Found::new(Format::Traceroute, "traceroute");
-    // That of Windows knows no other packets.
+    // Windows tracert sends only ICMP.
     one.seen.protocol = unix.is_none().then(|| "icmp".to_owned());
     one.seen.far = rest.split([' ', ',']).next().map(tame);
     let address = between(rest, "(", ")").or(between(rest, "[", "]"));
@@ -57,7 +58,8 @@ fn begun(line: &str, mtr_started: Option<Timestamp>) -> Option<Found> {
     Some(one)
 }
 
-/// `3  7 ms 7 ms 13 ms name [addr]` and `3  name (addr)  7.1 ms  7.2 ms *  other (addr)  9 ms`.
+/// Parses `3  7 ms 7 ms 13 ms name [addr]` and
+/// `3  name (addr)  7.1 ms  7.2 ms *  other (addr)  9 ms`.
 fn hop(line: &str) -> Option<Hop> {
     let mut words = line.split_whitespace().peekable();
     let ttl = u32::try_from(whole(words.next()?)?).ok()?;
@@ -100,7 +102,7 @@ fn name(hop: &mut Hop, word: &str) {
     }
 }
 
-/// `3.|-- name  0.0%  10  7.1  7.2  7.0  13.0  1.9`
+/// Parses `3.|-- name  0.0%  10  7.1  7.2  7.0  13.0  1.9`.
 fn mtr_hop(line: &str) -> Option<Hop> {
     let (ttl, rest) = line.split_once(".|--")?;
     let mut hop = Hop {
@@ -116,7 +118,7 @@ fn mtr_hop(line: &str) -> Option<Hop> {
     hop.loss_ratio = Some(loss as f64 / 1e5).filter(|ratio| *ratio <= 1.0);
     let figure = |index: usize| words.get(figures + index).copied();
     hop.sent_packets = figure(1).and_then(whole);
-    // Of a silent hop zeros are printed, which nobody measured.
+    // mtr prints zeros for a silent hop; they were not measured.
     if hop.loss_ratio < Some(1.0) {
         hop.rtt_mean_us = figure(3).and_then(|it| scaled(it, 1e3));
         hop.rtt_min_us = figure(4).and_then(|it| scaled(it, 1e3));
@@ -125,7 +127,7 @@ fn mtr_hop(line: &str) -> Option<Hop> {
     Some(hop)
 }
 
-/// `2026-11-22T10:00:00+0000`
+/// Parses `2026-11-22T10:00:00+0000`.
 fn mtr_moment(text: &str) -> Option<Timestamp> {
     Timestamp::strptime("%Y-%m-%dT%H:%M:%S%z", text.trim()).ok()
 }

@@ -1,8 +1,8 @@
-//! What does the engine cost? Super-packets of 64 KiB at 6.25 Gbit/s of virtual time over the
-//! chains of the two land-speed-record paths; prints nanoseconds per super-packet and the share
-//! of one core that the engine takes when virtual time is real time.
+//! Measures the CPU cost of the engine. Sends super-packets of 64 KiB at 6.25 Gbit/s of virtual
+//! time over the chains of the two land-speed-record paths; prints nanoseconds per super-packet and
+//! the share of one core that the engine takes when virtual time is real time.
 //!
-//! The copies that a kernel makes on read and write are not part of it; payloads are not touched.
+//! The copies that a kernel makes on read and write are not included; payloads are not touched.
 //!
 //! ```text
 //! cargo run --release -p longhaul-lab --example engine_cost
@@ -66,7 +66,7 @@ struct Cost {
     memory_bytes: u64,
 }
 
-/// CPU time of this thread, from /proc: other work on the machine does not count.
+/// Returns the CPU time of this thread, from /proc: other work on the machine does not count.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text

@@ -1,4 +1,4 @@
-//! What this process may do to the machine, and how it gets what a lab needs without root.
+//! Checks the privileges of this process, and gets those that a lab needs without root.
 
 use crate::error::{LabError, LabErrorKind, Tried};
 use longhaul_sys::netns::{self, Kind};
@@ -7,15 +7,15 @@ use std::io;
 
 /// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`, linux/capability.h.
 const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
-/// The map of the first user namespace: all ids, as they are.
+/// The map of the initial user namespace: all ids, unchanged.
 const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 const HINT: &str = "run as root; or permit user namespaces: user.max_user_namespaces above 0, and \
                     where they exist kernel.unprivileged_userns_clone=1, \
                     kernel.apparmor_restrict_unprivileged_userns=0";
 
-/// Makes sure that this process may make network namespaces, in a user namespace of its own if
-/// need be. Only for a process of one thread.
+/// Ensures that this process may create network namespaces, if necessary in a user namespace of its
+/// own. The process must have only one thread.
 pub(crate) fn take() -> Result<(), LabError> {
     if has_capabilities() {
         return Ok(());
@@ -50,7 +50,7 @@ fn effective_capabilities() -> io::Result<u64> {
     held.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Whether this is root of the machine, who may change what all namespaces share.
+/// Reports whether this process is root of the machine and may change what all namespaces share.
 pub(crate) fn owns_the_machine() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let whole = map.split_whitespace().eq(WHOLE_MAP);

@@ -1,4 +1,4 @@
-//! The paths that ship with longhaul, and how a path is found by name or file.
+//! The shipped paths, and the lookup of a path by name or file.
 
 use crate::path_file::{self, PathFileError, Place};
 use crate::spec::PathSpec;
@@ -19,19 +19,20 @@ const SHIPPED: &[(&str, &str)] = &[
     ("slac-upgrade", include_str!("../paths/slac-upgrade.toml")),
 ];
 
-/// Key and name of every shipped path, in the order of `lab list`.
+/// Returns the key and name of every shipped path, in the order of `lab list`.
 pub fn shipped() -> impl Iterator<Item = (&'static str, String)> {
     SHIPPED.iter().map(|(key, text)| {
-        // A shipped file that does not load fails the tests of this crate.
+        // The tests of this crate fail if a shipped file does not load.
         let name = path_file::parse(key, key, text, &[]).map_or_else(|_| String::new(), |p| p.name);
         (*key, name)
     })
 }
 
-/// Reads a shipped path by its key, or else a file; `sets` are `key=value` edits, in order.
+/// Loads a shipped path by its key, or a file; `sets` are `key=value` edits, applied in order.
 ///
 /// # Errors
-/// No such path, an unreadable file, or a wrong value: where, and what is allowed there.
+/// The path does not exist, the file cannot be read, or a value is wrong; the error says where, and
+/// what is allowed.
 pub fn load(name_or_file: &str, sets: &[String]) -> Result<PathSpec, PathFileError> {
     if let Some((key, text)) = SHIPPED.iter().find(|(key, _)| *key == name_or_file) {
         return path_file::parse(key, key, text, sets);

@@ -1,4 +1,4 @@
-//! `lab show`: a path in words, 80 columns wide, with what it can carry and what the lab cannot.
+//! `lab show`: describes a path, what it can carry, and the limits of the lab, 80 columns wide.
 
 use crate::figures;
 use crate::spec::{Change, CrossPattern, EventSpec, HopSpec, LinkSpec, Manners, PathSpec, Rewrite};
@@ -21,7 +21,7 @@ Limits of the lab on a machine of two cores
 Rate and queue stay exact on a busy machine; a run released late says so.
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub fn describe(path: &PathSpec) -> String {
     let mut page = String::new();
     write_page(&mut page, path).unwrap_or_else(|error| page = error.to_string());
@@ -128,7 +128,7 @@ fn write_link(page: &mut String, number: &str, name: &str, link: &LinkSpec) -> s
     Ok(())
 }
 
-/// What a router does beyond forwarding.
+/// Lists what a router does besides forwarding.
 fn notes(hop: &HopSpec) -> Vec<String> {
     let mut notes = Vec::new();
     if hop.silent {
@@ -275,7 +275,7 @@ fn write_sysctls(page: &mut String, path: &PathSpec) -> std::fmt::Result {
     Ok(())
 }
 
-/// `text` in at most `width` characters, its end replaced by an ellipsis when it is longer.
+/// Returns `text`, truncated to `width` characters with an ellipsis if it is longer.
 fn clipped(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,17 +1,17 @@
-//! What does a long path do to packets, and when? The event engine of `longhaul lab`.
+//! The event engine of `longhaul lab`: carries packets over an emulated path in virtual time.
 //!
-//! No clock, no sockets: packets go in with the time at which they were sent, and come out with
-//! the time at which they are due at the other host. All arithmetic is on these nominal times and
-//! never on the time at which somebody looked, so rates and delays are exact however late the
-//! caller is, and the same seed and input give the same output.
+//! The engine has no clock and no sockets: packets go in with the time at which they were sent, and
+//! come out with the time at which they are due at the other host. All arithmetic uses these
+//! nominal times, never the time of the call, so rates and delays are exact even if the caller is
+//! late, and the same seed and input give the same output.
 //!
-//! A caller alternates [`Engine::advance`] until it returns `None`, reading packets into
+//! A caller alternates between [`Engine::advance`] until it returns `None`, reading packets into
 //! [`Engine::reserve`]d space and [`Engine::accept`]ing them, and waiting for [`Engine::next_due`].
 //!
 //! Source of the design: a measured prototype; a super-packet stays one unit until something
-//! happens to one of its segments. Units: nanoseconds; bytes of IP, or of the wire where said.
-//! Wrong when: packets are accepted much later than they were sent; within one super-packet
-//! segments that the caller sent at once arrive at once, but for what slow links do to them.
+//! happens to one of its segments. Units: nanoseconds; bytes of IP, or wire bytes where stated.
+//! Wrong when: packets are accepted much later than they were sent; segments of one super-packet
+//! arrive together if the caller sent them together, except behind slow links.
 
 mod address;
 mod agenda;
@@ -79,11 +79,11 @@ impl Host {
     }
 }
 
-/// A packet to be written to a host's device: `header`, then `payload`, as one write.
+/// A packet to write to a host's device: `header`, then `payload`, in one write.
 #[derive(Debug)]
 pub struct Delivery<'a> {
     pub host: Host,
-    /// When the packet's last segment arrives.
+    /// The time at which the packet's last segment arrives.
     pub due: Nanos,
     /// `virtio_net_hdr`, the Ethernet header if there is one, and the rewritten headers.
     pub header: &'a [u8],
@@ -98,26 +98,27 @@ pub struct Ethernet {
 }
 
 const ETHERNET_BYTES: usize = 14;
-/// The sender of all frames: locally administered, never on a wire.
+/// The source address of all frames: locally administered, never on a wire.
 const PATH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
 
-/// A place at which units arrive one after another: a link that does more than delay, or a host.
+/// A node that receives units one after another: a link that does more than delay, or a host.
 struct Station {
     chain: u16,
     /// The link's index in its chain; the number of links for the host at the end.
     position: u16,
     inbox: VecDeque<Unit>,
-    /// Due time of the last unit put into the inbox: order is kept.
+    /// The due time of the last unit in the inbox; it keeps units in order.
     last_due: Nanos,
     link: Option<Box<Link>>,
-    /// Of a host that does not get its packets one by one.
+    /// Set for a host that receives its packets in batches.
     batch: Option<Box<Batch>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Station(u32),
-    /// The router behind a link of a chain, to which the packet goes or where its TTL ends.
+    /// The router behind a link of a chain: the packet's destination, or the node where its TTL
+    /// expires.
     Router {
         chain: u16,
         link: u16,
@@ -135,7 +136,7 @@ struct Stray {
 
 impl Ord for Stray {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Reversed: the heap gives the earliest first.
+        // Reversed, so that the heap yields the earliest first.
         (other.due, other.serial).cmp(&(self.due, self.serial))
     }
 }
@@ -149,7 +150,7 @@ impl PartialOrd for Stray {
 /// A timed event of the path, with its references resolved.
 struct Planned {
     at: Nanos,
-    /// The same on the path's own time line.
+    /// The same time on the path's own time line.
     said_at: Duration,
     change: PlannedChange,
     text: String,
@@ -163,11 +164,11 @@ enum PlannedChange {
 /// One path between two hosts, in virtual time. See the [module](self) for how to drive it.
 pub struct Engine {
     start: Nanos,
-    /// Where `start` is on the path's own time line.
+    /// The value of `start` on the path's own time line.
     begin_at: Duration,
     route_names: Vec<String>,
     hop_names: Vec<Vec<String>>,
-    /// Two for each route: from near, from far.
+    /// Two per route: from near, from far.
     chains: Vec<Chain>,
     stations: Vec<Station>,
     /// By route, then in the order of the hops.
@@ -180,15 +181,14 @@ pub struct Engine {
     happened: Vec<EventTruth>,
     packets: Packets,
     through: Vec<Leaving>,
-    /// The headers of the delivery at hand, or the message a router is writing.
+    /// The headers of the current delivery, or the message that a router is writing.
     scratch: Vec<u8>,
     ethernet: Option<Ethernet>,
     totals: Totals,
 }
 
 impl Engine {
-    /// Packets have an Ethernet header between virtio_net_hdr and IP; deliveries go to these
-    /// addresses.
+    /// Puts an Ethernet header between virtio_net_hdr and IP; deliveries go to these addresses.
     #[must_use]
     pub fn with_ethernet(mut self, ethernet: Ethernet) -> Engine {
         self.ethernet = Some(ethernet);
@@ -203,15 +203,15 @@ impl Engine {
         }
     }
 
-    /// Space for one packet as the device gives it: 10 bytes of `virtio_net_hdr`, then the frame.
-    /// At least 66 KiB. Not to be kept across [`advance`](Self::advance).
+    /// Returns space for one packet as the device gives it, at least 66 KiB: 10 bytes of
+    /// `virtio_net_hdr`, then the frame. Do not keep it across [`advance`](Self::advance).
     pub fn reserve(&mut self) -> &mut [u8] {
         self.packets.reserve()
     }
 
-    /// The first `len` bytes of the last reserved space hold a packet that `host` sent at `now`.
-    /// What is not a packet for this path is counted and dropped. Everything due before `now`
-    /// should have been advanced over.
+    /// Accepts a packet that `host` sent at `now` from the first `len` bytes of the last reserved
+    /// space. Anything that is not a packet for this path is counted and dropped. Call
+    /// [`advance`](Self::advance) for everything due before `now` first.
     pub fn accept(&mut self, host: Host, len: usize, now: Nanos) {
         let frame = self.packets.reserved(len);
         let len = frame.len();
@@ -237,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Finds out where the packet goes.
+    /// Determines the packet's destination.
     fn admit(&self, host: Host, packet: packet::Packet) -> Result<packet::Packet, Reject> {
         let (own, other) = match packet.source {
             IpAddr::V4(_) => (IpAddr::V4(ADDRESSES.near_v4), IpAddr::V4(ADDRESSES.far_v4)),
@@ -271,7 +271,8 @@ impl Engine {
         })
     }
 
-    /// When the next thing happens; `None`: nothing will, before another packet is accepted.
+    /// Returns the time of the next event; `None` if there is none until another packet is
+    /// accepted.
     pub fn next_due(&self) -> Option<Nanos> {
         let stray = self.strays.peek().map(|stray| stray.due);
         let planned = self.planned.front().map(|planned| planned.at);
@@ -281,8 +282,8 @@ impl Engine {
             .min()
     }
 
-    /// Does everything due by `now` until a packet must be written to a host; `None` when nothing
-    /// is due any more.
+    /// Processes everything due by `now` until a packet must be written to a host; returns `None`
+    /// when nothing more is due.
     pub fn advance(&mut self, now: Nanos) -> Option<Delivery<'_>> {
         let (station, unit) = loop {
             let due = self.next_due().filter(|due| *due <= now)?;
@@ -293,7 +294,7 @@ impl Engine {
         Some(self.deliver(station, unit))
     }
 
-    /// The next event; the result is a unit that has reached a host.
+    /// Processes the next event and returns a unit if it has reached a host.
     fn step(&mut self, due: Nanos) -> Option<(u32, Unit)> {
         if self
             .planned
@@ -350,7 +351,7 @@ impl Engine {
         None
     }
 
-    /// Lets a link do something, and sends on what comes out of it.
+    /// Runs an action on a link and forwards what leaves it.
     fn work(&mut self, station: u32, act: impl FnOnce(&mut Link, &mut Outlet)) {
         let it = &mut self.stations[station as usize];
         let Some(link) = &mut it.link else { return };
@@ -369,8 +370,8 @@ impl Engine {
         self.through = through;
     }
 
-    /// A unit enters link `at` of a chain: across all plain links at once to where something
-    /// happens to it next.
+    /// Moves a unit into link `at` of a chain: across all plain links at once, to the next node at
+    /// which something happens to it.
     fn proceed(&mut self, chain_id: u16, at: usize, unit: Unit, out_of_order: bool) {
         let chain = &mut self.chains[usize::from(chain_id)];
         let packet = self.packets.get(unit.packet);
@@ -406,7 +407,7 @@ impl Engine {
         }
     }
 
-    /// The first planned event takes place.
+    /// Applies the first planned event.
     fn happen(&mut self) {
         let Some(planned) = self.planned.pop_front() else {
             return;

@@ -1,20 +1,20 @@
-//! Why a lab could not be laid or used, by what the caller decides: the exit code.
+//! Errors of setting up or using a lab, classified by the exit code that the caller chooses.
 
 use std::fmt;
 use std::io;
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabErrorKind {
-    /// The request cannot be met as it was put: exit code 2.
+    /// The request cannot be met as given: exit code 2.
     Usage,
-    /// A privilege or a feature of the kernel is missing: exit code 5.
+    /// A privilege or a kernel feature is missing: exit code 5.
     Unavailable,
-    /// Something that should have worked did not: exit code 70.
+    /// Something unexpectedly failed: exit code 70.
     Internal,
 }
 
-/// What was tried, on what, why it failed; and what to do next.
+/// An error with the attempted action, its cause, and a hint for the user.
 #[derive(Debug)]
 pub struct LabError {
     pub kind: LabErrorKind,
@@ -33,7 +33,8 @@ impl LabError {
         }
     }
 
-    /// A failed call: a missing privilege or feature is told from the rest by its errno.
+    /// Creates an error of a failed call; its errno decides whether a privilege or feature is
+    /// missing.
     pub(crate) fn call(tried: impl Into<String>, source: io::Error) -> Self {
         use io::ErrorKind::{InvalidInput, NotFound, PermissionDenied, Unsupported};
         let kind = match source.kind() {
@@ -46,7 +47,7 @@ impl LabError {
         }
     }
 
-    /// The same failure, as one of the request and not of the machine.
+    /// Reclassifies the failure as one of the request, not of the machine.
     pub(crate) fn of_usage(mut self) -> Self {
         self.kind = LabErrorKind::Usage;
         self
@@ -70,7 +71,7 @@ impl std::error::Error for LabError {
     }
 }
 
-/// Says what was tried, where a call can fail.
+/// Adds a description of the attempted action to an I/O error.
 pub(crate) trait Tried<T> {
     fn tried(self, what: impl FnOnce() -> String) -> Result<T, LabError>;
 }

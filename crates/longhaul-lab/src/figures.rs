@@ -1,4 +1,4 @@
-//! What a path can carry at best: figures that follow from its description alone.
+//! Limits of a path that follow from its description alone.
 //!
 //! Source: the route and its links as they are when the path begins. Wrong when later events change
 //! them, when cross traffic takes capacity, or when random loss or a policer keeps TCP below the
@@ -9,19 +9,19 @@ use longhaul_model::units::Rate;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// IPv4 and TCP header with timestamps, bytes.
+/// The length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS: u32 = 52;
 
-/// The link of one direction that carries least.
+/// The link of one direction with the lowest capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NarrowLink {
-    /// Index into the hops of the route.
+    /// The index into the hops of the route.
     pub hop: usize,
-    /// What it sustains, wire bytes included.
+    /// The rate that it sustains, wire overhead included.
     pub rate: Rate,
 }
 
-/// The hops that packets take when the path begins: events up to then have taken place.
+/// Returns the hops when the path begins, after all events up to that time.
 pub fn hops_at_begin(path: &PathSpec) -> Cow<'_, [HopSpec]> {
     let done = || path.events.iter().filter(|event| event.at <= path.begin_at);
     let route = done().fold("main", |route, event| match &event.change {
@@ -53,20 +53,20 @@ pub fn hops_at_begin(path: &PathSpec) -> Cow<'_, [HopSpec]> {
     hops
 }
 
-/// Sum of the delays of both directions, without jitter, queues and serialisation.
+/// Returns the sum of the delays of both directions, without jitter, queues and serialisation.
 pub fn rtt(path: &PathSpec) -> Duration {
     let both = |hop: &HopSpec| hop.forward.delay + hop.reverse.delay;
     hops_at_begin(path).iter().map(both).sum()
 }
 
-/// Bits per second that a link sustains: the least of its rate, shaper and policer.
+/// Returns the rate that a link sustains: the minimum of its rate, shaper and policer.
 pub fn capacity(link: &LinkSpec) -> Option<Rate> {
     let shaped = link.shaper.map(|shaper| shaper.sustained);
     let policed = link.policer.map(|policer| policer.rate);
     [link.rate, shaped, policed].into_iter().flatten().min()
 }
 
-/// The first link with the least capacity; `None` when no link has a limit.
+/// Returns the first link with the lowest capacity, or `None` if no link has a limit.
 pub fn narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLink> {
     let hops = hops_at_begin(path);
     let links = hops.iter().enumerate();
@@ -76,20 +76,20 @@ pub fn narrow_link(path: &PathSpec, forward: bool) -> Option<NarrowLink> {
         .map(|(hop, rate)| NarrowLink { hop, rate })
 }
 
-/// Bytes in flight that fill the path: rate of the forward narrow link times the round trip.
+/// Returns the bytes in flight that fill the path: rate of the forward narrow link times RTT.
 pub fn bdp_bytes(path: &PathSpec) -> Option<u64> {
     Some(narrow_link(path, true)?.rate.bytes_in(rtt(path)))
 }
 
-/// The least MTU of the links of one direction.
+/// Returns the smallest MTU of the links of one direction.
 pub fn path_mtu(path: &PathSpec, forward: bool) -> u32 {
     let hops = hops_at_begin(path);
     let links = hops.iter().map(|hop| direction(hop, forward).mtu);
     links.flatten().fold(path.mtu, u32::min)
 }
 
-/// Payload that one direction carries at best: capacity × (MTU − 52) / (MTU + overhead), the least
-/// of all links, for TCP over IPv4 with timestamps.
+/// Returns the maximum goodput of one direction: capacity × (MTU − 52) / (MTU + overhead), the
+/// minimum over all links, for TCP over IPv4 with timestamps.
 pub fn goodput_limit(path: &PathSpec, forward: bool) -> Option<Rate> {
     let mtu = path_mtu(path, forward);
     let hops = hops_at_begin(path);
@@ -103,7 +103,7 @@ pub fn goodput_limit(path: &PathSpec, forward: bool) -> Option<Rate> {
     limits.min()
 }
 
-/// One direction of a hop's link.
+/// Returns one direction of a hop's link.
 pub fn direction(hop: &HopSpec, forward: bool) -> &LinkSpec {
     if forward { &hop.forward } else { &hop.reverse }
 }

@@ -1,8 +1,8 @@
-//! Machine-wide sysctls for as long as a lab runs: set under a lock, restored whatever happens.
+//! Sets machine-wide sysctls while a lab runs, under a lock, and always restores them.
 //!
-//! A guard process holds the read end of a pipe whose write end only the lab has. When the lab
-//! ends, in whatever way, the pipe closes and the guard restores. Should the guard be killed too,
-//! its state file is left, and the next guard of that name restores from it first.
+//! A guard process holds the read end of a pipe; only the lab has the write end. When the lab ends,
+//! however it ends, the pipe closes and the guard restores the values. If the guard is killed too,
+//! its state file remains, and the next guard of that name restores from it first.
 
 use crate::error::{LabError, LabErrorKind, Tried};
 use crate::runtime::sysctl;
@@ -21,12 +21,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const RESTORE_DEADLINE: Duration = Duration::from_secs(5);
 const STATE_BYTES_MAX: u64 = 1 << 16;
 
-/// What is guarded; each has a lock of its own.
+/// The settings to guard; each set has its own lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guarded {
-    /// For the whole run.
+    /// Guarded for the whole run.
     Machine,
-    /// Only while the hosts are made: which congestion controls a namespace may be given.
+    /// The congestion controls that a namespace may use; guarded only while the hosts are created.
     CongestionControl,
 }
 
@@ -40,17 +40,18 @@ impl Guarded {
     }
 }
 
-/// Holds the settings; dropping it restores them.
+/// A guard of changed settings; dropping it restores them.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// Only its closing matters.
+    /// Closing it tells the guard process to restore.
     alive: Option<OwnedFd>,
     process: OwnedFd,
     pub pid: u32,
 }
 
 impl Guard {
-    /// Sets `settings`, once no other lab holds the lock. Only for a process of one thread.
+    /// Sets `settings` as soon as no other lab holds the lock. The process must have only one
+    /// thread.
     pub(crate) fn hold(
         guarded: Guarded,
         settings: &BTreeMap<String, String>,
@@ -63,7 +64,7 @@ impl Guard {
         let guard = start(&lock, &state, &before)
             .tried(|| "cannot start the process that restores sysctls".into())?;
         for (name, value) in settings {
-            // An error drops the guard, which restores what was set so far.
+            // On an error the guard is dropped, which restores what was set so far.
             sysctl::write(name, value).tried(|| format!("cannot set {name} = {value}"))?;
         }
         Ok(guard)
@@ -73,7 +74,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.alive = None;
-        // When the guard takes longer it still restores; only nobody waits for it.
+        // A slower guard still restores; the lab just does not wait for it.
         let _ = poll::readable([self.process.as_fd()], Some(RESTORE_DEADLINE));
         let _ = process::reap(self.pid);
     }
@@ -117,7 +118,7 @@ fn lock(guarded: Guarded) -> Result<File, LabError> {
 
 fn held_by_another(file: &mut File) -> LabError {
     let mut pid = String::new();
-    // The number is for the message only.
+    // The pid is only for the message.
     let _ = file.take(16).read_to_string(&mut pid);
     let tried = format!(
         "another lab run holds the machine's sysctls, pid {}",
@@ -135,7 +136,7 @@ fn read_all(settings: &BTreeMap<String, String>) -> Result<BTreeMap<String, Stri
     settings.keys().map(read).collect()
 }
 
-/// One `name=value` a line, in place only when whole.
+/// Writes one `name=value` per line; the file appears only when it is complete.
 fn write_state(path: &Path, values: &BTreeMap<String, String>) -> io::Result<()> {
     let lines: Vec<String> = values
         .iter()
@@ -146,7 +147,7 @@ fn write_state(path: &Path, values: &BTreeMap<String, String>) -> io::Result<()>
     fs::rename(unfinished, path)
 }
 
-/// Restores what a killed guard could not, if there is such a thing.
+/// Restores the values that a killed guard left in its state file, if there is one.
 fn restore_from(path: &Path) -> io::Result<()> {
     let mut text = String::new();
     match File::open(path) {
@@ -155,7 +156,7 @@ fn restore_from(path: &Path) -> io::Result<()> {
         Ok(file) => file.take(STATE_BYTES_MAX).read_to_string(&mut text)?,
     };
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        // The file is root's own, but only what a lab may set is ever restored.
+        // The file is owned by root, but only sysctls that a lab may set are restored.
         if name.starts_with("net.") && !name.contains("..") {
             sysctl::write(name, value)?;
         }
@@ -179,9 +180,9 @@ fn start(lock: &File, state: &Path, before: &BTreeMap<String, String>) -> io::Re
     }
 }
 
-/// The guard process: waits for the lab to end, restores, and lets the lock go by ending.
+/// Runs the guard process: waits for the lab to end, restores, and releases the lock by ending.
 fn guard(until: &OwnedFd, _lock: &File, state: &Path, before: &BTreeMap<String, String>) -> i32 {
-    // Neither a terminal nor a polite signal may end it before its work is done.
+    // Neither a terminal nor a catchable signal may end it early.
     let _ = process::new_session();
     let _ = signal::block();
     let quiet = File::options().read(true).write(true).open("/dev/null");
@@ -194,7 +195,7 @@ fn guard(until: &OwnedFd, _lock: &File, state: &Path, before: &BTreeMap<String, 
         }
     }
     if code == 0 {
-        // Left in place after a failure, for the next lab to try again.
+        // After a failure the file stays, so that the next lab tries again.
         let _ = fs::remove_file(state);
     }
     code

@@ -1,7 +1,7 @@
-//! Everything a path needs from the machine, in the order in which it can be had.
+//! Sets up everything that a path needs from the machine, and undoes it in reverse order.
 //!
-//! First what needs a process of one thread (a user namespace, the guards), then the hosts and the
-//! engine. Dropping it undoes all, in the reverse order.
+//! Steps that need a process with one thread come first (user namespace, guards), then the hosts
+//! and the engine.
 
 use crate::authority;
 use crate::error::{LabError, LabErrorKind};
@@ -14,16 +14,17 @@ const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
-/// A laid path with the machine's settings for it. Fields are dropped in this order.
+/// A path that has been set up, with the machine's settings for it. Fields are dropped in this
+/// order.
 pub(crate) struct Laid {
     pub lab: Lab,
     machine: Option<Guard>,
-    /// In what this run is less than it should be.
+    /// Differences from the requested setup.
     pub caveats: Vec<String>,
 }
 
 impl Laid {
-    /// Lays the path. Only for a process of one thread.
+    /// Sets up the path. The process must have only one thread.
     pub(crate) fn new(
         spec: &PathSpec,
         backend: Option<Backend>,
@@ -47,7 +48,7 @@ impl Laid {
         })
     }
 
-    /// A child that must outlive everything else.
+    /// Returns the pid of the guard, a child that must outlive all others.
     pub(crate) fn guard_pid(&self) -> Option<u32> {
         self.machine.as_ref().map(|guard| guard.pid)
     }
@@ -91,7 +92,7 @@ fn set_machine(spec: &PathSpec, caveats: &mut Vec<String>) -> Result<Option<Guar
     Ok(None)
 }
 
-/// `net.core.rmem_max = 65536 (is 4194304)`.
+/// Formats the missing settings: `net.core.rmem_max = 65536 (is 4194304)`.
 fn missing(wanted: &BTreeMap<String, String>) -> String {
     let each = wanted.iter().map(|(name, value)| {
         let now = sysctl::read(name).unwrap_or_else(|_| "not readable".to_owned());
@@ -100,8 +101,9 @@ fn missing(wanted: &BTreeMap<String, String>) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// A namespace can be given only a congestion control that the machine allows to all its users; it
-/// keeps what it was given when the machine's list is restored.
+/// Allows the path's congestion controls while the hosts are created. A namespace can only be given
+/// a congestion control that the machine allows to all users; it keeps it when the machine's list
+/// is restored.
 fn allow_congestion_controls(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<Guard> {
     let words = |name| sysctl::read(name).unwrap_or_default();
     let (available, allowed) = (words(AVAILABLE), words(ALLOWED));
@@ -120,7 +122,7 @@ fn allow_congestion_controls(spec: &PathSpec, caveats: &mut Vec<String>) -> Opti
         return None;
     }
     let settings = BTreeMap::from([(ALLOWED.to_owned(), list)]);
-    // The hosts then keep the machine's own, which setting them will say.
+    // Without a guard the hosts keep the machine's default, and setting them reports it.
     Guard::hold(Guarded::CongestionControl, &settings)
         .map_err(|error| caveats.push(error.to_string()))
         .ok()

@@ -1,15 +1,15 @@
 //! Emulated long paths between network namespaces on this machine, with ground truth.
 //!
-//! - [`spec`]: what a path is
-//! - [`path_file`]: reads one from TOML
-//! - [`catalogue`]: the shipped ones
-//! - [`figures`]: what a path can carry at best
-//! - [`describe`]: the same in words, for `lab show`
-//! - [`engine`]: what the path does to packets, in virtual time
-//! - [`runtime`]: the path laid between namespaces, in real time
-//! - [`run`]: one command on one path, from end to end
-//! - [`standing`]: a path that stands until it is taken down
-//! - [`error`]: why a lab could not be laid
+//! - [`spec`]: the description of a path
+//! - [`path_file`]: reads a description from TOML
+//! - [`catalogue`]: the shipped paths
+//! - [`figures`]: capacity, RTT, BDP and goodput limit of a path
+//! - [`describe`]: the text of `lab show`
+//! - [`engine`]: carries packets over the path in virtual time
+//! - [`runtime`]: connects the engine to network namespaces in real time
+//! - [`run`]: runs one command on one path
+//! - [`standing`]: persistent labs, kept until they are taken down
+//! - [`error`]: errors of setting up a lab
 
 #![forbid(unsafe_code)]
 

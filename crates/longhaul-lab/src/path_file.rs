@@ -21,11 +21,11 @@ use read::Table;
 use std::time::Duration;
 use tree::Node;
 
-/// Largest path file read, bytes.
+/// The maximum size of a path file in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Packets with the usual TTL of 64 die in longer chains.
+/// The maximum number of hops: packets with the usual TTL of 64 expire in longer chains.
 const HOPS_MAX: usize = 63;
-/// The least that IPv4 must carry, RFC 791.
+/// The minimum MTU of IPv4, RFC 791.
 const MTU_MIN: u64 = 68;
 const MTU_MAX: u64 = 65_535;
 
@@ -33,14 +33,15 @@ const KEYS: &[&str] = &[
     "name", "mtu", "seed", "near", "far", "hops", "routes", "events", "begin_at", "machine",
 ];
 const HOST_KEYS: &[&str] = &["city", "sysctl", "batch"];
-/// Longer than any network card waits.
+/// The maximum batching time, longer than any network card waits.
 const BATCH_MAX: Duration = Duration::from_millis(100);
 const MACHINE_KEYS: &[&str] = &["required", "sysctl"];
 
-/// Reads the text of a path file. `file` is what errors call it, `key` the short name of the path.
+/// Parses the text of a path file. `file` is its name in errors, `key` the short name of the path.
 ///
 /// # Errors
-/// What is wrong, in which line (or which `--set`), at which key, and what is allowed there.
+/// The error says what is wrong, in which line (or which `--set`), at which key, and what is
+/// allowed.
 pub fn parse(
     file: &str,
     key: &str,

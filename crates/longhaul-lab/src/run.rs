@@ -1,5 +1,5 @@
-//! `lab run`: lays a path, starts the far command, runs one command at the near host, and undoes
-//! all of it, whichever way it ends.
+//! `lab run`: sets up a path, starts the far command, runs one command at the near host, and always
+//! undoes everything.
 
 mod command;
 mod descendants;
@@ -23,39 +23,39 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// The port on which the far command is waited for.
+/// The port that the far command must open before the near command starts.
 pub const FAR_PORT: u16 = 5201;
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
-/// How long a command may go on after it was told to end.
+/// The time that a command may take to end after it was asked to.
 const END_DEADLINE: Duration = Duration::from_secs(10);
 const FAR_END_DEADLINE: Duration = Duration::from_secs(2);
-/// The last words of a far command that failed.
+/// The number of bytes of a failed far command's output that are shown.
 const LAST_WORDS_MAX: u64 = 4096;
 
-/// What to run on which path.
+/// A command to run, and the path to run it on.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     pub spec: PathSpec,
     /// Program and arguments, run at host near.
     pub command: Vec<OsString>,
-    /// Program and arguments, run at host far; `None`: this executable with `serve`.
+    /// Program and arguments, run at host far; `None` runs this executable with `serve`.
     pub far_command: Option<Vec<OsString>>,
-    /// TCP port on which the far command is waited for; `None`: it is not waited for.
+    /// The TCP port that the far command must open before the run; `None` does not wait.
     pub far_port: Option<u16>,
-    /// TCP ports of host near that are reachable on this host's loopback too.
+    /// TCP ports of host near that are also reachable on this host's loopback.
     pub publish: Vec<u16>,
-    /// Where the ground truth is written, every second and at the end.
+    /// The file for the ground truth, written every second and at the end.
     pub truth: Option<PathBuf>,
-    /// `None`: `LONGHAUL_LAB_BACKEND`, else the best that can be had.
+    /// `None` uses `LONGHAUL_LAB_BACKEND`, or the best available backend.
     pub backend: Option<Backend>,
     /// Keeps idle cores awake, for measurements of dispersion.
     pub dispersion: bool,
 }
 
 impl RunRequest {
-    /// The usual: `longhaul serve` at the far end, no truth file.
+    /// Creates the default request: `longhaul serve` at host far, no truth file.
     pub fn new(spec: PathSpec, command: Vec<OsString>) -> RunRequest {
         RunRequest {
             spec,
@@ -70,11 +70,11 @@ impl RunRequest {
     }
 }
 
-/// Runs it. Returns the exit code of the command (128 + n when signal n ended it). Only for a
-/// process of one thread, which ends soon after: it may be in a user namespace of its own then.
+/// Runs a command and returns its exit code (128 + n if signal n ended it). The process must have
+/// only one thread and should end soon after, because it may be in its own user namespace by then.
 ///
 /// # Errors
-/// When the path could not be laid, or a command could not be started.
+/// The path could not be set up, or a command could not be started.
 pub fn run(request: &RunRequest) -> Result<i32, LabError> {
     if request.command.is_empty() {
         return Err(LabError::new(
@@ -116,7 +116,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn carry_out(&mut self) -> Result<i32, LabError> {
-        // At once, so that a file that cannot be written is told before the run and not after it.
+        // Write first, so that an unwritable file is reported before the run, not after it.
         self.write_truth(&self.laid.lab.read()?)
             .map_err(LabError::of_usage)?;
         let token = crate::runtime::random_hex().tried(|| "cannot make a token".into())?;
@@ -168,7 +168,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits for the near command, passes signals on to it, writes the truth each second.
+    /// Waits for the near command, forwards signals to it, and writes the truth every second.
     fn supervise(&mut self, pid: u32) -> Result<i32, LabError> {
         let ended = process::watch(pid).tried(|| "cannot watch the near command".into())?;
         let mut next_truth = Instant::now() + TRUTH_EVERY;
@@ -188,7 +188,7 @@ impl Run<'_> {
                 return Err(LabError::new(LabErrorKind::Internal, tried));
             }
             while let Some(came) = self.signals.next() {
-                // The terminal has sent its own to the command too.
+                // The terminal has sent its own signals to the command too.
                 if !came.from_terminal {
                     let _ = send(pid, came.signal);
                 }
@@ -223,7 +223,8 @@ impl Run<'_> {
             .tried(|| format!("cannot write the ground truth to {}", path.display()))
     }
 
-    /// Ends what still runs: the near command if it was given up, the far one, their descendants.
+    /// Ends what still runs: the near command if it was given up, the far command, their
+    /// descendants.
     fn end_commands(&mut self) {
         if let Some(far) = &mut self.far {
             let _ = send(far.id(), Signal::Terminate);
@@ -232,7 +233,7 @@ impl Run<'_> {
             }
         }
         for child in [&mut self.near, &mut self.far].into_iter().flatten() {
-            // Fails when it has ended already.
+            // Fails if it has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }

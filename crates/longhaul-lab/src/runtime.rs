@@ -1,8 +1,9 @@
-//! A laid path: two hosts in network namespaces, and the thread that carries packets between them.
+//! A running path: two hosts in network namespaces, and the thread that carries packets between
+//! them.
 //!
-//! [`Lab::lay`] makes both; dropping the [`Lab`] ends the thread and, with the last process in
-//! them, the namespaces. Everything is held by descriptors of this process, so a crash leaves
-//! nothing behind.
+//! [`Lab::lay`] creates both; dropping the [`Lab`] ends the thread and, with their last process,
+//! the namespaces. Everything is held by descriptors of this process, so a crash leaves nothing
+//! behind.
 
 mod device;
 mod driver;
@@ -28,17 +29,17 @@ use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How the hosts are attached to the engine.
+/// The way in which hosts are attached to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// TUN devices; needs root, as `/dev/net/tun` usually does.
+    /// TUN devices; need root, as `/dev/net/tun` usually does.
     Tun,
-    /// Packet sockets on veth pairs; needs no root.
+    /// Packet sockets on veth pairs; need no root.
     Packet,
 }
 
 impl Backend {
-    /// As in `LONGHAUL_LAB_BACKEND`.
+    /// Returns the name as in `LONGHAUL_LAB_BACKEND`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Tun => "tun",
@@ -46,10 +47,10 @@ impl Backend {
         }
     }
 
-    /// The backend that `LONGHAUL_LAB_BACKEND` asks for, if it is set.
+    /// Returns the backend that `LONGHAUL_LAB_BACKEND` requests, if it is set.
     ///
     /// # Errors
-    /// Usage, when it is neither `tun` nor `packet`.
+    /// It is neither `tun` nor `packet`: a usage error.
     pub fn from_environment() -> Result<Option<Backend>, LabError> {
         let Some(asked) = std::env::var_os("LONGHAUL_LAB_BACKEND") else {
             return Ok(None);
@@ -63,39 +64,39 @@ impl Backend {
     }
 }
 
-/// Release lateness above which (99th percentile) the promised timing was not kept.
+/// The 99th percentile of release lateness above which the timing is not accurate.
 pub const LATENESS_LIMIT: Duration = Duration::from_millis(1);
-/// How long the engine thread may take to answer.
+/// The time within which the engine thread must answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What the engine thread knows.
+/// The state of the engine thread.
 #[derive(Debug, Clone)]
 pub struct Reading {
     pub truth: Truth,
     pub lateness: Lateness,
-    /// Packets that a host's device did not take.
+    /// Packets that a host's device did not accept.
     pub refused: u64,
-    /// Packets of a host that were lost before the path began: the device's queue was full.
+    /// Packets lost before the path began because the queue of the host's device was full.
     pub overrun: u64,
 }
 
-/// A laid path.
+/// A path that has been set up.
 pub struct Lab {
     pub(crate) near: HostNamespace,
     pub(crate) far: HostNamespace,
     pub backend: Backend,
-    /// In what this lab is less than it should be.
+    /// Differences from the requested setup.
     pub caveats: Vec<String>,
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-    /// Becomes readable when the engine thread ends, which it should not do by itself.
+    /// Becomes readable when the engine thread ends, which it should not do on its own.
     ended: OwnedFd,
     awake: Option<Arc<AtomicBool>>,
 }
 
 impl Lab {
-    /// Makes the hosts and starts the engine; `dispersion` keeps idle cores awake for it.
+    /// Creates the hosts and starts the engine; `dispersion` keeps idle cores awake.
     pub fn lay(
         spec: &PathSpec,
         backend: Option<Backend>,
@@ -127,7 +128,7 @@ impl Lab {
         let thread = std::thread::Builder::new()
             .name("lab engine".to_owned())
             .spawn(move || {
-                // Closed by the end of the thread, a panic included.
+                // Closed when the thread ends, even by a panic.
                 let _held = held;
                 driver.run(&started);
             })
@@ -146,10 +147,10 @@ impl Lab {
         })
     }
 
-    /// What has happened so far.
+    /// Reads the state of the path.
     ///
     /// # Errors
-    /// When the engine thread does not answer in time.
+    /// The engine thread does not answer in time.
     pub fn read(&self) -> Result<Reading, LabError> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.order(Order::Report(answer));
@@ -163,12 +164,12 @@ impl Lab {
     }
 
     fn order(&self, order: Order) {
-        // A thread that has ended answers nothing, which the waiting side finds out.
+        // If the thread has ended, the waiting side notices it.
         let _ = self.orders.send(order);
         let _ = poll::wake(&*self.wake);
     }
 
-    /// Readable once the engine thread has ended.
+    /// Returns a descriptor that is readable once the engine thread has ended.
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
@@ -193,7 +194,7 @@ impl Drop for Lab {
     }
 }
 
-/// Whether the promised timing was kept, in words for people, if not.
+/// Returns a caveat, as a sentence, if the timing was not accurate.
 pub fn timing_caveat(reading: &Reading) -> Option<String> {
     if reading.overrun > 0 {
         return Some(format!(
@@ -253,8 +254,8 @@ fn build(spec: &PathSpec, backend: Backend) -> Result<Built, LabError> {
     })
 }
 
-/// One thread per core that runs only when nothing else does: a core that never halts wakes a
-/// receiver in 1 to 4 us instead of 13 to 25.
+/// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us
+/// instead of 13 to 25.
 fn keep_awake() -> Arc<AtomicBool> {
     let awake = Arc::new(AtomicBool::new(true));
     for core in sched::allowed_cores().unwrap_or_default() {
@@ -274,5 +275,5 @@ fn keep_awake() -> Arc<AtomicBool> {
     awake
 }
 
-/// Where the driver says that it runs, with a caveat if it has one.
+/// The channel on which the driver reports that it runs, with a caveat if it has one.
 type Started = SyncSender<Option<String>>;

@@ -1,32 +1,32 @@
-//! What a lab path is: the nouns that the path file, the engine and `lab show` share.
+//! The description of a lab path, shared by the path file, the engine and `lab show`.
 //!
-//! A path is a chain: host `near`, then one link and one node for every hop. The last hop's node
-//! is host `far`; all others are routers, which exist only inside the engine. A hop describes the
-//! link that leads to it from its predecessor (both directions) and the node at its end.
+//! A path is a chain: host `near`, then one link and one node for every hop. The last hop's node is
+//! host `far`; all others are routers, which exist only inside the engine. A hop describes both
+//! directions of the link from its predecessor, and the node at its end.
 
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A whole path, checked: every value is in its range and every reference resolves.
+/// A complete and valid path: every value is in its range and every reference resolves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathSpec {
     /// File stem or shipped name: `la-geneva`.
     pub key: String,
-    /// A sentence.
+    /// A sentence that describes the path.
     pub name: String,
-    /// Largest IP packet on every link that does not set its own, bytes.
+    /// The largest IP packet on every link that does not set its own, in bytes.
     pub mtu: u32,
-    /// Seed of all random processes; the same seed and input give the same output.
+    /// The seed of all random processes; the same seed and input give the same output.
     pub seed: u64,
     pub near: HostSpec,
     pub far: HostSpec,
     pub hops: Vec<HopSpec>,
-    /// Alternative chains, switched to by events; `hops` is the route named `main`.
+    /// Alternative chains, activated by events; `hops` is the route named `main`.
     pub routes: BTreeMap<String, Vec<HopSpec>>,
-    /// In order of time.
+    /// Sorted by time.
     pub events: Vec<EventSpec>,
-    /// The time at which the path begins: what its events did up to then is done already.
+    /// The time at which the path begins; the effects of events up to then are already in force.
     pub begin_at: Duration,
     /// Sysctls that the kernel does not keep per namespace.
     pub machine: MachineSpec,
@@ -38,8 +38,8 @@ pub struct HostSpec {
     pub city: Option<String>,
     /// Per-namespace sysctls by dotted name: `net.ipv4.tcp_rmem`.
     pub sysctl: BTreeMap<String, String>,
-    /// The host gets its packets in batches, as from a network card that waits this long from the
-    /// first packet of a batch before it interrupts; zero: one by one.
+    /// The host receives its packets in batches, as from a network card that waits this long after
+    /// the first packet of a batch before it interrupts; zero delivers them one by one.
     pub batch: Duration,
 }
 
@@ -47,90 +47,90 @@ pub struct HostSpec {
 pub struct MachineSpec {
     /// Machine-wide sysctls by dotted name: `net.core.rmem_max`.
     pub sysctl: BTreeMap<String, String>,
-    /// True: the path is not what it says without them, so refuse to run; false: run with a caveat.
+    /// If true, the path is wrong without them, so refuse to run; if false, run with a caveat.
     pub required: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HopSpec {
-    /// What the router is called; also its name in the truth file.
+    /// The router's name, also used in the truth file.
     pub name: String,
     /// City or IATA code.
     pub city: Option<String>,
-    /// From the predecessor to this hop.
+    /// The link from the predecessor to this hop.
     pub forward: LinkSpec,
-    /// From this hop back to its predecessor.
+    /// The link from this hop back to its predecessor.
     pub reverse: LinkSpec,
-    /// Answers nothing: no time exceeded, no echo, no port unreachable.
+    /// The router answers nothing: no time exceeded, no echo, no port unreachable.
     pub silent: bool,
-    /// ICMP messages per second at most (token bucket with a burst of one tenth, at least one).
+    /// The maximum ICMP messages per second (token bucket with a burst of one tenth, at least one).
     pub icmp_limit: Option<u32>,
-    /// Extra time the router takes to make an ICMP message (slow control processor).
+    /// The extra time that the router takes to create an ICMP message (slow control processor).
     pub icmp_delay: Duration,
-    /// What its ICMP errors are like.
+    /// The validity of its ICMP errors.
     pub icmp: Manners,
-    /// MPLS labels that its ICMP errors show, outermost first (RFC 4950).
+    /// The MPLS labels in its ICMP errors, outermost first (RFC 4950).
     pub mpls: Vec<u32>,
-    /// So many routers stand here side by side, each with an address of its own, and every flow
-    /// keeps to one of them; zero and one: a single router.
+    /// The number of parallel routers, each with its own address; every flow uses one of them. Zero
+    /// and one mean a single router.
     pub balance: u8,
-    /// What it does to the options of a TCP handshake.
+    /// The changes that it makes to the options of a TCP handshake.
     pub rewrite: Rewrite,
 }
 
-/// Whether what a router says can be believed.
+/// The validity of a router's ICMP errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Manners {
     #[default]
     Honest,
-    /// Cut off, with lengths that lie and bytes of chance.
+    /// Truncated, with wrong lengths and random bytes.
     Garbage,
-    /// Sound messages about packets that nobody sent.
+    /// Well-formed messages about packets that were never sent.
     Forged,
 }
 
-/// What a middlebox makes of TCP options in packets with SYN, both ways.
+/// TCP options that a middlebox changes in packets with SYN, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewrite {
-    /// These become NOPs.
+    /// These options become NOPs.
     pub sack: bool,
     pub window_scale: bool,
     pub timestamps: bool,
-    /// A larger maximum segment size becomes this, bytes.
+    /// The maximum MSS in bytes; a larger one is reduced to it.
     pub clamp_mss: Option<u16>,
 }
 
 impl Rewrite {
-    /// Whether it leaves everything as it is.
+    /// Reports whether nothing is changed.
     pub fn is_none(&self) -> bool {
         *self == Rewrite::default()
     }
 }
 
-/// One direction of one link: what happens to a packet, in this order.
+/// One direction of one link. A packet passes, in this order:
 ///
 /// policer → shaper → queue (tail drop) → serialisation at `rate` → random loss → delay, jitter,
 /// reordering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSpec {
     pub delay: Duration,
-    /// Half-width of a symmetric bell-shaped variation of `delay`; order is kept.
+    /// The half-width of a symmetric bell-shaped variation of `delay`; order is kept.
     pub jitter: Duration,
-    /// `None`: as fast as the machine.
+    /// `None` means as fast as the machine.
     pub rate: Option<Rate>,
-    /// Bytes of wire that may wait; `None`: no limit.
+    /// The maximum number of queued wire bytes; `None` means no limit.
     pub queue: Option<Bytes>,
-    /// Probability that a packet (segment) is lost, 0 to 1.
+    /// The probability that a packet (segment) is lost, 0 to 1.
     pub loss: f64,
-    /// Share of packets that are overtaken, and by how much time they come late.
+    /// The share of packets that are overtaken, and their extra delay.
     pub reorder: Option<Reorder>,
     pub policer: Option<Policer>,
     pub shaper: Option<Shaper>,
     pub cross: Option<Cross>,
-    /// Bytes on the wire per packet beyond the IP packet: 38 for Ethernet with preamble and gap.
+    /// Wire bytes per packet beyond the IP packet: 38 for Ethernet with preamble and gap.
     pub overhead: u32,
-    /// Largest IP packet on this link; a larger one is answered with "too big" unless
-    /// `mtu_black_hole`.
+    /// The largest IP packet on this link; a larger one is answered with "too big" unless
+    /// `mtu_black_hole` is set.
     pub mtu: Option<u32>,
     pub mtu_black_hole: bool,
 }
@@ -141,14 +141,14 @@ pub struct Reorder {
     pub late_by: Duration,
 }
 
-/// Token bucket that drops the excess.
+/// A token bucket that drops the excess.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policer {
     pub rate: Rate,
     pub burst: Bytes,
 }
 
-/// Token bucket that queues the excess: `burst` bytes pass at `peak`, the rest at `sustained`.
+/// A token bucket that queues the excess: `burst` bytes pass at `peak`, the rest at `sustained`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shaper {
     pub peak: Rate,
@@ -156,8 +156,8 @@ pub struct Shaper {
     pub burst: Bytes,
 }
 
-/// Other people's traffic on a link. It takes capacity and queue and is counted in the truth; it
-/// exists only in the engine.
+/// Cross traffic on a link. It takes capacity and queue and is counted in the truth, but exists
+/// only in the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cross {
     pub rate: Rate,
@@ -170,14 +170,13 @@ pub enum CrossPattern {
     Cbr,
     /// Exponential gaps.
     Poisson,
-    /// Bursts at twice `rate`, exponential on and off times of 100 ms on average.
+    /// Bursts at twice `rate`; on and off times are exponential with a mean of 100 ms.
     OnOff,
-    /// A window that grows by one packet per round trip and halves on loss, up to `rate`.
+    /// A window that grows by one packet per RTT and halves on loss, up to `rate`.
     Tcp,
 }
 
-/// Something that happens at a time, counted from before the first of them; a path that does not
-/// say otherwise begins at zero.
+/// A change at a time on the path's time line; a path begins at zero unless `begin_at` is set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventSpec {
     pub at: Duration,
@@ -188,7 +187,7 @@ pub struct EventSpec {
 pub enum Change {
     /// Packets sent from now on take this route (`main` or an alternative).
     Route(String),
-    /// The whole of one direction of one link of one route is replaced.
+    /// One direction of one link of one route is replaced completely.
     Link {
         route: String,
         hop: usize,

@@ -1,8 +1,8 @@
-//! `lab up | exec | down`: a path that stands until it is taken down.
+//! `lab up | exec | down`: persistent labs, kept until they are taken down.
 //!
-//! A process in the background holds the path. Its state file says who it is (pid and start time,
-//! so that a reused pid is not taken for it) and under which descriptors it holds the hosts; its
-//! socket answers `truth` and `down`. What a dead one left is found by its pid and cleared away.
+//! A background process holds the path. Its state file has its pid and start time (so that a reused
+//! pid is not mistaken for it) and the descriptors of the hosts; its socket answers `truth` and
+//! `down`. The files of a dead lab are recognised by its pid and removed.
 
 mod holder;
 mod state;
@@ -28,28 +28,29 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longer than a lab may wait for the lock on the machine's sysctls.
+/// The deadline of `up`, longer than a lab may wait for the lock on the machine's sysctls.
 const UP_DEADLINE: Duration = Duration::from_secs(70);
 const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const END_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A lab that stands.
+/// A persistent lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     pub key: String,
-    /// The sentence that names the path.
+    /// The sentence that describes the path.
     pub name: String,
     pub pid: u32,
     pub backend: String,
-    /// In what it is less than it should be.
+    /// Differences from the requested setup.
     pub caveats: Vec<String>,
 }
 
-/// Lays the path and leaves it standing. Only for a process of one thread.
+/// Sets up the path in a background process. This process must have only one thread.
 ///
 /// # Errors
-/// Usage, when a path of that key stands already; else why it could not be laid.
+/// A usage error if a lab of that key exists already; otherwise the reason why it could not be set
+/// up.
 pub fn up(
     spec: &PathSpec,
     backend: Option<Backend>,
@@ -85,8 +86,8 @@ fn await_holder(answer: OwnedFd) -> Result<Standing, LabError> {
     if !answered {
         return Err(failed());
     }
-    // The first document, not the end of the pipe: what guards the machine's settings outlives the
-    // answer and holds the pipe as long as the lab stands.
+    // Read the first document, not to the end of the pipe: the guard of the machine's settings
+    // keeps the pipe open as long as the lab exists.
     let answer = File::from(answer).take(ANSWER_BYTES_MAX);
     let mut documents = serde_json::Deserializer::from_reader(answer).into_iter::<Value>();
     let value = documents.next().and_then(Result::ok).ok_or_else(failed)?;
@@ -98,8 +99,8 @@ fn await_holder(answer: OwnedFd) -> Result<Standing, LabError> {
         .ok_or_else(failed)
 }
 
-/// Runs a command at a host of a standing lab and returns its exit code. Only for a process of one
-/// thread, which may be in the lab's user namespace afterwards.
+/// Runs a command at a host of a persistent lab and returns its exit code. The process must have
+/// only one thread, and may be in the lab's user namespace afterwards.
 pub fn exec(key: &str, host: Host, command: &[OsString]) -> Result<i32, LabError> {
     if command.is_empty() {
         return Err(LabError::new(LabErrorKind::Usage, "no command to run"));
@@ -118,7 +119,7 @@ pub fn exec(key: &str, host: Host, command: &[OsString]) -> Result<i32, LabError
         }
         while let Some(came) = signals.next() {
             if !came.from_terminal {
-                // Fails when it has just ended.
+                // Fails if the command has just ended.
                 let _ = send(child.id(), came.signal);
             }
         }
@@ -147,7 +148,7 @@ fn open_host(state: &State, host: Host) -> std::io::Result<HostNamespace> {
     })
 }
 
-/// Takes a standing lab down, and waits until it is gone.
+/// Takes a persistent lab down, and waits until it is gone.
 pub fn down(key: &str) -> Result<(), LabError> {
     let state = found(key)?;
     let ended = process::watch(state.standing.pid).tried(|| format!("cannot watch lab {key}"))?;
@@ -166,7 +167,7 @@ pub fn down(key: &str) -> Result<(), LabError> {
     Err(LabError::new(LabErrorKind::Internal, tried).hint(hint))
 }
 
-/// The ground truth of a standing lab, as JSON.
+/// Returns the ground truth of a persistent lab as JSON.
 pub fn truth(key: &str) -> Result<Value, LabError> {
     let answer = ask(&found(key)?, "truth")?;
     serde_json::from_str(&answer).map_err(|_| {
@@ -177,7 +178,7 @@ pub fn truth(key: &str) -> Result<Value, LabError> {
     })
 }
 
-/// All standing labs of this user, in order of their keys.
+/// Returns all persistent labs of this user, sorted by key.
 pub fn list() -> Result<Vec<Standing>, LabError> {
     Ok(Folder::open()?
         .all()?

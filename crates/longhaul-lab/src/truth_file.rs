@@ -1,8 +1,8 @@
-//! The ground truth of a run as JSON, for those who judge a measurement by it.
+//! The ground truth of a run as JSON, for judging measurements.
 //!
-//! Bytes are `_bytes` (of IP, or `wire_bytes` with what each packet costs beyond it), rates `_bps`
-//! in bit/s, times `_ns` on the time line of the path's events, on which it began at `begin_at_ns`.
-//! What does not apply is absent.
+//! Bytes are `_bytes` (of IP, or `wire_bytes` with the overhead of each packet), rates `_bps` in
+//! bit/s, times `_ns` on the time line of the path's events, on which it began at `begin_at_ns`.
+//! Inapplicable members are absent.
 
 use crate::describe::pattern;
 use crate::engine::truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// The whole truth.
+/// Returns the whole truth file.
 pub(crate) fn truth(
     spec: &PathSpec,
     backend: Backend,
@@ -55,7 +55,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Without the members that are null: what was not read is absent.
+/// Removes null members: a value that was not read is absent.
 fn present(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -138,7 +138,7 @@ fn cross_truth(cross: CrossTruth, known: Option<CrossPattern>) -> Value {
     }))
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file atomically.
 pub(crate) fn write(path: &Path, truth: &Value) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));

@@ -1,10 +1,10 @@
-//! The nouns of longhaul: what can be asked, seen and concluded.
+//! The data types of longhaul: plans, observations and conclusions.
 //!
-//! - [`packet`]: packets of a capture, decoded
-//! - [`units`]: bytes, rates and durations, their text and their arithmetic
-//! - [`report::v1`]: the one published shape, used for JSON, archive and web alike
+//! - [`packet`]: decoded packets of a capture
+//! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
+//! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
 //!
-//! This crate knows no clock, no host, no disk and no network.
+//! This crate has no access to clock, host, disk or network.
 
 #![forbid(unsafe_code)]
 

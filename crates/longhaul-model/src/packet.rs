@@ -1,30 +1,30 @@
-//! A packet of a capture, decoded: what the analysis of captures reads.
+//! A decoded packet, the input of the capture analysis.
 //!
-//! Plain data without any file format. Whoever reads a file makes these, in order of time.
+//! Plain data, independent of any file format. File readers produce packets in time order.
 
 use std::net::SocketAddr;
 
-/// One packet of TCP or UDP over IP.
+/// One TCP or UDP packet over IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
-    /// Since 1970, UTC.
+    /// Time since 1970, UTC.
     pub at_ns: u64,
     pub from: SocketAddr,
     pub to: SocketAddr,
-    /// From the IP header on, as it was on the wire.
+    /// Length on the wire, from the IP header on.
     pub wire_bytes: u32,
-    /// Of these, behind the headers of TCP or UDP.
+    /// Length of the payload behind the TCP or UDP header.
     pub payload_bytes: u32,
     pub payload: Option<PayloadHead>,
-    /// The two bits of ECN: 0 not capable, 3 congestion experienced.
+    /// The two ECN bits: 0 not capable, 3 congestion experienced.
     pub ecn: u8,
     pub transport: Transport,
 }
 
-/// The first bytes of a payload, where they were captured.
+/// The captured start of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PayloadHead {
-    /// How many bytes stand behind `digest`.
+    /// The number of bytes covered by `digest`.
     pub bytes: u32,
     /// Equal bytes have equal digests.
     pub digest: u64,
@@ -42,12 +42,12 @@ pub struct Segment {
     pub sequence: u32,
     pub acknowledged: u32,
     pub flags: Flags,
-    /// As in the header: the shift of the handshake is not applied.
+    /// As in the header, before window scaling.
     pub window: u16,
     pub options: Options,
 }
 
-/// The flags of a TCP header, in its lowest nine bits.
+/// The lowest nine bits of the TCP header's flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
@@ -66,14 +66,14 @@ impl Flags {
     }
 }
 
-/// The options of a TCP header that say something of the path.
+/// The TCP header options that describe the path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     pub mss_bytes: Option<u16>,
     pub window_shift: Option<u8>,
     pub sack_permitted: bool,
-    /// Value, and the peer's value that is echoed.
+    /// The timestamp value and the echo reply.
     pub timestamps: Option<(u32, u32)>,
-    /// Blocks of selective acknowledgement.
+    /// The number of SACK blocks.
     pub sack_blocks: u8,
 }

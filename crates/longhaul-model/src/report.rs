@@ -1,3 +1,3 @@
-//! What longhaul publishes. One shape, versioned: see [`v1`].
+//! The published reports. There is one versioned format: see [`v1`].
 
 pub mod v1;

@@ -1,14 +1,13 @@
-//! Captures: packets of a run's own streams, from the kernel to a file, and from files back.
+//! Packet captures of a run's own streams: from the kernel to a file, and from files back.
 //!
-//! - [`running`]: a thread that captures beside a run; [`filter`]: what it hears
-//! - [`store`]: what it keeps, within bounds
-//! - [mod@write]: packets as a pcapng file; [`read`]: pcapng and pcap files, damaged ones too
-//! - [`decode`]: bytes of a packet → plain data for the analysis
-//! - [`anonymise`]: a copy that can be shown to strangers
+//! - [`running`]: the thread that captures during a run; [`filter`]: the packet filter
+//! - [`store`]: the bounded packet buffer
+//! - [mod@write]: writes pcapng; [`read`]: reads pcapng and pcap, damaged files too
+//! - [`decode`]: turns a packet's bytes into plain data for the analysis
+//! - [`anonymise`]: makes a copy that can be shared
+//! - `beside`: the capture of one end, from before its streams open until after they close
 //!
-//! - `beside`: one end's capture, from before its streams to behind them
-//!
-//! A capture never fails a run: what is missing becomes a caveat.
+//! A capture never fails a run: missing data becomes a caveat.
 
 pub mod anonymise;
 pub(crate) mod beside;
@@ -29,26 +28,26 @@ use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::capture::Capture;
 use std::io;
 
-/// IP from its first byte on, without a link header (`LINKTYPE_RAW`).
+/// `LINKTYPE_RAW`: a packet begins with its IP header, without a link header.
 pub const LINK_RAW: u16 = 101;
 
-/// One packet of a file, or on its way to one.
+/// One packet that was read from a capture file or is to be written to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// In the order in which the interfaces were named.
+    /// The index of the interface, in the order in which the file lists them.
     pub interface: u32,
-    /// Of that interface; numbers of the tcpdump group's registry.
+    /// The link type of that interface, as numbered in the tcpdump group's registry.
     pub link_type: u16,
-    /// Since 1970, UTC.
+    /// Nanoseconds since 1970, UTC.
     pub at_ns: u64,
-    /// On the wire.
+    /// The packet's length on the wire.
     pub original_bytes: u32,
-    /// Whoever captured sent it; absent: not said.
+    /// Set if the capturing host sent the packet; `None` if the file does not say.
     pub outgoing: Option<bool>,
     pub bytes: &'a [u8],
 }
 
-/// Why nothing was captured at this end, and what to do.
+/// Returns a caveat that says why nothing was captured at this end, and what to do.
 pub fn missing(error: &io::Error) -> Caveat {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -62,7 +61,7 @@ pub fn missing(error: &io::Error) -> Caveat {
     )
 }
 
-/// What a reader of a capture must know of its holes.
+/// Returns the caveats about packets that are missing from a capture.
 pub fn caveats(capture: &Capture) -> Vec<Caveat> {
     let dropped = capture.dropped_packets.filter(|dropped| *dropped > 0);
     let told = dropped.map(|dropped| {
@@ -74,7 +73,7 @@ pub fn caveats(capture: &Capture) -> Vec<Caveat> {
     told.into_iter().collect()
 }
 
-/// The far end makes no capture; why.
+/// Returns a caveat that says why the server makes no capture.
 pub fn refused(why: &str) -> Caveat {
     Caveat::new("capture_refused", format!("no capture: {why}"))
 }

@@ -1,5 +1,5 @@
-//! Moves bytes between a session and its control connection, and lets the hooks of one role do
-//! what the session wants. Short and dumb: every rule is in [`crate::session`].
+//! Moves bytes between a session and its control connection, and lets the hooks of one role carry
+//! out the session's actions. All rules are in [`crate::session`].
 
 mod engines;
 mod results;
@@ -14,45 +14,45 @@ use crate::wire::{Decoder, MOST_FRAME_BYTES, MOST_RESULT_BYTES, Message, encode}
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often the engine is looked at while payload can only flow: a thread that wakes takes the
-/// core of a stream's thread, or of the far end's.
+/// The poll interval of the engine while payload flows: a thread that wakes up preempts a stream's
+/// thread, at this end or at the peer's.
 pub(crate) const CALM_POLL: Duration = Duration::from_millis(250);
-/// The same when it may be over, and of the listener while streams open.
+/// The poll interval of the engine when the transfer may be over.
 const ENGINE_POLL: Duration = Duration::from_millis(10);
 const STREAMS_POLL: Duration = Duration::from_millis(2);
-/// How often the hooks are asked in other states (is this program being stopped?).
+/// The interval at which the hooks are polled in other states (is the program being stopped?).
 const IDLE_POLL: Duration = Duration::from_millis(200);
-/// What is left to say when a session closes may take this long.
+/// The time limit for pending messages when a session closes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What one role does outside the protocol.
+/// The actions of one role outside the protocol.
 pub(crate) trait Hooks {
-    /// Does what the session wants; an answer goes back into it.
+    /// Performs an action of the session; the returned input is fed back to it.
     fn act(&mut self, action: Action) -> Result<Option<Input>, EngineError>;
 
-    /// Looks whether something happened here.
+    /// Checks for local events.
     fn poll(&mut self, session: &Session, now: Duration) -> Option<Input>;
 
-    /// Something may happen here at any time, so that `poll` wants to be called every few
-    /// milliseconds in a session that works or opens its streams.
+    /// Returns whether local events may occur at any time. Then `poll` is called every few
+    /// milliseconds while the session works or opens its streams.
     fn expects(&self) -> bool {
         true
     }
 }
 
-/// One session under way.
+/// A session that is in progress.
 pub(crate) struct Drive {
     channel: Channel,
     session: Session,
     decoder: Decoder,
     epoch: Instant,
     closed: Option<Closed>,
-    /// Inputs that came out of actions, in order.
+    /// Inputs that resulted from actions, in order.
     inputs: VecDeque<Input>,
 }
 
 impl Drive {
-    /// `epoch` is zero of the session's clock.
+    /// Creates a driver; `epoch` is the zero of the session's clock.
     pub fn new(channel: Channel, session: Session, epoch: Instant) -> Self {
         Drive {
             channel,
@@ -64,7 +64,7 @@ impl Drive {
         }
     }
 
-    /// Until the session is closed. Returns why, and the session for what it has learnt.
+    /// Runs until the session closes. Returns the reason, and the session.
     pub fn run(mut self, hooks: &mut dyn Hooks) -> (Closed, Session) {
         self.feed(hooks, Input::Start);
         while self.closed.is_none() {
@@ -74,7 +74,7 @@ impl Drive {
         self.hang_up()
     }
 
-    /// Listens until something comes, or `until`; then lets the hooks and the deadlines speak.
+    /// Waits for input until `until`, then polls the hooks and checks the deadlines.
     pub fn turn(&mut self, hooks: &mut dyn Hooks, until: Instant) {
         self.listen(hooks, until);
         let now = self.epoch.elapsed();
@@ -88,12 +88,12 @@ impl Drive {
         &self.session
     }
 
-    /// Why the session is over, if it is.
+    /// The reason why the session ended, if it has.
     pub fn closed(&self) -> Option<&Closed> {
         self.closed.as_ref()
     }
 
-    /// Says what is left to say, and leaves.
+    /// Sends the pending messages and closes the connection.
     pub fn hang_up(self) -> (Closed, Session) {
         self.channel.close(Instant::now() + FAREWELL);
         let gone = Closed::Cut {
@@ -103,7 +103,7 @@ impl Drive {
         (self.closed.unwrap_or(gone), self.session)
     }
 
-    /// When the hooks or the session want to be looked at again.
+    /// Returns the time at which the hooks or the session must be polled again.
     pub fn wake_at(&self, hooks: &dyn Hooks) -> Instant {
         let poll = match self.session.state() {
             State::Opening | State::Working if hooks.expects() => STREAMS_POLL,
@@ -137,7 +137,7 @@ impl Drive {
     fn decode(&mut self, hooks: &mut dyn Hooks, mut bytes: &[u8]) {
         self.feed(hooks, Input::Heard);
         while !bytes.is_empty() && self.closed.is_none() {
-            // Results are large, come from the responder only, and only when asked for.
+            // Result messages are large; only the server sends them, and only on request.
             let telling = matches!(self.session.state(), State::Exchanging | State::Working);
             let results = self.session.role() == Role::Initiator && telling;
             self.decoder.set_limit(if results {
@@ -153,7 +153,7 @@ impl Drive {
         }
     }
 
-    /// Feeds an input and all that follows from it, before anything else is heard.
+    /// Feeds an input and all inputs that result from it, before more is received.
     pub fn feed(&mut self, hooks: &mut dyn Hooks, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {

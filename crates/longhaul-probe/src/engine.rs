@@ -1,17 +1,18 @@
-//! Moving the bulk data of one end, and counting it.
+//! Sends or receives the bulk data of one end, and counts it.
 //!
-//! One thread per stream makes blocking calls and nothing else; a sampler thread reads counters,
-//! TCP_INFO, queues and CPU clocks beside it. The session layer drives an [`EndRun`]: start, go,
-//! wait, end. Streams are the only thing the two ends share here; when the other end starts or
-//! stops is the session's business.
+//! One thread per stream only makes blocking calls. A sampler thread reads counters, TCP_INFO,
+//! queues and CPU clocks. The session layer drives an [`EndRun`]: start, go, wait, end. The session
+//! also decides when the other end starts or stops; the engines of the two ends share only their
+//! streams.
 //!
-//! Which techniques are used and why: docs/decisions and the module of each. In one line: copying
-//! writes and reads by default, page references (vmsplice) on `zero_copy`, discarding in the kernel
-//! (MSG_TRUNC) in mode *wire*; and on one host the two threads of a stream share a core and the data
-//! in flight fits its cache.
+//! The techniques and their reasons are described in docs/decisions and each module. In short:
+//! copying writes and reads by default, page references (vmsplice) with `zero_copy`, discarding in
+//! the kernel (MSG_TRUNC) in mode *wire*. On the same host, the two threads of a stream share a
+//! core and the data in flight fits its cache.
 //!
-//! Memory: per stream one thread stack of 256 KiB (little of it touched), one receive buffer of
-//! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB; 40 000 samples in all.
+//! Memory per stream: a thread stack of 256 KiB (little of it touched), one receive buffer of
+//! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB. All streams together
+//! keep at most 40 000 samples.
 
 mod asked;
 mod choice;
@@ -56,57 +57,57 @@ use longhaul_model::report::v1::observation::{End, StreamEnd, Udp};
 use longhaul_model::report::v1::plan::Plan;
 use std::time::{Duration, Instant};
 
-/// Which way the payload of this end goes.
+/// The direction of this end's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Sender,
     Receiver,
 }
 
-/// What one end has to do.
+/// The specification of one end of a run.
 #[derive(Debug, Clone)]
 pub struct EndSpec {
     pub role: Role,
     pub plan: Plan,
-    /// Chooses among the two core lists of [`longhaul_model::report::v1::plan::Affinity`].
+    /// Selects one of the two core lists of [`longhaul_model::report::v1::plan::Affinity`].
     pub initiator: bool,
-    /// Both ends are one machine; with a short `idle_rtt` the engine then places threads and
-    /// sizes buffers for the cache, where the plan leaves these open.
+    /// Both ends are on one machine. With a short `idle_rtt`, the engine then places threads and
+    /// sizes buffers for the cache, unless the plan specifies these.
     pub same_host: bool,
     pub idle_rtt: Option<Duration>,
-    /// Zero of the common time line, on this host's clock.
+    /// The zero of the common time line, on this host's clock.
     pub origin: Instant,
-    /// Whose datagrams a UDP run sends and takes.
+    /// The datagram format of a UDP run.
     pub heads: Heads,
     pub ending: Ending,
 }
 
-/// How the sender of a TCP stream leaves it when it has sent all.
+/// The state in which a sender leaves a TCP stream after sending everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Half-closed where the run ends by itself: the receiver reads to the end.
+    /// Half-closed if the run ends by itself: the receiver reads to the end of the stream.
     HalfClosed,
-    /// Open, behind a whole block: the receiver reads whole blocks, and is told elsewhere that it
-    /// is over.
+    /// Left open after a whole block: the receiver reads whole blocks and learns of the end by
+    /// other means.
     Open { block_bytes: u64 },
 }
 
-/// How far a run has come; cheap to ask.
+/// The progress of a run, cheap to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Since `go`.
+    /// Time since `go`.
     pub elapsed: Duration,
     pub bytes: u64,
     pub stream_bytes: Vec<u64>,
-    /// Of a UDP run; at its sender only `datagrams` counts.
+    /// Counts of a UDP run; the sender counts only `datagrams`.
     pub stream_datagrams: Vec<Udp>,
-    /// All streams together, at the last sample.
+    /// The total of all streams, at the last sample.
     pub retransmits: Option<u64>,
     /// Mean over the streams, at the last sample.
     pub rtt: Option<Duration>,
 }
 
-/// All that one end has to say of a run.
+/// The results of one end of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndResult {
     pub streams: Vec<StreamEnd>,

@@ -1,7 +1,7 @@
-//! Why there is no result: one error for each decision that a caller can take.
+//! Errors of runs without a result: one variant for each decision that a caller can take.
 //!
-//! The text says what was tried, on what, and why it failed; [`ProbeError::hint`] says what to do
-//! next; [`ProbeError::exit_code`] is the program's answer (design, section 7).
+//! The text says what was tried, on what, and why it failed. [`ProbeError::hint`] suggests the next
+//! step; [`ProbeError::exit_code`] is the program's exit code (design, section 7).
 
 use crate::iperf3::client::Closed as Iperf3Closed;
 use crate::limits::LimitError;
@@ -11,20 +11,20 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// A run that gave no result.
+/// Error of a run that gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The plan asks for something that no run can do.
+    /// The plan contains something that no run can do.
     #[error(transparent)]
     Plan(#[from] LimitError),
-    /// The name has no address (of the family asked for).
+    /// The name has no address (of the requested family).
     #[error("cannot resolve {host}")]
     Resolve {
         host: String,
         #[source]
         source: io::Error,
     },
-    /// The TCP connection was not made.
+    /// The TCP connection failed.
     #[error("cannot connect to {host} ({address})")]
     Connect {
         host: String,
@@ -32,10 +32,10 @@ pub enum ProbeError {
         #[source]
         source: io::Error,
     },
-    /// The TLS handshake failed: mostly, something else listens there.
+    /// The TLS handshake failed, usually because another program listens there.
     #[error("no TLS with {address}: {why}")]
     Tls { address: SocketAddr, why: String },
-    /// An iperf3 server answers there, with whom another wire is spoken.
+    /// The peer is an iperf3 server, which needs its own protocol.
     #[error("{address} is an iperf3 server, not longhaul")]
     Iperf3There { address: SocketAddr },
     /// An iperf3 server gave no result.
@@ -44,37 +44,37 @@ pub enum ProbeError {
         address: SocketAddr,
         closed: Iperf3Closed,
     },
-    /// One of the two ends could not prove that it knows the token.
+    /// One of the two peers could not prove that it knows the token.
     #[error("{address}: {what}")]
     Token {
         address: SocketAddr,
         what: TokenTrouble,
     },
-    /// The two ends have no protocol version in common.
+    /// The two peers have no protocol version in common.
     #[error("{address} speaks longhaul protocol {theirs}, this program {ours}")]
     Version {
         address: SocketAddr,
         ours: Versions,
         theirs: Versions,
     },
-    /// The far end will not do this.
+    /// The server refuses the request.
     #[error("{address} refuses: {what}")]
     Refused { address: SocketAddr, what: String },
-    /// The far end's own host could not go on at this step.
+    /// The server's own host failed at this step.
     #[error("{address} failed while {}: {what}", step.doing())]
     PeerFailed {
         address: SocketAddr,
         step: State,
         what: String,
     },
-    /// The connection ended, or the peer broke the protocol, at this step.
+    /// The connection ended, or the peer violated the protocol, at this step.
     #[error("lost {address} while {}: {what}", step.doing())]
     PeerLost {
         address: SocketAddr,
         step: State,
         what: String,
     },
-    /// Nothing came in time at this step.
+    /// No answer arrived in time at this step.
     #[error("{address} did not answer in time while {}: {what}", step.doing())]
     Timeout {
         address: SocketAddr,
@@ -90,14 +90,14 @@ pub enum ProbeError {
     },
 }
 
-/// What is wrong with the token.
+/// Reason why token authentication failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenTrouble {
-    /// The far end wants one and none was given.
+    /// The server requires a token and none was given.
     Missing,
-    /// The far end knows another one.
+    /// The server has a different token.
     Wrong,
-    /// The far end did not prove that it knows ours: it has none, or somebody stands in between.
+    /// The server did not prove that it knows our token: it has none, or there is an interceptor.
     Unproven,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for TokenTrouble {
 }
 
 impl ProbeError {
-    /// What to do next, where that can be said.
+    /// Returns the suggested next step, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ProbeError::Resolve { .. } => {
@@ -155,7 +155,7 @@ impl ProbeError {
         })
     }
 
-    /// Exit code of the program: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel.
+    /// Returns the program's exit code: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
             ProbeError::Plan(_) => 2,
@@ -170,10 +170,10 @@ impl ProbeError {
     }
 }
 
-/// Why the far end cannot serve.
+/// Error that prevents the server from running.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address or port is taken, or not this host's.
+    /// The address or port is in use, or the address does not belong to this host.
     #[error("cannot listen on {protocol} {address}")]
     Listen {
         protocol: &'static str,
@@ -184,7 +184,7 @@ pub enum ServeError {
     /// The token given is empty.
     #[error("the token given is empty")]
     EmptyToken,
-    /// A certificate could not be made.
+    /// The certificate could not be generated.
     #[error("cannot make a certificate: {why}")]
     Certificate { why: String },
     /// A thread could not be started.
@@ -193,7 +193,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// What to do next, where that can be said.
+    /// Returns the suggested next step, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ServeError::Listen { source, .. } => match source.kind() {
@@ -210,7 +210,7 @@ impl ServeError {
         }
     }
 
-    /// Exit code of the program: 2 usage, 5 privilege or kernel.
+    /// Returns the program's exit code: 2 usage, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::EmptyToken => 2,

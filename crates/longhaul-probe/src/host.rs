@@ -1,26 +1,26 @@
-//! This host, as it is set up: reading it, trying it on a live socket, changing it, putting it back.
+//! This host's settings: reading them, trying them on a live socket, changing and reverting them.
 //!
-//! [`observe`] reads; [`apply`] writes, with a journal; [`revert`] puts back what the journal holds.
-//! What the readings mean for a path is not known here.
+//! [`observe`] reads; [`apply`] writes and keeps a journal; [`revert`] restores what the journal
+//! holds. What the readings mean for a path is judged elsewhere.
 //!
 //! # Readings
 //!
-//! Values are plain: numbers without units, or words; switches are `on` and `off`. What could not
-//! be read stands in `unread` under the same name, with the reason. A setting that this kernel
-//! does not have is in neither map. Interface readings are of the interface asked for, or of the
-//! one that the route uses.
+//! Values are plain: numbers without units, or words; switches are `on` and `off`. A value that
+//! could not be read is listed in `unread` under the same name, with the reason. A setting that
+//! this kernel does not have is in neither map. Interface readings are of the requested interface,
+//! or of the one that the route uses.
 //!
 //! | name | value |
 //! | --- | --- |
 //! | `net.core.*`, `net.ipv4.*` | sysctls by their own name, exactly as the kernel gives them (triples with tabs), without the final newline; those of [`SYSCTLS`] |
 //! | `memory.total` | bytes |
 //! | `route.interface`, `route.gateway`, `route.source` | of the route towards the peer, or the default route |
-//! | `route.mtu`, `route.window`, `route.initcwnd`, `route.initrwnd`, `route.congestion_control` | what the route itself sets; bytes, bytes, segments, segments, name; only where set |
+//! | `route.mtu`, `route.window`, `route.initcwnd`, `route.initrwnd`, `route.congestion_control` | attributes of the route; bytes, bytes, segments, segments, name; only if set |
 //! | `interface.name`, `interface.driver`, `interface.firmware`, `interface.bus` | words |
 //! | `interface.carrier` | `on`, `off` |
 //! | `interface.mtu` | bytes |
 //! | `interface.txqueuelen` | packets |
-//! | `interface.speed_bps` | bit/s, as the driver states it |
+//! | `interface.speed_bps` | bit/s, as reported by the driver |
 //! | `interface.feature.tso`, `.gso`, `.gro`, `.lro`, `.tx_checksum`, `.rx_checksum`, `.scatter_gather` | `on`, `off` |
 //! | `interface.ring.rx`, `.rx_max`, `.tx`, `.tx_max` | descriptors |
 //! | `interface.coalesce.rx_usecs`, `.rx_frames`, `.tx_usecs`, `.tx_frames` | µs, frames |
@@ -28,43 +28,43 @@
 //! | `interface.channels.rx`, `.tx`, `.combined`, and each with `_max` | queues |
 //! | `interface.pause.autoneg`, `.rx`, `.tx` | `on`, `off` |
 //! | `interface.qdisc` | kind of the root queueing discipline: `fq`, `mq`, `noqueue` |
-//! | `interface.qdisc.leaves` | kinds below the root, each once, with blanks; only where there are any |
-//! | `interface.qdisc.maxrate_bps` | bit/s for each flow (fq); only where one is set |
+//! | `interface.qdisc.leaves` | kinds below the root, each once, separated by blanks; only if there are any |
+//! | `interface.qdisc.maxrate_bps` | bit/s for each flow (fq); only if set |
 //! | `interface.irq.count` | interrupts of the device |
-//! | `interface.irq.cores` | how many cores these may go to, and `interface.irq.cores_list`, such as `0-3,8` |
+//! | `interface.irq.cores` | number of cores to which the interrupts may go, and `interface.irq.cores_list`, such as `0-3,8` |
 //! | `interface.irq.busiest_ratio` | share of the device's interrupts that its busiest core has served since boot, 0 to 1 |
-//! | `interface.numa_node` | number; only on a machine with nodes |
-//! | `interface.pci.speed_gtps`, `.speed_gtps_max`, `.width`, `.width_max` | GT/s with decimals, lanes; `_max` is what the device can do |
+//! | `interface.numa_node` | number; only on a machine with NUMA nodes |
+//! | `interface.pci.speed_gtps`, `.speed_gtps_max`, `.width`, `.width_max` | GT/s with decimals, lanes; `_max` is the device's maximum |
 //! | `cpu.model`, `cpu.online` | words, number of cores |
-//! | `cpu.governor`, `cpu.governors` | in force (one word, or one for each core where they differ), and available |
+//! | `cpu.governor`, `cpu.governors` | current (one word, or one for each core if they differ), and available |
 //! | `cpu.idle_driver`, `cpu.idle_governor` | words |
 //! | `cpu.smt` | `on`, `off`, or the kernel's word |
 //! | `cpu.hypervisor` | `on` in a virtual machine, `off` |
-//! | `clock.source`, `clock.sources` | in force, available |
-//! | `clock.synchronised` | `on`, `off`, as the kernel was told |
+//! | `clock.source`, `clock.sources` | current, available |
+//! | `clock.synchronised` | `on`, `off`, according to the kernel |
 //! | `iommu` | `off`, or the kinds of its groups: `DMA`, `DMA-FQ`, `identity` |
-//! | `conntrack` | `on` when this network namespace tracks connections (seen on a live one), `off` |
+//! | `conntrack` | `on` if this network namespace tracks connections (tested with a live one), `off` |
 //! | `conntrack.count`, `conntrack.max` | connections |
 //! | `softnet.processed`, `softnet.dropped`, `softnet.squeezed` | packets, packets, times, of all cores since boot |
 //!
 //! # Effective values
 //!
-//! A loopback connection is made and asked. `asked` and `got` are plain. Where it cannot be made
-//! (loopback is down), `unread` says why under `effective`.
+//! The values are read from a loopback connection. `asked` and `got` are plain values. If the
+//! connection cannot be made (loopback is down), `unread` gives the reason under `effective`.
 //!
 //! | what | asked | got |
 //! | --- | --- | --- |
 //! | `send_buffer` | bytes | granted: half of what Linux stores |
-//! | `receive_buffer` | bytes | the same |
-//! | `window_scale` | bytes of window wanted | most that the negotiated scale can express |
-//! | `receive_window` | bytes | most that was advertised with that receive buffer while all was read at once, no further than asked; no entry when it still grew after half a second |
-//! | `congestion_control` | a name; one entry for each available | the name in force, or the reason; root may take all, others those of `net.ipv4.tcp_allowed_congestion_control` |
-//! | `pacing` | bit/s | bit/s that the kernel keeps as ceiling, or the reason |
+//! | `receive_buffer` | bytes | granted: half of what Linux stores |
+//! | `window_scale` | bytes of the wanted window | maximum window that the negotiated scale can express |
+//! | `receive_window` | bytes | maximum window that was advertised with that receive buffer while everything was read at once, up to the requested size; no entry if it was still growing after half a second |
+//! | `congestion_control` | a name; one entry for each available | the current name, or the reason; root may set all, others those of `net.ipv4.tcp_allowed_congestion_control` |
+//! | `pacing` | bit/s | bit/s of the kernel's ceiling, or the reason |
 //!
-//! # What can be written
+//! # Writable settings
 //!
 //! Sysctls `net.core.*` and `net.ipv4.tcp_*`, `interface.mtu`, `interface.txqueuelen`,
-//! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`: [`writable`] says whether.
+//! `interface.ring.rx`, `interface.ring.tx`, `cpu.governor`; see [`writable`].
 
 mod change;
 mod device;
@@ -85,7 +85,7 @@ use longhaul_model::report::v1::host::Observation;
 use notes::{Notes, reason};
 use std::net::IpAddr;
 
-/// Settings that are read when the kernel has them.
+/// The settings that are read if the kernel has them.
 pub const SYSCTLS: [&str; 35] = [
     "net.core.default_qdisc",
     "net.core.netdev_budget",
@@ -124,16 +124,16 @@ pub const SYSCTLS: [&str; 35] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Asked of the live socket when the caller has no path in mind: 16 MiB.
+/// The buffer size that is tried on the live socket if the caller has no path in mind: 16 MiB.
 const USUAL_BUFFER_BYTES: u64 = 16 << 20;
 
-/// Reads this host, for the interface named, or else the one towards the peer, or else the one
-/// of the default route. Never fails: what cannot be read is told.
+/// Reads this host, for the named interface, otherwise the one towards the peer, otherwise the one
+/// of the default route. Never fails: values that cannot be read are reported as unread.
 pub fn observe(interface: Option<&str>, towards: Option<IpAddr>) -> Observation {
     observe_for(interface, towards, USUAL_BUFFER_BYTES)
 }
 
-/// As [`observe`], and tries buffers of this many bytes on the live socket.
+/// Like [`observe`], but tries buffers of `wanted_buffer_bytes` on the live socket.
 pub fn observe_for(
     interface: Option<&str>,
     towards: Option<IpAddr>,

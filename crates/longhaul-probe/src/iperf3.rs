@@ -1,14 +1,14 @@
-//! Speaking with iperf3, 3.1 to 3.22.
+//! Interoperation with iperf3, versions 3.1 to 3.22.
 //!
-//! - [`wire`]: what goes over its connections, without sockets or clocks
-//! - [`client`]: one run against one of its servers
+//! - [`wire`]: the messages on its connections, without sockets or clocks
+//! - [`client`]: a run against an iperf3 server
 //! - [`server`]: the server's part of a test as a state machine
-//! - [`plan()`]: a test of iperf3 as a plan of ours
-//! - [`one_end`]: a run as one end saw it
-//! - [`text`]: its text, line by line
-//! - [`users`]: who may measure
+//! - [`plan()`]: converts an iperf3 test to a plan
+//! - [`one_end`]: an observation from the data of one end
+//! - [`text`]: iperf3's text output
+//! - [`users`]: authentication of users
 //!
-//! docs/iperf3.md says what is answered, and docs/decisions/0026 why so.
+//! docs/iperf3.md describes what is supported, and docs/decisions/0026 gives the reasons.
 
 pub mod client;
 pub(crate) mod course;
@@ -25,5 +25,5 @@ pub use plan::plan;
 pub(crate) use plan::stranger_trouble;
 pub use users::Users;
 
-/// The release whose text and options the personality speaks.
+/// The iperf3 release whose text and options are reproduced.
 pub const RELEASE: &str = "3.12";

@@ -1,20 +1,20 @@
-//! Doing a measurement: sessions, data pump, sampler.
+//! Measurements: sessions, data pump, sampler.
 //!
-//! - [`throughput::run`]: one bulk run against a far end, from the initiator's side
-//! - [`serve::serve`]: the far end
-//! - [`capture`]: packets of a run, into files and out of them
-//! - [`engine`]: the bulk data of one end
-//! - [`load`]: loads one after another, and probes beside them
-//! - [`probing`]: trains and echoes of datagrams, against a far end
-//! - [`host`]: this host's settings, read, tried, changed and put back
-//! - [`iperf3`]: the same with what is not longhaul, on iperf3's wire
+//! - [`throughput::run`]: one bulk run against a server, from the client's side
+//! - [`serve::serve`]: the server
+//! - [`capture`]: packet captures of a run, written and read
+//! - [`engine`]: sends and receives the bulk data of one end
+//! - [`load`]: a sequence of loads with concurrent probes
+//! - [`probing`]: trains and echoes of datagrams, against a server
+//! - [`host`]: this host's settings: read, tried, changed and restored
+//! - [`iperf3`]: runs against iperf3 clients and servers, with iperf3's protocol
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
-//! - [`limits`]: which plans can be run, and which are granted to strangers
-//! - [`transfer`]: files from one end to the other
-//! - [`supervise`]: clock and signals for whoever runs measurements as children
+//! - [`limits`]: plans that can be run, and plans that are granted to anonymous clients
+//! - [`transfer`]: file copies between the two ends
+//! - [`supervise`]: clock and signals for programs that run measurements as child processes
 //!
-//! Threads and blocking calls with deadlines; no store, no web, no command line.
+//! Uses threads and blocking calls with deadlines; contains no store, web or command line code.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +40,10 @@ pub mod wire;
 use longhaul_model::report::v1::Party;
 use longhaul_sys::host as own_host;
 
-/// TCP and UDP port of the far end, shared with iperf3.
+/// TCP and UDP port of the server, shared with iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
 
-/// What this host says of itself to a peer.
+/// Returns this host's description of itself for the peer.
 fn own_party() -> Party {
     let known = |text: String| (!text.is_empty()).then_some(text);
     Party {

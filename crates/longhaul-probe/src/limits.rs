@@ -1,8 +1,7 @@
-//! Which plans can be run at all, and which ones a far end grants to strangers.
+//! The limits of plans: those of every run, and those for anonymous clients.
 //!
-//! One place for both ends: the initiator checks before it connects, the responder checks again,
-//! since what comes from outside is not to be believed. Every refusal names the value, what was
-//! asked, and what is allowed.
+//! Both ends use them: the client checks before it connects, and the server checks again, since it
+//! does not trust its input. Every error names the value, what was requested, and what is allowed.
 
 mod probing;
 
@@ -18,40 +17,40 @@ use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The most streams in each direction, unless `serve` says otherwise.
+/// The maximum number of streams in each direction, unless `serve` sets another.
 pub const MOST_STREAMS: u32 = 128;
-/// The longest run.
+/// The maximum duration of a run.
 pub const LONGEST_US: u64 = 86_400 * 1_000_000;
-/// The longest wait for an agreed start time.
+/// The maximum wait for an agreed start time.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// The largest socket buffer: the kernel stores twice this in a signed 32-bit number.
+/// The maximum socket buffer: the kernel stores twice this in a signed 32-bit number.
 pub const MOST_BUFFER_BYTES: u64 = 1 << 30;
-/// The largest write or read.
+/// The maximum size of a write or read.
 pub const MOST_CALL_BYTES: u64 = 64 << 20;
-/// Smallest and largest payload of a UDP datagram: the engine's own header, and IPv4's limit.
+/// Min and max payload of a UDP datagram: the engine's own header, and the limit of IPv4.
 pub const DATAGRAM_BYTES: (u64, u64) = (24, 65_507);
-/// Smallest and largest MSS: TCP_MIN_MSS and MAX_TCP_WINDOW of Linux.
+/// Min and max MSS: TCP_MIN_MSS and MAX_TCP_WINDOW of Linux.
 pub const MSS_BYTES: (u64, u64) = (88, 32_767);
-/// Shortest and longest spacing of samples.
+/// Min and max interval between samples.
 pub const INTERVAL_US: (u64, u64) = (10_000, 60_000_000);
-/// The largest rate that can be asked, 100 Tbit/s.
+/// The maximum rate that can be requested, 100 Tbit/s.
 pub const MOST_RATE_BPS: u64 = 100_000_000_000_000;
-/// The most packets of a capture.
+/// The maximum number of packets in a capture.
 pub const MOST_CAPTURE_PACKETS: u64 = 1_000_000;
-/// Shortest and longest part of a packet that is captured: fewer would cut the headers.
+/// Min and max snap length of a capture: less would cut the headers.
 pub const SNAP_BYTES: (u32, u32) = (60, 65_535);
-/// The largest capture file that a far end sends, and that is taken from it.
+/// The maximum size of a capture file that a server sends and a client accepts.
 pub const MOST_CAPTURE_BYTES: u64 = 16 << 20;
-/// The same for a stranger.
+/// The maximum size of a capture file for an anonymous client.
 pub const ANONYMOUS_CAPTURE_BYTES: u64 = 4 << 20;
-/// The most entries of an affinity list.
+/// The maximum length of an affinity list.
 pub const MOST_CORES: u64 = 1024;
 
-/// A value outside what is allowed.
+/// A requested value is outside its limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option} {asked} is outside what is allowed ({allowed})")]
 pub struct LimitError {
-    /// The plan's name of the value, as in the report.
+    /// The name of the value in the plan, as in the report.
     pub option: &'static str,
     pub asked: String,
     pub allowed: String,
@@ -79,7 +78,7 @@ fn within<T: Copy + PartialOrd + Display>(
     }
 }
 
-/// Checks a plan against what any run can do; `most_streams` is the responder's own ceiling.
+/// Checks a plan against the limits of every run; `most_streams` is the server's own limit.
 pub fn check_plan(plan: &Plan, most_streams: u32) -> Result<(), LimitError> {
     within("streams", Some(plan.streams), 1, most_streams)?;
     check_stop(plan.stop)?;
@@ -181,7 +180,7 @@ fn check_affinity(affinity: &Affinity) -> Result<(), LimitError> {
     )
 }
 
-/// The kernel's names of congestion controls: at most 15 characters (TCP_CA_NAME_MAX).
+/// Checks a name against the kernel's limit for congestion controls (TCP_CA_NAME_MAX).
 fn check_name(name: Option<&str>) -> Result<(), LimitError> {
     let fine = |name: &str| {
         (1..=15).contains(&name.len())
@@ -199,7 +198,7 @@ fn check_name(name: Option<&str>) -> Result<(), LimitError> {
     }
 }
 
-/// Checks a plan, already known to be possible, against what a stranger may ask.
+/// Checks a plan that passed [`check_plan`] against the limits for anonymous clients.
 pub fn check_anonymous(plan: &Plan, limits: &AnonymousLimits) -> Result<(), LimitError> {
     const WITHOUT: &str = "without a token, at most";
     if plan.streams > limits.streams {
@@ -254,7 +253,7 @@ fn check_anonymous_rate(plan: &Plan, limits: &AnonymousLimits) -> Result<(), Lim
 mod tests {
     use super::*;
 
-    /// A change to a plan.
+    /// A function that changes a plan.
     type Change = fn(&mut Plan);
 
     #[test]

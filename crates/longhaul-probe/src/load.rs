@@ -1,12 +1,12 @@
-//! Loads, one after another, and probes of the round trip beside and between them, on one time
-//! axis.
+//! Latency under load: loads one after another, with RTT probes during and between them, on one
+//! time axis.
 //!
-//! The probes have a session of their own in a thread of their own and never stop; every load, and
-//! the competitor beside it, is an ordinary run in another thread. All times of the observation
-//! count from the first probe, on this host's clock.
+//! The probes run in their own session and thread and never pause. Every load and its competitor is
+//! an ordinary run in another thread. All times of the observation are relative to the first probe,
+//! on this host's clock.
 //!
-//! - [`mod@bulk`]: one run in its thread; [`flow`]: what it carried, on the time axis
-//! - [`course`]: idle times and loads in their order
+//! - [`mod@bulk`]: one run in its thread; [`flow`]: its bytes on the time axis
+//! - [`course`]: the sequence of idle phases and loads
 
 mod bulk;
 mod course;
@@ -24,61 +24,61 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The most loads of one run.
+/// The maximum number of loads.
 pub const MOST_STEPS: usize = 64;
-/// The most probes of one run: each is a line of the report.
+/// The maximum number of probes: each is a line of the report.
 pub const MOST_PROBES: u64 = 100_000;
-/// Shortest and longest spacing of the probes.
+/// Min and max interval between probes.
 pub const PROBE_INTERVAL_US: (u64, u64) = (1000, 1_000_000);
-/// What a load takes beside its payload, as the probes are planned.
+/// The allowance for a load's set-up and end when the probes are planned.
 const AROUND_A_LOAD: Duration = Duration::from_secs(240);
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The flows' `limited_by` and `run_id` are for the caller to fill in.
+    /// The caller fills in the flows' `limited_by` and `run_id`.
     pub observation: Observation,
     pub initiator: Party,
     pub responder: Party,
     pub started_at: SystemTime,
     pub duration: Duration,
     pub caveats: Vec<Caveat>,
-    /// The runs behind the phases.
+    /// The bulk runs of the phases.
     pub runs: Vec<Run>,
-    /// It was stopped before its end.
+    /// The run was stopped before its end.
     pub stopped: bool,
 }
 
 /// One bulk run of a phase.
 #[derive(Debug)]
 pub struct Run {
-    /// Of the observation's phases.
+    /// Index of the observation's phase.
     pub phase: usize,
-    /// True: the competitor's, not the load's.
+    /// Set for the competitor's run, not for the load's.
     pub competitor: bool,
     pub plan: plan::Plan,
     pub outcome: throughput::Outcome,
 }
 
-/// How far it has come.
+/// The progress of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Progress {
-    /// Since the first probe.
+    /// Time since the first probe.
     pub elapsed: Duration,
-    /// Of the plan's steps; absent: idle.
+    /// Index of the plan's step; `None` when idle.
     pub step: Option<u32>,
     pub probes: usize,
-    /// Median of the latest probes that were answered.
+    /// Median of the latest answered probes.
     pub rtt: Option<Duration>,
-    /// Payload so far of the load, and of the competitor; this end's count where it sends.
+    /// Payload of the load and of the competitor so far; the sender's count if this end sends.
     pub load_bytes: Option<u64>,
     pub competitor_bytes: Option<u64>,
 }
 
-/// Runs the whole plan; blocks for as long as it takes, and every wait in it has a deadline.
+/// Runs the whole plan and blocks until it ends; every wait has a deadline.
 ///
 /// # Errors
-/// No session of probes, or nothing could be measured. A load that fails is an error of its phase.
+/// The probe session failed, or nothing could be measured. A failed load is an error of its phase.
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -152,10 +152,10 @@ fn trouble(echoed: &EchoResult) -> Option<Caveat> {
     })
 }
 
-/// Checks a plan against what any run can do.
+/// Checks a plan against the limits of every run.
 ///
 /// # Errors
-/// Names the value, what was asked and what is allowed.
+/// Names the value, what was requested and what is allowed.
 pub fn check(plan: &Plan) -> Result<(), LimitError> {
     let refuse = |option, asked: String, allowed: String| LimitError {
         option,
@@ -187,13 +187,13 @@ pub fn check(plan: &Plan) -> Result<(), LimitError> {
         .try_for_each(|step| limits::check_plan(&bulk::load(plan, step), limits::MOST_STREAMS))
 }
 
-/// The probes so far, shared with the thread that makes them.
+/// The probes so far, shared with the thread that sends them.
 #[derive(Debug, Default)]
 struct Probes {
     list: Mutex<Vec<Probe>>,
-    /// No more are wanted.
+    /// Set to end the probing.
     over: AtomicBool,
-    /// No more come.
+    /// Set when the probing has ended.
     ended: AtomicBool,
 }
 
@@ -211,7 +211,7 @@ impl Probes {
         }
     }
 
-    /// How many, and the median of the latest round trips.
+    /// Returns the number of probes, and the median of the latest RTTs.
     fn latest(&self) -> (usize, Option<Duration>) {
         const LATEST: usize = 15;
         let list = self.lock();

@@ -1,4 +1,4 @@
-//! A path: its route, its round trips, and what becomes of packets on it.
+//! Path measurements: route, round trips, and modifications of packets on the way.
 
 mod alternatives;
 pub mod echo;

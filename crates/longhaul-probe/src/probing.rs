@@ -1,12 +1,12 @@
-//! Probing a path with few, well-timed datagrams: a session with a far end of longhaul.
+//! Probes a path with few, well-timed datagrams, in a session with a longhaul server.
 //!
-//! [`Prober::connect`] opens a control session and one UDP flow. Over that flow go *trains*
-//! (datagrams that belong together, see [`TrainPlan`]) in either direction, and *echoes*, which
-//! the far end reflects at once with its two times in them. The far end also traces the route
-//! back, and says what it sees of the control connection.
+//! [`Prober::connect`] opens a control session and one UDP flow. The flow carries *trains*
+//! (datagrams that belong together, see [`TrainPlan`]) in either direction, and *echoes*, which the
+//! server reflects at once with its receive and send times. The server also traces the reverse
+//! route, and reports its view of the control connection.
 //!
-//! Rates count IP packets, headers of layer 3 included. Times of trains are nanoseconds of the
-//! sender's and of the receiver's own monotonic clocks: their offset is unknown, their rates
+//! Rates count IP packets, including layer 3 headers. Times of trains are nanoseconds of the
+//! sender's and of the receiver's own monotonic clocks: their offset is unknown, and their rates
 //! differ by some parts per million. Receive times come from the kernel.
 
 mod bulk;
@@ -49,63 +49,62 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Datagrams under way have this long, and a part of the round trip, when the far end has said
+/// Time for outstanding datagrams, plus a part of the round trip, after the server has reported
 /// that all were sent.
 const GRACE: Duration = Duration::from_millis(60);
-/// The control connection is looked after so often while trains leave.
+/// Interval at which the control connection is serviced while trains are sent.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
-/// How long one wait of the receiving thread may take.
+/// Maximum duration of one wait of the receiving thread.
 const WAKE: Duration = Duration::from_millis(10);
 
-/// Echoes at even spacing.
+/// A series of echoes with constant spacing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EchoSeries {
-    /// From one to the next.
+    /// Interval between two echoes.
     pub interval: Duration,
-    /// Of each packet, IP header included.
+    /// Size of each packet, including the IP header.
     pub packet_bytes: u32,
     pub dscp: Option<u8>,
     pub most_time: Duration,
 }
 
-/// What became of a series of echoes.
+/// Result of a series of echoes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EchoResult {
-    /// Where times were taken, as in the report: `kernel_receive`, or `user`.
+    /// Source of the timestamps, as in the report: `kernel_receive` or `user`.
     pub clock: String,
     pub sent: u32,
     pub answered: u32,
     pub duplicates: u32,
-    /// Answers overtaken by that to a later echo.
+    /// Answers overtaken by the answer to a later echo.
     pub reordered: u32,
-    /// Answers that fit no echo, or came after it was given up.
+    /// Answers that match no echo, or arrived after it was given up.
     pub discarded: u32,
 }
 
-/// What the trains of one direction have in common.
+/// Properties shared by the trains of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionFacts {
-    /// Speed of the sender's interface, where its kernel says it.
+    /// Speed of the sender's interface, if its kernel reports it.
     pub interface_bps: Option<u64>,
-    /// What took receive times: `kernel`, `user`; empty before the first train.
+    /// Source of the receive times: `kernel` or `user`; empty before the first train.
     pub receive_clock: String,
-    /// Datagrams that the receiver's kernel dropped for want of buffer.
+    /// Datagrams that the receiver's kernel dropped because of a full buffer.
     pub overflowed: Option<u64>,
 }
 
-/// TCP options of the control connection, as the far end sees them.
+/// TCP options of the control connection, as seen by the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OptionsThere {
     pub in_force: Option<TcpOptions>,
     pub mss_bytes: Option<u32>,
-    /// What that host would offer by its settings.
+    /// Options that the server would offer according to its settings.
     pub offered: Option<TcpOptions>,
 }
 
-/// An open session with a far end, and one UDP flow to it.
+/// An open session with a server, and one UDP flow to it.
 ///
-/// The far end hangs up on an initiator that it has not heard of for 15 seconds: use it, or close
-/// it.
+/// The server closes the session after 15 seconds without a message: use it, or close it.
 pub struct Prober {
     line: Line,
     flow: Option<Flow>,
@@ -118,7 +117,7 @@ pub struct Prober {
     epoch: Instant,
 }
 
-/// The flow at this end.
+/// The local end of the UDP flow.
 struct Flow {
     socket: UdpSocket,
     sender: Sender,
@@ -130,8 +129,8 @@ impl Prober {
     /// Opens the session with one UDP flow; blocks for some round trips, each with a deadline.
     ///
     /// # Errors
-    /// As [`crate::throughput::run`]; [`ProbeError::Version`] where the far end only speaks
-    /// version 1 of the protocol.
+    /// Like [`crate::throughput::run`]; [`ProbeError::Version`] if the server supports only version
+    /// 1 of the protocol.
     pub fn connect(target: &Target) -> Result<Prober, ProbeError> {
         let bounds = Bounds {
             flows: 1,
@@ -142,11 +141,11 @@ impl Prober {
         Prober::open(target, bounds)
     }
 
-    /// Opens a session within `bounds`, or within what the far end lets strangers do; see
+    /// Opens a session within `bounds`, or within the server's limits for anonymous clients; see
     /// [`Prober::bounds`].
     ///
     /// # Errors
-    /// As [`Prober::connect`].
+    /// Like [`Prober::connect`].
     pub fn open(target: &Target, bounds: Bounds) -> Result<Prober, ProbeError> {
         let opened = Line::open(target, bounds)?;
         let epoch = opened.epoch;
@@ -169,39 +168,39 @@ impl Prober {
                 ..DirectionFacts::default()
             },
             reverse: DirectionFacts::default(),
-            // A host reaches every address of its own over loopback.
+            // A host reaches all of its own addresses over loopback.
             loopback: peer.is_loopback() || opened.local == Some(peer),
             series: 0,
             epoch,
         })
     }
 
-    /// This end and the far one.
+    /// Returns the client and the server.
     pub fn parties(&self) -> (&Party, &Party) {
         (&self.initiator, &self.responder)
     }
 
-    /// Least round trip of the control connection, before anything else was sent.
+    /// Returns the minimum round trip of the control connection before any other traffic.
     pub fn idle_rtt(&self) -> Option<Duration> {
         self.line.idle_rtt()
     }
 
-    /// Both ends run under one kernel and nothing lies between them.
+    /// Returns whether both ends run under one kernel without a network in between.
     pub fn same_host(&self) -> bool {
         self.line.same_host()
     }
 
-    /// No link lies between the ends: what is sent to the far one never leaves this host.
+    /// Returns whether there is no link between the ends: packets never leave this host.
     pub fn loopback(&self) -> bool {
         self.loopback
     }
 
-    /// What the session may cost.
+    /// Returns the limits of the session.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.line.bounds()
     }
 
-    /// Of what this end sends (forward), or the far one.
+    /// Returns the properties of trains sent by the client (forward) or by the server.
     pub fn facts(&self, forward: bool) -> &DirectionFacts {
         if forward {
             &self.forward
@@ -210,17 +209,17 @@ impl Prober {
         }
     }
 
-    /// MTU of the path to the far end, as far as this kernel knows it.
+    /// Returns the MTU of the path to the server, as known by this kernel.
     pub fn path_mtu_bytes(&self) -> Option<u32> {
         let socket = &self.flow.as_ref()?.socket;
         let peer = socket.peer_addr().ok()?;
         longhaul_sys::sockopt::path_mtu_bytes(socket, peer).ok()
     }
 
-    /// Sends trains to the far end, one after another, and fetches their receive times.
+    /// Sends trains to the server, one after another, and fetches their receive times.
     ///
     /// # Errors
-    /// The session is over, or the far end refuses; a train that went wrong is `spoilt`.
+    /// The session is over, or the server refuses; a train that failed is `spoilt`.
     pub fn send_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<Train>, ProbeError> {
         check_trains(trains)?;
         match self.line.ask(Ask::Arm(trains.to_vec()))? {
@@ -255,10 +254,10 @@ impl Prober {
         Ok(sent)
     }
 
-    /// Has the far end send trains, and takes their receive times here.
+    /// Requests trains from the server, and records their receive times.
     ///
     /// # Errors
-    /// As for [`Prober::send_trains`].
+    /// Like [`Prober::send_trains`].
     pub fn receive_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<Train>, ProbeError> {
         check_trains(trains)?;
         let grace = GRACE + self.idle_rtt().unwrap_or_default() / 4;
@@ -292,8 +291,8 @@ impl Prober {
     }
 
     /// Sends echoes until `stop` or the end of the series, and keeps the session alive meanwhile.
-    /// `each` gets every echo once, when it is answered or given up as lost: nearly, not quite, in
-    /// the order of sending. Times count from the begin of the series.
+    /// `each` receives every echo once, when it is answered or given up as lost: nearly, but not
+    /// exactly, in sending order. Times count from the start of the series.
     ///
     /// # Errors
     /// The session is over.
@@ -315,10 +314,10 @@ impl Prober {
         )
     }
 
-    /// Has the far end trace the route to this host's address, and only there.
+    /// Makes the server trace the route to this host's address, the only permitted destination.
     ///
     /// # Errors
-    /// The session is over, or the far end cannot trace: why.
+    /// The session is over, or the server cannot trace, with its reason.
     pub fn trace_back(
         &mut self,
         protocol: Protocol,
@@ -336,10 +335,10 @@ impl Prober {
         }
     }
 
-    /// Has the far end measure round trips to this host's address.
+    /// Makes the server measure round trips to this host's address.
     ///
     /// # Errors
-    /// The session is over, or the far end cannot: why.
+    /// The session is over, or the server cannot measure, with its reason.
     pub fn echoes_back(&mut self, asked: &RoundTrips) -> Result<Echoes, ProbeError> {
         match self.line.ask(Ask::Echoes(asked.clone()))? {
             Answer::Echoes(echoes) => Ok(echoes),
@@ -347,7 +346,7 @@ impl Prober {
         }
     }
 
-    /// What the far end sees of the control connection's TCP options.
+    /// Returns the server's view of the control connection's TCP options.
     ///
     /// # Errors
     /// The session is over.
@@ -362,7 +361,7 @@ impl Prober {
         }
     }
 
-    /// Ends the session well.
+    /// Ends the session properly.
     pub fn close(self) {
         self.line.close();
     }
@@ -380,7 +379,7 @@ impl Flow {
     }
 }
 
-/// Reads until all has come, or `over` is a grace ago.
+/// Reads until all packets have arrived, or `grace` after `over` was set.
 fn read_trains(
     socket: &UdpSocket,
     reader: &mut Reader,

@@ -1,14 +1,14 @@
-//! Who is at the other end: TLS for secrecy, the token for identity.
+//! Security of the control connection: TLS for secrecy, the token for identity.
 //!
-//! The certificate is made when `serve` starts and is verified by nobody: it only carries the key
-//! exchange. What proves identity is the token. Each end sends
-//! `HMAC-SHA256(token, label ‖ exporter)`, where the exporter (RFC 5705, RFC 8446 section 7.5) is
-//! keying material of this very TLS connection: somebody in the middle has two connections with
-//! two exporters, cannot pass a proof on, and cannot make one without the token. The labels differ
-//! by role, so that a proof cannot be sent back to its maker.
+//! The certificate is made when `serve` starts and is not verified: it only carries the key
+//! exchange. The token proves identity. Each end sends `HMAC-SHA256(token, label ‖ exporter)`. The
+//! exporter (RFC 5705, RFC 8446 section 7.5) is keying material of this TLS connection: a man in
+//! the middle has two connections with two exporters, so it cannot forward a proof, and without the
+//! token it cannot make one. The labels differ by role, so that a proof cannot be sent back to its
+//! maker.
 //!
-//! The proof lets whoever terminates the connection try tokens off line. Tokens made here have
-//! 128 random bits; a short one chosen by hand does not withstand that, and `serve` says so.
+//! The proof lets the peer that terminates the connection try tokens offline. Generated tokens have
+//! 128 random bits; a short one chosen by hand does not withstand that, and `serve` warns of it.
 
 mod channel;
 mod tls;
@@ -35,30 +35,30 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token as given by the user; surrounding white space (a file's last newline) is not part
-    /// of it. `None` when nothing is left.
+    /// Makes a token from user input, without surrounding white space (a file's last newline).
+    /// Returns `None` if nothing is left.
     pub fn new(text: &str) -> Option<Token> {
         let text = text.trim();
         (!text.is_empty()).then(|| Token(text.to_owned()))
     }
 
-    /// A new one of 128 random bits; `None` when the kernel gives no random bytes.
+    /// Generates a token of 128 random bits; `None` if the kernel provides no random bytes.
     pub fn generate() -> Option<Token> {
         random::<16>().map(|bytes| Token(hex(&bytes)))
     }
 
-    /// For printing where the user asked for it.
+    /// Returns the text, for printing at the user's request.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Short enough to be guessed off line.
+    /// Returns whether the token is short enough to be guessed offline.
     pub fn is_guessable(&self) -> bool {
         self.0.len() < 16
     }
 }
 
-/// Random bytes from the kernel.
+/// Returns random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok()?;
@@ -76,27 +76,27 @@ fn proof_text(prover: Role, exporter: &Exporter) -> Vec<u8> {
     [label(prover), exporter.as_slice()].concat()
 }
 
-/// The proof that `prover` knows `token`, for this connection only.
+/// Returns the proof that `prover` knows `token`, valid for this connection only.
 pub fn prove(token: &Token, prover: Role, exporter: &Exporter) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes());
     hex(hmac::sign(&key, &proof_text(prover, exporter)).as_ref())
 }
 
-/// Checks a proof in constant time.
+/// Verifies a proof in constant time.
 pub fn proves(token: &Token, prover: Role, exporter: &Exporter, proof: &str) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes());
     unhex(proof).is_some_and(|tag| hmac::verify(&key, &proof_text(prover, exporter), &tag).is_ok())
 }
 
-/// Equal on both sides when both run under one boot of one kernel, without telling a stranger
-/// which kernel that is. `None` where the boot id cannot be read.
+/// Returns a value that is equal on both ends if they run under the same boot of one kernel,
+/// without revealing that kernel. `None` if the boot id cannot be read.
 pub fn boot_proof(exporter: &Exporter) -> Option<String> {
     let boot = longhaul_sys::host::boot_id()?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, exporter);
     Some(hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
 }
 
-/// Two lower-case digits for each byte.
+/// Encodes each byte as two lower-case digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = [
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
@@ -108,7 +108,7 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// What [`hex`] wrote; digits may be upper-case. `None` for anything else.
+/// Decodes the output of [`hex`], also in upper case. Returns `None` for anything else.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text
         .chars()

@@ -1,9 +1,9 @@
-//! The far end: answers runs on one TCP port and the UDP port of the same number.
+//! The server: answers runs on one TCP port and the UDP port of the same number.
 //!
-//! Every session has a thread of its own, so that one peer never waits for another; whoever has
-//! not yet proved anything is bounded in number and in time, and the oldest of them gives way.
-//! Safe by default: strangers get what [`AnonymousLimits`] says, and UDP goes only to an address
-//! that has shown the session's nonce.
+//! Every session has its own thread, so that no peer waits for another. Connections without a proof
+//! are limited in number and time, and the oldest is closed first. The defaults are safe: anonymous
+//! clients get what [`AnonymousLimits`] allows, and UDP is sent only to an address that has shown
+//! the session's nonce.
 
 mod accept;
 mod datagram;
@@ -36,38 +36,38 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a stop may go unnoticed.
+/// The maximum delay until a stop is noticed.
 const WAKE: Duration = Duration::from_millis(250);
 
-/// How to serve.
+/// The options of the server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Empty: every address of this host, both families.
+    /// Listen addresses; empty for every address of this host, in both families.
     pub addresses: Vec<IpAddr>,
-    /// 0: any free one; see [`Responder::addresses`].
+    /// The port; 0 for any free one, see [`Responder::addresses`].
     pub port: u16,
-    /// Only this interface.
+    /// Listen on this interface only.
     pub device: Option<String>,
     pub token: Option<String>,
-    /// What a peer without the token may ask; absent: nothing. Without a token of one's own
-    /// everybody is a stranger.
+    /// The limits of a client without the token; `None` rejects it. If the server has no token,
+    /// every client is anonymous.
     pub anonymous: Option<AnonymousLimits>,
-    /// Sessions at one time, all peers together.
+    /// The maximum number of sessions of all peers.
     pub max_sessions: u32,
-    /// Streams of one session in each direction.
+    /// The maximum number of streams of a session in each direction.
     pub max_streams: u32,
-    /// Peers that ask for it get a capture of their own streams.
+    /// Peers may request a capture of their own streams.
     pub captures: bool,
-    /// Folders whose files peers may copy; none: no file is read or written for anybody.
+    /// Folders whose files peers may copy; if empty, no file is read or written.
     pub files: Vec<FilesRoot>,
-    /// Absent: iperf3's clients are turned away.
+    /// The options for iperf3 clients; `None` rejects them.
     pub iperf3: Option<Iperf3Options>,
-    /// How this program was called, without secrets; told to every peer of a run.
+    /// The command line of this program without secrets; sent to every peer of a run.
     pub command: Option<String>,
 }
 
 impl Default for ServeOptions {
-    /// Everybody may measure within the anonymous limits, on the usual port.
+    /// Allows anonymous clients within the anonymous limits, on the default port.
     fn default() -> Self {
         ServeOptions {
             addresses: Vec::new(),
@@ -87,10 +87,10 @@ impl Default for ServeOptions {
 
 /// Listens, and answers until `stop` is set.
 ///
-/// `log` is called from many threads. Returns within about a second of `stop`, sessions included.
+/// `log` is called from many threads. Returns within about a second of `stop`, including sessions.
 ///
 /// # Errors
-/// The port is taken, or a listener cannot be made; a session never ends the service.
+/// The port is in use, or a listener cannot be opened. A failed session does not end the server.
 pub fn serve(
     options: ServeOptions,
     log: impl Fn(ServeEvent) + Send + Sync,
@@ -99,7 +99,7 @@ pub fn serve(
     Responder::bind(options)?.run(log, stop)
 }
 
-/// A far end that listens already.
+/// A server that is listening.
 #[derive(Debug)]
 pub struct Responder {
     options: ServeOptions,
@@ -108,7 +108,7 @@ pub struct Responder {
     ports: Vec<Port>,
 }
 
-/// One address: a listener and the UDP socket beside it.
+/// One address: a listener and its UDP socket.
 #[derive(Debug)]
 struct Port {
     address: SocketAddr,
@@ -116,7 +116,7 @@ struct Port {
     datagrams: UdpSocket,
 }
 
-/// What all threads of the service share.
+/// The state that all threads of the server share.
 struct Service<'a> {
     options: &'a ServeOptions,
     token: Option<Token>,
@@ -125,10 +125,10 @@ struct Service<'a> {
     stop: &'a AtomicBool,
     pending: Pending,
     registry: Registry,
-    /// The same for iperf3's.
+    /// The registry of iperf3's tests.
     book: iperf3::Book,
     slots: Slots,
-    /// Sessions of probes go beside bulk runs: they are light, and watch them.
+    /// Probe sessions have their own slots: they are light, and run during bulk runs.
     probe_slots: Slots,
 }
 
@@ -139,7 +139,7 @@ impl Service<'_> {
 }
 
 impl Responder {
-    /// Opens the listeners and makes the certificate.
+    /// Opens the listeners and generates the certificate.
     pub fn bind(options: ServeOptions) -> Result<Responder, ServeError> {
         let token = options.token.as_deref().and_then(Token::new);
         if token.is_none() && options.token.is_some() {
@@ -155,7 +155,7 @@ impl Responder {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listening addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.ports.iter().map(|port| port.address).collect()
     }
@@ -206,7 +206,7 @@ fn open_ports(options: &ServeOptions) -> Result<Vec<Port>, ServeError> {
     }
     let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     match open_port(options, any, true) {
-        // A kernel without IPv6.
+        // The kernel has no IPv6.
         Err(ServeError::Listen { source, .. })
             if matches!(
                 source.kind(),
@@ -223,7 +223,7 @@ fn open_ports(options: &ServeOptions) -> Result<Vec<Port>, ServeError> {
     }
 }
 
-/// EAFNOSUPPORT of Linux, for which the standard library has no stable kind.
+/// EAFNOSUPPORT on Linux, for which std has no stable kind.
 const NO_SUCH_FAMILY: i32 = 97;
 
 fn open_port(

@@ -1,9 +1,9 @@
-//! One session: what may be said when, by whom, and until when. No socket, no clock.
+//! One session: the permitted messages, their order and their deadlines. No socket, no clock.
 //!
-//! [`Session::handle`] takes what happened and the time, and returns what is to be done;
-//! [`Session::next_deadline`] says when it wants to be called at the latest. The whole protocol is
-//! the one `match` in [`next`]; everything else computes what goes into messages. The drivers
-//! ([`crate::throughput`], [`crate::serve`]) only move bytes and start engines.
+//! [`Session::handle`] takes an input and the time, and returns actions; [`Session::next_deadline`]
+//! is the time by which it must be called again. The whole protocol is the one `match` in [`next`];
+//! everything else computes the content of messages. The drivers ([`crate::throughput`],
+//! [`crate::serve`]) only move bytes and start engines.
 //!
 //! Times are offsets from the start of the session on this host's own clock.
 
@@ -33,21 +33,21 @@ use longhaul_model::report::v1::Party;
 use longhaul_model::report::v1::plan::Plan;
 use std::time::Duration;
 
-/// How long the peer may take for one step that costs a few round trips.
+/// The timeout for a step that costs the peer a few round trips.
 pub const STEP_TIME: Duration = Duration::from_secs(10);
-/// How long a connection may stay unproved.
+/// The maximum time that a connection may stay unproved.
 pub const GREETING_TIME: Duration = Duration::from_secs(5);
-/// A sign of life is sent this often while payload flows.
+/// The interval between heartbeats while payload flows.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
-/// No byte for this long (or 20 round trips, where that is longer) and the peer is lost.
+/// The timeout without a byte from the peer (or 20 round trips, if longer).
 pub const SILENCE: Duration = Duration::from_secs(15);
-/// A refusal for want of a token comes this much later, so that guessing is slow.
+/// The delay of a refusal because of the token, which slows down guessing.
 pub const TOKEN_PENALTY: Duration = Duration::from_millis(500);
-/// How long the exchange of results may take in all.
+/// The timeout for the whole exchange of results.
 pub const EXCHANGE_TIME: Duration = Duration::from_secs(120);
 
-/// How long a session may stay unproved, from its start: an unproved peer gains nothing by
-/// talking. The initiator waits longer, so that it hears the verdict.
+/// Returns the maximum time without a proof, from the start of the session: an unproved peer cannot
+/// extend it. The client waits longer, so that it receives the verdict.
 fn proving_time(role: Role) -> Duration {
     match role {
         Role::Initiator => STEP_TIME,
@@ -55,84 +55,84 @@ fn proving_time(role: Role) -> Duration {
     }
 }
 
-/// What happened.
+/// An input of the session.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// The control connection is up.
     Start,
     Message(Message),
-    /// Bytes came that are no whole message yet.
+    /// Bytes arrived that are not a whole message yet.
     Heard,
-    /// Responder: capacity for this run was found, under this name.
+    /// Server: the run is admitted with this nonce.
     Admitted(Accept),
-    /// Responder: this run cannot be taken now; why.
+    /// Server: the run cannot be admitted now, with the reason.
     NotAdmitted(String),
-    /// All data streams of the session are open, at this end.
+    /// All data streams of the session are open at this end.
     StreamsOpen,
-    /// The engine stands ready.
+    /// The engine is ready.
     EngineReady,
-    /// Counters of this end's engine.
+    /// The counters of this end's engine.
     Progress(Progress),
     /// This end's results, in answer to [`Action::Collect`].
     Results(Vec<Message>),
-    /// Initiator: the next probe.
+    /// Client: the next request of a probe session.
     Ask(Box<Ask>),
-    /// Responder: what came of [`Action::Ask`].
+    /// Server: the answer to [`Action::Ask`].
     Answer(Box<Answer>),
-    /// Initiator: no more probes.
+    /// Client: there are no more requests.
     Enough,
-    /// The control connection ended; why.
+    /// The control connection ended, with the reason.
     Cut(String),
-    /// What came is no message.
+    /// The received bytes are not a message.
     Garbage(String),
-    /// This end cannot go on; why.
+    /// This end cannot continue, with the reason.
     Failed(String),
-    /// Time passed.
+    /// Time has passed.
     Tick,
 }
 
-/// What this end's engine says.
+/// The progress of this end's engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     pub interval: Interval,
-    /// This end's sender, where it has one, has written all.
+    /// This end's sender, if there is one, has written everything.
     pub sent: bool,
-    /// This end's receiver, where it has one, has read to the end.
+    /// This end's receiver, if there is one, has read to the end.
     pub drained: bool,
 }
 
-/// What is to be done.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     Send(Message),
-    /// Responder: find capacity for this plan; answer [`Input::Admitted`] or
+    /// Server: find capacity for this request; answer [`Input::Admitted`] or
     /// [`Input::NotAdmitted`].
     Admit(Box<Wanted>),
-    /// Initiator: open the data streams; answer [`Input::StreamsOpen`]. (The responder gets them
-    /// from its listener and says so by itself.)
+    /// Client: open the data streams; answer [`Input::StreamsOpen`]. (The server receives them from
+    /// its listener and sends that input by itself.)
     OpenStreams(Accept),
-    /// Get the engine ready; answer [`Input::EngineReady`].
+    /// Prepare the engine; answer [`Input::EngineReady`].
     StartEngine(EngineStart),
-    /// Let payload flow.
+    /// Start the flow of payload.
     Go,
-    /// Stop senders and receivers now: time or grace is over.
+    /// Stop senders and receivers now: the time or grace period is over.
     StopEngine,
-    /// Take the engine's results. The responder answers [`Input::Results`] with its `stream` and
-    /// `end` messages.
+    /// Take the engine's results. The server answers [`Input::Results`] with its `stream` and `end`
+    /// messages.
     Collect,
-    /// Initiator: a result of the far end.
+    /// Client: a result of the server.
     Result(FarResult),
-    /// Initiator: the far end's counters.
+    /// Client: the server's counters.
     FarInterval(Interval),
-    /// Responder: do this; answer [`Input::Answer`], now or later.
+    /// Server: carry out this request; answer [`Input::Answer`], now or later.
     Ask(Box<Ask>),
-    /// Initiator: what the far end did.
+    /// Client: the server's answer.
     Answer(Box<Answer>),
-    /// Over; hang up after sending.
+    /// Close the connection after sending.
     Close(Closed),
 }
 
-/// What the initiator asks of the responder.
+/// The client's request for admission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     pub aim: Aim,
@@ -140,34 +140,34 @@ pub struct Wanted {
     pub anonymous: Option<AnonymousLimits>,
 }
 
-/// What a session is for.
+/// The purpose of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Aim {
     /// One bulk run.
     Run(Box<Plan>),
-    /// Probes, within these bounds.
+    /// Probes within these bounds.
     Probe(Bounds),
 }
 
-/// What the engine needs to know of the path and the time.
+/// The data that the engine needs about the path and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineStart {
-    /// Zero of the common time line, on this session's clock.
+    /// The zero of the common time line, on this session's clock.
     pub origin: Duration,
     pub idle_rtt: Duration,
     pub same_host: bool,
 }
 
-/// A piece of the far end's results.
+/// A part of the server's results.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FarResult {
-    /// A piece of its capture file.
+    /// A part of its capture file.
     Capture(Vec<u8>),
     Stream(Box<StreamResult>),
     End(Box<EndResult>),
 }
 
-/// What both roles know from the start.
+/// The data that both roles have from the start.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub token: Option<Token>,
@@ -175,11 +175,11 @@ pub struct Setup {
     pub exporter: Exporter,
     pub party: Party,
     pub boot_proof: Option<String>,
-    /// Both ends of the control connection have one address: nothing lies between them.
+    /// Both ends of the control connection have the same address: there is no path between them.
     pub one_address: bool,
 }
 
-/// What only one of the roles knows.
+/// The data of one role only.
 #[derive(Debug, Clone)]
 pub enum Part {
     Initiator(Box<Initiative>),
@@ -193,13 +193,13 @@ pub struct Session {
     state: State,
     setup: Setup,
     part: Part,
-    /// From the initiator's own plan, or as proposed; absent in a session of probes.
+    /// The client's own plan, or the proposed one; `None` in a probe session.
     plan: Option<Plan>,
-    /// Of a session of probes.
+    /// Set in a probe session.
     bounds: Option<Bounds>,
-    /// When the time of a session of probes is over.
+    /// The end of a probe session's time.
     ends_at: Option<Duration>,
-    /// The newest that both speak, and what the peer speaks.
+    /// The newest version that both ends support, and the peer's versions.
     version: u16,
     peer_versions: Versions,
     peer: Option<Party>,
@@ -209,7 +209,7 @@ pub struct Session {
     idle_rtt: Option<Duration>,
     same_host: bool,
     flow: running::Flow,
-    /// Decided, but told later: guessing tokens shall be slow.
+    /// A refusal that is sent later, to slow down the guessing of tokens.
     refusal: Option<(Duration, Closed)>,
     actions: Vec<Action>,
 }
@@ -250,39 +250,39 @@ impl Session {
         self.state
     }
 
-    /// What the peer calls itself, once it has said so.
+    /// Returns the peer's description of itself, once received.
     pub fn peer(&self) -> Option<&Party> {
         self.peer.as_ref()
     }
 
-    /// The far end understands what is said of captures.
+    /// Returns whether the peer supports captures.
     pub fn knows_captures(&self) -> bool {
         self.version >= Versions::CAPTURES
     }
 
-    /// Both ends can copy files.
+    /// Returns whether both ends support copying files.
     pub fn knows_files(&self) -> bool {
         self.version >= Versions::FILES
     }
 
-    /// The versions that the peer speaks.
+    /// Returns the versions that the peer supports.
     pub fn peer_versions(&self) -> Versions {
         self.peer_versions
     }
 
-    /// Both ends run under one kernel with nothing between them.
+    /// Returns whether both ends run under one kernel with no path between them.
     pub fn same_host(&self) -> bool {
         self.same_host
     }
 
-    /// Both ends run under one boot of one kernel, whatever lies between them; `None`: one of them
-    /// did not say.
+    /// Returns whether both ends run under the same boot of one kernel, whatever is between them;
+    /// `None` if one of them did not say.
     pub fn same_boot(&self) -> Option<bool> {
         let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
         Some(ours.as_ref()? == theirs.as_ref()?)
     }
 
-    /// Takes one input; returns what is to be done, in order.
+    /// Handles one input; returns the actions in order.
     pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Action> {
         if matches!(input, Input::Message(_) | Input::Heard) {
             self.heard_at = now;
@@ -290,7 +290,7 @@ impl Session {
         if self.state != State::Closed {
             match input {
                 Input::Tick => {}
-                // A verdict stands: nothing that comes now changes it.
+                // After a refusal, no other input changes the result.
                 _ if self.refusal.is_some() && !matches!(input, Input::Cut(_)) => {}
                 other => self.take(now, other),
             }
@@ -299,7 +299,7 @@ impl Session {
         std::mem::take(&mut self.actions)
     }
 
-    /// When [`Session::handle`] must be called at the latest. `None`: closed.
+    /// Returns the time by which [`Session::handle`] must be called; `None` if closed.
     pub fn next_deadline(&self) -> Option<Duration> {
         if self.state == State::Closed {
             return None;
@@ -349,7 +349,7 @@ impl Session {
             longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         }));
         if self.role == Role::Initiator {
-            // In the same breath: one round trip less.
+            // Sent at once, which saves a round trip.
             let make = |token| prove(token, Role::Initiator, &self.setup.exporter);
             let token_proof = self.setup.token.as_ref().map(make);
             self.send(Message::Proof(Proof { token_proof }));
@@ -360,7 +360,7 @@ impl Session {
         let Some(event) = Event::of(&message) else {
             return;
         };
-        // The first message decides by version, before anything else in it is looked at.
+        // The version is checked before any other field of the first message.
         if let (State::Greeting, Message::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
             let Some(version) = Versions::OURS.common(theirs) else {
@@ -373,7 +373,7 @@ impl Session {
             let what = format!("`{}` while {}", message.name(), self.state.doing());
             return self.violation(what);
         }
-        // Talk within a state does not prolong it.
+        // Messages within a state do not extend its deadline.
         if self.state != before {
             self.deadline = self.deadline_of_step(now);
         }
@@ -383,7 +383,7 @@ impl Session {
         }
     }
 
-    /// One step of the table; false when it is not in it.
+    /// Takes one step of the state table; false if it is not permitted.
     fn step(&mut self, event: Event) -> bool {
         match next(self.role, self.state, event) {
             Some(state) => {
@@ -394,13 +394,13 @@ impl Session {
         }
     }
 
-    /// Deadline of the state that was just entered.
+    /// Returns the deadline of the state that was just entered.
     fn deadline_of_step(&self, now: Duration) -> Option<Duration> {
         match self.state {
             State::Greeting | State::Proving => Some(proving_time(self.role)),
             State::Negotiating | State::Opening | State::Timing => Some(now + STEP_TIME),
             State::Ready => Some(now + STEP_TIME + self.flow.wait()),
-            // Moved on by what moves, or set by what is asked.
+            // Set by progress or by the request.
             State::Running | State::Draining | State::Working => self.deadline,
             State::Exchanging => Some(now + EXCHANGE_TIME),
             State::Asking => self.ends_at,
@@ -416,7 +416,7 @@ impl Session {
         self.beats().then(|| self.heard_at + self.silence())
     }
 
-    /// States in which both ends give signs of life.
+    /// Returns whether both ends send heartbeats in this state.
     fn beats(&self) -> bool {
         use State::{Asking, Draining, Exchanging, Ready, Running, Working};
         matches!(
@@ -465,7 +465,7 @@ impl Session {
         });
     }
 
-    /// Ends the session: tells the peer, where it can still hear, and the driver.
+    /// Ends the session: notifies the peer, if it can still receive, and the driver.
     fn close(&mut self, closed: Closed) {
         if self.state == State::Closed {
             return;

@@ -1,8 +1,8 @@
-//! One bulk run against a far end, from the initiator's side.
+//! A bulk run against a server, from the client's side.
 //!
-//! One address is tried, the first of the family asked for: a tester is not a client, and a run
-//! says what it measured, not what happened to work. Both ends' readings come back on one time
-//! line, with the bound of its error.
+//! Only the first address of the requested family is tried: a measurement must be of the requested
+//! path, not of any that works. The samples of both ends are returned on one time line, with a
+//! bound of its error.
 
 mod connect;
 mod hooks;
@@ -30,17 +30,17 @@ use std::time::{Duration, Instant, SystemTime};
 pub use crate::engine::LocalBind;
 pub use rtt::round_trip;
 
-/// Which addresses of a name may be used.
+/// Address families that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// The first one, as the resolver orders them.
+    /// The resolver's first address.
     #[default]
     Any,
     V4,
     V6,
 }
 
-/// The far end, and how to reach it.
+/// The server, and how to reach it.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub host: String,
@@ -49,12 +49,12 @@ pub struct Target {
     /// Local address and interface of control and data connections.
     pub bind: LocalBind,
     pub token: Option<String>,
-    /// For each TCP connect, the TLS handshake, and the opening of UDP flows.
+    /// Timeout of each TCP connect, the TLS handshake, and the opening of UDP flows.
     pub connect_timeout: Duration,
 }
 
 impl Target {
-    /// `host` on the usual port, by any family, without a token.
+    /// Creates a target with the default port, any family, and no token.
     pub fn new(host: impl Into<String>) -> Target {
         Target {
             host: host.into(),
@@ -67,15 +67,15 @@ impl Target {
     }
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub observation: Observation,
     pub initiator: Party,
     pub responder: Party,
-    /// When the run began, set-up included.
+    /// Start of the run, including setup.
     pub started_at: SystemTime,
-    /// Set-up and exchange of results included.
+    /// Duration, including setup and exchange of results.
     pub duration: Duration,
     /// Zero of the observation's time line, on this host's clock.
     pub origin: Instant,
@@ -83,50 +83,50 @@ pub struct Outcome {
     pub captures: Captures,
 }
 
-/// What both ends captured, where that was asked.
+/// Packet captures of both ends, if requested.
 #[derive(Debug, Clone, Default)]
 pub struct Captures {
     pub near: Option<Captured>,
-    /// The far end's file, as it came: nothing in it is to be believed.
+    /// The server's file as received; its content is untrusted.
     pub far: Option<Vec<u8>>,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done; payload flows in [`State::Running`] and [`State::Draining`].
+    /// The session state; payload flows in [`State::Running`] and [`State::Draining`].
     pub state: State,
-    /// Since payload began to flow.
+    /// Time since payload began to flow.
     pub elapsed: Duration,
-    /// Initiator to responder; absent: no payload goes that way.
+    /// Client to server; `None` if no payload flows in that direction.
     pub forward: Option<FlowProgress>,
-    /// Responder to initiator.
+    /// Server to client.
     pub reverse: Option<FlowProgress>,
 }
 
-/// How far one direction has come.
+/// Progress of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlowProgress {
-    /// Written by the sender; the far end's count is up to a second old.
+    /// Written by the sender; the server's count is up to a second old.
     pub sent_bytes: Option<u64>,
-    /// Read by the receiver: goodput comes from this one.
+    /// Read by the receiver; the basis of goodput.
     pub received_bytes: Option<u64>,
-    /// When the receiver's count was taken, since its payload began to flow.
+    /// Time of the receiver's count, since its payload began to flow.
     pub received_at: Option<Duration>,
-    /// This end's count of each stream.
+    /// The local byte count of each stream.
     pub stream_bytes: Vec<u64>,
-    /// Where this end sends.
+    /// Retransmits, if this end sends.
     pub retransmits: Option<u64>,
     pub rtt: Option<Duration>,
 }
 
-/// Does one run. `watch` is called about five times a second while payload flows, and when the
-/// session enters another state.
+/// Runs one measurement. Calls `watch` about five times a second while payload flows, and on every
+/// change of the session state.
 ///
 /// Blocks for the whole run; every wait in it has a deadline.
 ///
 /// # Errors
-/// See [`ProbeError`]: what was tried, on what, and why it failed.
+/// See [`ProbeError`].
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -146,7 +146,7 @@ pub fn run(
         boot_proof: boot_proof(connection.channel.exporter()),
         one_address: connection.local.map(|local| local.ip()) == Some(address.ip()),
     };
-    // The session's deadlines count from here, whatever the handshake took.
+    // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
     let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
     let part = Part::Initiator(Box::new(Initiative::new(plan.clone(), start_at)));
@@ -199,7 +199,7 @@ pub(crate) fn token_of(target: &Target) -> Result<Option<Token>, ProbeError> {
     })
 }
 
-/// How long until the agreed start, by this host's wall clock.
+/// Returns the time until the agreed start, by this host's wall clock.
 fn time_until_start(plan: &Plan) -> Result<Option<Duration>, ProbeError> {
     let Some(start_us) = plan.start_at_us else {
         return Ok(None);
@@ -234,7 +234,7 @@ pub(crate) fn responder_party(target: &Target, address: SocketAddr, session: &Se
     }
 }
 
-/// What the caller can do about a session that did not finish.
+/// Converts the end of an unfinished session into an error.
 pub(crate) fn error_of(
     target: &Target,
     address: SocketAddr,

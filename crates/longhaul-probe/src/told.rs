@@ -1,15 +1,15 @@
-//! What a program tells of itself and a peer of its own, bounded: before it is sent, and again where it arrives, since the
-//! peer may be anybody.
+//! Sanitizes the program descriptions that peers exchange: before sending, and again on receipt,
+//! since the peer is untrusted.
 
 use longhaul_model::report::v1::observation::Program;
 
-/// Lines of a log.
+/// The maximum number of log lines.
 pub(crate) const MOST_LINES: usize = 64;
 const MOST_VERSION: usize = 64;
 const MOST_COMMAND: usize = 2000;
 const MOST_LINE: usize = 400;
 
-/// Short enough, and on one line each.
+/// Limits the description's length and reduces each text to one line.
 pub(crate) fn tamed(told: Program) -> Program {
     Program {
         longhaul: one_line(&told.longhaul, MOST_VERSION),
@@ -23,7 +23,7 @@ pub(crate) fn tamed(told: Program) -> Program {
     }
 }
 
-/// Control characters, and those that steer the direction of text, become spaces.
+/// Replaces control and bidirectional formatting characters with spaces.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     let steers = |c: char| {
         let of_direction = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,16 +1,17 @@
-//! Files from one host to the other, over the session and data connections of a run.
+//! Copies files between two hosts, over the session and data connections of a run.
 //!
-//! - [`copy`]: one copy from the initiator's side; `near` is its course
-//! - `far`: what the responder does for it
-//! - `list`, `place`, `names`: what is copied, and to which names
-//! - `sending`, `receiving`: the two ends while blocks flow; `run` is what they share
-//! - `digest`: sums of blocks and files; `partial`: a file that is not whole yet
-//! - `queue`, `buffer`, `stream`, `counters`: what blocks pass through, and what is measured
+//! - [`copy`]: one copy from the client's side, implemented in `near`
+//! - `far`: the server's part of a copy
+//! - `list`, `place`, `names`: the files to copy, and their names at the target
+//! - `sending`, `receiving`: source and target while blocks are transferred; `run` is their common
+//!   part
+//! - `digest`: hashes of blocks and files; `partial`: an incomplete file
+//! - `queue`, `buffer`, `stream`, `counters`: transport and measurement of blocks
 //!
-//! Every file is cut into blocks. Threads at the source's disk read and sum them up, one thread
-//! for each connection takes whatever block is next; at the target one thread for each connection
-//! sums up what comes, and threads at the disk write it. Between them are short queues, so that
-//! whoever is slow shows by what the others wait for.
+//! Every file is split into blocks. At the source, disk threads read and hash them, and one thread
+//! per connection sends the next block. At the target, one thread per connection receives and
+//! hashes blocks, and disk threads write them. The queues in between are short, so that a slow
+//! stage shows in the waiting times of the others.
 
 mod buffer;
 mod counters;
@@ -36,11 +37,10 @@ use crate::wire::OpenAsk;
 use longhaul_model::report::v1::plan::{Direction, Plan};
 use std::net::TcpStream;
 
-/// Files are cut into blocks of this length: a power of two, so that sums of blocks make that of
-/// the file.
+/// Block length of files: a power of two, so that the file's hash can be computed from the blocks'.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The data connections of a copy, as the engine's own are described.
+/// Returns a throughput plan that describes the data connections of a copy.
 pub(crate) fn plan_of(open: &OpenAsk) -> Plan {
     Plan {
         direction: if open.forward {
@@ -57,7 +57,7 @@ pub(crate) fn plan_of(open: &OpenAsk) -> Plan {
     }
 }
 
-/// Of sockets that were opened for a plan of TCP.
+/// Extracts the TCP streams of sockets opened for a TCP plan.
 fn connections(sockets: Vec<DataSocket>) -> Result<Vec<TcpStream>, EngineError> {
     let tcp = |socket| match socket {
         DataSocket::Tcp(stream) => Ok(stream),

@@ -1,7 +1,7 @@
-//! What the two ends say to each other: the messages, and nothing of when they may be said.
+//! The messages between the two ends, without their order.
 //!
-//! docs/protocol.md describes this wire; the tables there are compared with this module by a
-//! test. Times are microseconds on the speaker's own clock unless a field says otherwise.
+//! docs/protocol.md describes this protocol; a test compares its tables with this module. Times are
+//! microseconds of the sender's clock unless a field says otherwise.
 
 mod block;
 mod files;
@@ -32,7 +32,7 @@ use longhaul_model::report::v1::{Caveat, Party};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A range of protocol versions, both ends included.
+/// A range of protocol versions, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     pub least: u16,
@@ -40,16 +40,16 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this program speaks.
+    /// The versions that this program supports.
     pub const OURS: Versions = Versions { least: 1, most: 4 };
-    /// The first version that has sessions of probes.
+    /// The first version with probe sessions.
     pub const PROBES: u16 = 2;
-    /// The first version in which the far end captures.
+    /// The first version with captures by the server.
     pub const CAPTURES: u16 = 3;
-    /// The first version that copies files.
+    /// The first version with file copies.
     pub const FILES: u16 = 4;
 
-    /// The newest version that both speak.
+    /// Returns the newest version that both support.
     pub fn common(self, other: Versions) -> Option<u16> {
         let version = self.most.min(other.most);
         (version >= self.least.max(other.least)).then_some(version)
@@ -66,7 +66,7 @@ impl fmt::Display for Versions {
     }
 }
 
-/// One frame on the control connection.
+/// A frame on the control connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
@@ -94,7 +94,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The word that stands for this message in logs, errors and docs/protocol.md.
+    /// Returns the message's name in logs, errors and docs/protocol.md.
     pub fn name(&self) -> &'static str {
         match self {
             Message::Hello(_) => "hello",
@@ -122,7 +122,8 @@ impl Message {
     }
 }
 
-/// First frame of both ends. Its shape never changes, so that any two versions can part politely.
+/// First frame of both ends. Its format never changes, so that any two versions can report a
+/// mismatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub versions: Versions,
@@ -130,34 +131,34 @@ pub struct Hello {
     pub longhaul: String,
 }
 
-/// The initiator's proof that it knows the token; absent: it has none.
+/// The client's proof that it knows the token; absent if it has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
 }
 
-/// The responder lets the initiator in.
+/// The server admits the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
-    /// Its own proof; absent: it has no token, or the initiator showed none.
+    /// The server's own proof; absent if it has no token, or the client showed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
     pub party: Party,
-    /// Equal on both sides when both run under one kernel; see `secure::boot_proof`.
+    /// Equal at both ends if they run under one kernel; see `secure::boot_proof`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
-    /// Present: the initiator is a stranger and may ask no more than this.
+    /// Limits of an anonymous client; absent with a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<AnonymousLimits>,
 }
 
-/// What a stranger may ask; absent fields are unlimited.
+/// Limits of an anonymous client; absent fields are unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnonymousLimits {
     pub seconds: u64,
     pub streams: u32,
-    /// Runs of strangers at one time.
+    /// Maximum number of simultaneous anonymous runs.
     pub concurrent: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
@@ -166,7 +167,7 @@ pub struct AnonymousLimits {
 }
 
 impl Default for AnonymousLimits {
-    /// Enough for a measurement on a long path; too little to be a nuisance for long.
+    /// Enough for a measurement of a long path, too little to be a long nuisance.
     fn default() -> Self {
         AnonymousLimits {
             seconds: 30,
@@ -178,7 +179,7 @@ impl Default for AnonymousLimits {
     }
 }
 
-/// The initiator says what it wants to run.
+/// The client proposes a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Propose {
     pub plan: Plan,
@@ -187,39 +188,39 @@ pub struct Propose {
     pub boot_proof: Option<String>,
 }
 
-/// The responder agrees and names the session for the data connections.
+/// The server accepts and names the session for the data connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accept {
     pub nonce: Nonce,
 }
 
-/// One timing of the round trip.
+/// A measurement of the round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping {
     pub number: u32,
 }
 
-/// The answer, with the responder's clock at that moment.
+/// Answer to a ping, with the server's clock at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pong {
     pub number: u32,
     pub at_us: u64,
 }
 
-/// The initiator's reading of the clocks; the responder gets its engine ready.
+/// The client's clock measurement; the server prepares its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepare {
-    /// Zero of the common time line, on the responder's clock.
+    /// Zero of the common time line, on the server's clock.
     pub origin_us: u64,
     pub idle_rtt_us: u64,
-    /// Both ends run under one kernel and nothing lies between them.
+    /// Both ends run under one kernel without a network in between.
     pub same_host: bool,
-    /// How long until the start, when a time was agreed.
+    /// Time until the agreed start, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_us: Option<u64>,
 }
 
-/// A sign of life each second, with the speaker's counters.
+/// A heartbeat each second, with the sender's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Interval {
     pub elapsed_us: u64,
@@ -229,22 +230,22 @@ pub struct Interval {
     pub received_bytes: Option<u64>,
 }
 
-/// A piece of the responder's capture file, in order, before its other results.
+/// A part of the server's capture file, in order, before its other results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturePart {
     pub bytes: Packed,
 }
 
-/// What the responder saw of one stream.
+/// The server's result of one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
-    /// Direction of the stream: the initiator sends on it.
+    /// Direction of the stream: true if the client sends.
     pub forward: bool,
     pub index: u32,
     pub end: StreamEnd,
 }
 
-/// What the responder says of itself, after the streams of that direction.
+/// The server's result of one direction, after its streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndResult {
     pub forward: bool,
@@ -252,24 +253,24 @@ pub struct EndResult {
     pub caveats: Vec<Caveat>,
 }
 
-/// Last frame: why the speaker hangs up.
+/// Last frame: the reason for closing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bye {
-    /// All is said and done.
+    /// The session is complete.
     Finished,
-    /// No version in common; the speaker's range.
+    /// No common version; contains the sender's range.
     Version(Versions),
-    /// A token is needed and none was shown.
+    /// A token is required and none was shown.
     TokenMissing,
-    /// The token is another one.
+    /// The token is wrong.
     TokenWrong,
-    /// The plan, or the moment, does not suit; why.
+    /// The plan or the time is not acceptable, with the reason.
     Refused(String),
-    /// What the other end said does not belong here.
+    /// The peer violated the protocol.
     Violation(String),
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     Timeout(String),
-    /// The speaker's own host failed.
+    /// The sender's own host failed.
     Failed(String),
 }

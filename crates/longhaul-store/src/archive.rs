@@ -1,7 +1,7 @@
-//! One archive file: append a finished run, list runs, read one back.
+//! The archive file: append a finished run, list runs, read a run.
 //!
-//! The file is in write-ahead-log mode: a reader never waits for a writer, and writers wait for
-//! each other up to [`LOCK_WAIT`].
+//! The file uses a write-ahead log: readers never wait for a writer, and writers wait for each
+//! other for up to [`LOCK_WAIT`].
 
 use crate::error::StoreError;
 use crate::filed::{self, Derived, Filed};
@@ -12,20 +12,20 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to wait for another process that writes.
+/// The time to wait for another writing process.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Memory that a connection may use for pages.
+/// The page cache of a connection.
 const CACHE_KIB: i64 = 32 << 10;
 
-/// Of a new file. Reports are some kB: with the usual 4 KiB they fill pages badly, and a batch
-/// writes a quarter more.
+/// The page size of a new file. Reports are some kB: they fill pages of the default 4 KiB badly, so
+/// that a batch would write a quarter more.
 const PAGE_BYTES: i64 = 8192;
 
-/// Pages in the log before they are copied into the file.
+/// The number of pages in the log that triggers a checkpoint.
 const LOG_PAGES: i64 = 8192;
 
-/// The log's file is cut to this when it is empty.
+/// The log file is truncated to this size after a checkpoint.
 const LOG_BYTES: i64 = 64 << 20;
 
 /// An open archive.
@@ -33,20 +33,20 @@ const LOG_BYTES: i64 = 64 << 20;
 pub struct Archive {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
-    /// Whether what is written also goes to the outbox.
+    /// Records writes in the outbox as well.
     pub(crate) sends_on: bool,
     pub(crate) names: Names,
 }
 
-/// What became of an append.
+/// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
     New,
-    /// The same report was there already.
+    /// The same report was already stored.
     Already,
 }
 
-/// One line of a list, from the derived columns.
+/// One row of the run list, from the derived columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub id: String,
@@ -59,11 +59,11 @@ pub struct Entry {
     pub goodput_bps: Option<u64>,
     pub limited_by: Option<String>,
     pub analysis_version: u32,
-    /// Probes of this run that are runs of their own.
+    /// The number of probes of this run that are runs of their own.
     pub parts: u32,
 }
 
-/// Files one report with the columns of lists; 0 where the id is taken.
+/// Inserts a report with its list columns; returns 0 if the id is taken.
 pub(crate) fn file_run(
     to: &Connection,
     run: &Run,
@@ -98,7 +98,7 @@ pub(crate) fn file_run(
 }
 
 impl Archive {
-    /// Opens the file for reading and writing; makes it, and its folder, where there is none.
+    /// Opens the file for reading and writing, and creates it and its folder if necessary.
     pub fn open(path: &Path) -> Result<Archive, StoreError> {
         make_folder_of(path)?;
         Archive::with_flags(
@@ -107,7 +107,7 @@ impl Archive {
         )
     }
 
-    /// Opens a file that exists; `None` when there is none.
+    /// Opens an existing file; `None` if it does not exist.
     pub fn open_existing(path: &Path) -> Result<Option<Archive>, StoreError> {
         let exists = path.try_exists().map_err(|e| StoreError::Open {
             path: path.to_owned(),
@@ -125,10 +125,10 @@ impl Archive {
             Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
                 .map_err(sql)?;
         connection.busy_timeout(LOCK_WAIT).map_err(sql)?;
-        // A file that may only be read serves `report list`; an append to it fails by itself.
+        // A read-only file is sufficient for `report list`; an append to it fails later.
         if !connection.is_readonly("main").map_err(sql)? {
             schema::level(&connection, path)?;
-            // Of a file that has tables this changes nothing.
+            // This has no effect on a file that already has tables.
             connection
                 .pragma_update(None, "page_size", PAGE_BYTES)
                 .map_err(sql)?;
@@ -144,8 +144,8 @@ impl Archive {
         })
     }
 
-    /// Stores a finished run. The same report twice is one entry; another report under an id
-    /// that is taken is refused. Whatever was begun under this id is thereby ended.
+    /// Stores a finished run. Storing the same report twice has no effect; a different report under
+    /// a taken id is an error. A scan begun under this id is marked as finished.
     pub fn append<P, O, A>(&mut self, report: &Report<P, O, A>) -> Result<Appended, StoreError>
     where
         Report<P, O, A>: Filed,
@@ -184,8 +184,8 @@ impl Archive {
         Ok(inserted)
     }
 
-    /// The latest runs, newest first, at most `limit`. Probes that belong to a run that is listed by
-    /// itself are counted there and left out.
+    /// Returns the latest runs, newest first, at most `limit`. Probes of a listed run are counted
+    /// in its entry and not listed themselves.
     pub fn list(&self, limit: u32) -> Result<Vec<Entry>, StoreError> {
         let sql = |e| StoreError::sql("list the runs", &self.path, e);
         let mut statement = self
@@ -202,7 +202,7 @@ impl Archive {
         rows.collect::<Result<_, _>>().map_err(sql)
     }
 
-    /// The one run that `wanted` names: an id, the first letters of one, or `last`.
+    /// Returns the run that `wanted` identifies: an id, a unique prefix of one, or `last`.
     pub fn find(&self, wanted: &str) -> Result<AnyReport, StoreError> {
         let id = if wanted == "last" {
             self.list(1)?.pop().map(|entry| entry.id)
@@ -216,8 +216,8 @@ impl Archive {
     }
 
     fn unique(&self, prefix: &str) -> Result<Option<String>, StoreError> {
-        // Compared as text, not as a pattern, so that `%` in the argument means nothing; and between
-        // bounds, so that an archive of millions is not read through.
+        // Compares as text, not as a pattern, so that `%` has no special meaning; the bounds avoid
+        // a scan of an archive with millions of runs.
         let (count, exact, first): (u64, Option<String>, Option<String>) = self
             .connection
             .query_row(
@@ -238,7 +238,7 @@ impl Archive {
         }
     }
 
-    /// The stored report of exactly this id, as it was written.
+    /// Returns the stored report of exactly this id, unchanged.
     pub(crate) fn text(&self, id: &str) -> Result<String, StoreError> {
         self.connection
             .query_row("SELECT report FROM run WHERE id = ?1", [id], |row| {
@@ -264,8 +264,8 @@ fn make_folder_of(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Switches to the write-ahead log. SQLite does not wait for a lock in this one step, so two
-/// programs that meet on a new file are made to wait here.
+/// Enables the write-ahead log. SQLite does not wait for a lock in this step, so two programs that
+/// open the same new file wait here.
 fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
@@ -286,8 +286,8 @@ fn write_ahead(connection: &Connection) -> Result<(), rusqlite::Error> {
     }
 }
 
-/// A commit is on the disk when it returns. The log is copied back in large pieces, and memory is
-/// bounded: the pages at the ends of some thousand series fit.
+/// Makes commits durable, checkpoints in large steps and bounds the cache, which holds the last
+/// pages of some thousand series.
 fn tuned(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

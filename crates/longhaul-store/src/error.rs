@@ -1,17 +1,17 @@
-//! What can go wrong with an archive, by what the user can do about it.
+//! Errors of an archive, classified by what the user can do about them.
 
 use std::path::PathBuf;
 
-/// Why the archive did not do what was asked.
+/// The reason why an archive operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder cannot be made or the file cannot be opened.
+    /// The folder cannot be created or the file cannot be opened.
     #[error("cannot open the archive {}", path.display())]
     Open {
         path: PathBuf,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is SQLite, but of another program.
+    /// The file is an SQLite database of another program.
     #[error("{} is the database of another program, not an archive of longhaul", path.display())]
     Foreign { path: PathBuf },
     /// The file was written by a later longhaul.
@@ -30,19 +30,19 @@ pub enum StoreError {
         path: PathBuf,
         source: rusqlite::Error,
     },
-    /// The disk did not take a write: no room, or the file may not grow, or the disk failed.
+    /// The disk rejected a write: it is full, the file may not grow, or the disk failed.
     #[error("the disk did not take a write to the archive {}", path.display())]
     Full {
         path: PathBuf,
         source: rusqlite::Error,
     },
-    /// The file or its folder may not be written.
+    /// The file or its folder is not writable.
     #[error("the archive {} cannot be written", path.display())]
     ReadOnly {
         path: PathBuf,
         source: rusqlite::Error,
     },
-    /// Another process held the archive for longer than the deadline.
+    /// Another process held the lock for longer than the timeout.
     #[error("the archive {} stayed locked by another process", path.display())]
     Locked {
         path: PathBuf,
@@ -55,19 +55,20 @@ pub enum StoreError {
         path: PathBuf,
         source: rusqlite::Error,
     },
-    /// A database that is reached over the network did not do what was asked.
+    /// A request to a remote database failed.
     #[error("cannot {doing} in {at}")]
     Database {
         doing: &'static str,
-        /// Which one, where.
+        /// Name and address of the database.
         at: String,
         source: Box<dyn std::error::Error + Send + Sync>,
         hint: Option<String>,
     },
-    /// The id is taken by a run that reads differently; what was observed is never overwritten.
+    /// A run with this id and different content is already stored; observations are never
+    /// overwritten.
     #[error("run {id} is already in the archive, with another content")]
     IdTaken { id: String },
-    /// What came from outside is beyond a limit of the archive; nothing of its batch was stored.
+    /// An input exceeds a limit of the archive; nothing of its batch was stored.
     #[error("the archive does not take {what}: {why}")]
     Refused { what: String, why: &'static str },
     #[error("no run is planned under the id {id}")]
@@ -80,13 +81,13 @@ pub enum StoreError {
         count: u64,
         example: String,
     },
-    /// A report could not be turned into JSON or back.
+    /// A report could not be converted to or from JSON.
     #[error("cannot read run {id} as a report")]
     Report {
         id: String,
         source: serde_json::Error,
     },
-    /// The report is of a schema that this program does not know.
+    /// The report has a schema that this program does not know.
     #[error("run {id} has schema `{found}`, this longhaul reads `{known}`")]
     UnknownReport {
         id: String,
@@ -96,7 +97,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Sorts a failure of the driver by what can be done about it.
+    /// Classifies an SQLite error by what the user can do about it.
     pub(crate) fn sql(
         doing: &'static str,
         path: &std::path::Path,
@@ -108,7 +109,7 @@ impl StoreError {
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
                 StoreError::Damaged { path, source }
             }
-            // A full disk shows as FULL, or as an I/O error when it strikes in the log's index.
+            // A full disk is reported as FULL, or as an I/O error if it affects the log's index.
             Some(Code::DiskFull | Code::SystemIoFailure) => StoreError::Full { path, source },
             Some(Code::ReadOnly | Code::PermissionDenied) => StoreError::ReadOnly { path, source },
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreError::Locked { path, source },
@@ -124,7 +125,7 @@ impl StoreError {
         }
     }
 
-    /// What to do next, where something can be done.
+    /// Returns the next step for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             StoreError::Open { .. } | StoreError::ReadOnly { .. } => {

@@ -1,4 +1,4 @@
-//! How each kind of report is filed: its text, and the columns derived from it.
+//! Archived reports: their JSON, and the columns derived from each kind.
 
 use crate::error::StoreError;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -7,7 +7,7 @@ use longhaul_model::report::v1::{
     Throughput, scan,
 };
 
-/// What a list shows of a run without opening its report.
+/// The columns of the run list, which are read without parsing the report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Derived {
     pub streams: Option<u32>,
@@ -16,18 +16,18 @@ pub struct Derived {
     pub analysis_version: u32,
 }
 
-/// A report that the archive takes.
+/// A report that can be stored in the archive.
 pub trait Filed {
     fn derived(&self) -> Derived;
 
-    /// As JSON on one line: what the archive keeps.
+    /// Returns JSON on one line, as stored in the archive.
     fn text(&self) -> Result<String, serde_json::Error>;
 
-    /// The same JSON indented, for a person.
+    /// Returns the same JSON with indentation, for people.
     fn indented(&self) -> Result<String, serde_json::Error>;
 }
 
-/// The two texts of a kind, which differ in its type alone.
+/// The JSON methods of a kind; only the type differs.
 macro_rules! as_json {
     () => {
         fn text(&self) -> Result<String, serde_json::Error> {
@@ -64,7 +64,7 @@ impl Filed for Throughput {
 }
 
 impl Filed for Scan {
-    /// Of what the scan recommends, forward first.
+    /// Uses the recommended setting, forward first.
     fn derived(&self) -> Derived {
         let version = self.analysis.version;
         let mut directions = self.analysis.directions.iter();
@@ -83,7 +83,7 @@ impl Filed for Scan {
     as_json!();
 }
 
-/// The kinds whose reports have no goodput of their own.
+/// Implements [`Filed`] for kinds without a goodput.
 macro_rules! filed_by_version {
     ($($kind:ty),*) => {$(
         impl Filed for $kind {
@@ -102,7 +102,7 @@ macro_rules! filed_by_version {
 filed_by_version!(Host, Predict, Path, Available, Load);
 
 impl Filed for Imported {
-    /// What limited a run is in no text of others.
+    /// Output of other programs never names a limiter.
     fn derived(&self) -> Derived {
         Derived {
             streams: self.analysis.streams,
@@ -116,7 +116,7 @@ impl Filed for Imported {
 }
 
 impl Filed for Copied {
-    /// What limits a copy is told in words of its own, not in those of a bulk run.
+    /// The limiters of a copy have their own words.
     fn derived(&self) -> Derived {
         Derived {
             streams: Some(self.plan.streams),
@@ -147,13 +147,13 @@ impl Filed for AnyReport {
     as_json!();
 }
 
-/// A stored report, whatever its kind.
+/// Parses a stored report of any kind.
 pub fn parse(id: &str, text: &str) -> Result<AnyReport, StoreError> {
     let fail = |source| StoreError::Report {
         id: id.to_owned(),
         source,
     };
-    // The schema and the kind are looked at first: later ones may not fit our types at all.
+    // The schema and the kind are checked first, because a later version may not fit our types.
     let value: serde_json::Value = serde_json::from_str(text).map_err(fail)?;
     let unknown = |found: &str| StoreError::UnknownReport {
         id: id.to_owned(),

@@ -1,18 +1,18 @@
 #![forbid(unsafe_code)]
-//! The archive of finished runs: one SQLite file, one row for each report, and the
-//! series that regular measurements give.
+//! The archive of finished runs: one SQLite file with one row per report, and the series of
+//! scheduled measurements.
 //!
-//! A row is the report as JSON, untouched, plus a few columns derived from it for lists. Nobody
-//! else speaks SQL. A run is appended before it is shown, so that it is never lost to a closed
-//! terminal; an archive that fails costs the entry, never the result.
+//! A row has the report as JSON, unchanged, and a few derived columns for lists. No other crate
+//! uses SQLite. A run is stored before it is shown, so a closed terminal does not lose it. If the
+//! archive fails, the result is still shown.
 //!
 //! - [`archive`]: open, append, list, read
-//! - [`scans`]: what scans need: begun, parts, earlier ones
-//! - [`watched`]: what an agent and its page ask of an archive, as a trait
-//! - [`sqlite`]: that trait on the same file
-//! - [`filed`]: how each kind of report is filed
-//! - [`schema`]: the steps that bring a file to the present shape
-//! - [`error`]: what the caller can act on
+//! - [`scans`]: unfinished scans, their probes, and earlier scans
+//! - [`watched`]: the trait for the history of an agent
+//! - [`sqlite`]: the implementation of that trait on the same file
+//! - [`filed`]: JSON and derived columns of each kind of report
+//! - [`schema`]: schema steps of an archive file
+//! - [`error`]: errors by what the user can do
 
 pub mod archive;
 pub mod error;

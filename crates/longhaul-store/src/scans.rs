@@ -1,4 +1,4 @@
-//! Scans in the archive: begun, taken up again, and remembered for a path.
+//! Scans in the archive: start, resume, and reuse for a path.
 
 use crate::archive::Archive;
 use crate::error::StoreError;
@@ -8,7 +8,7 @@ use longhaul_model::report::v1::{
 };
 use rusqlite::{OptionalExtension, params};
 
-/// A scan that was begun and has no report yet.
+/// A scan that was started and has no report yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     pub id: String,
@@ -17,8 +17,8 @@ pub struct Begun {
 }
 
 impl Archive {
-    /// Notes that a scan begins, so that it can be taken up again when it is cut off. The note goes
-    /// when a report is appended under this id.
+    /// Records the start of a scan, so that it can be resumed after an interruption. Appending a
+    /// report under this id deletes the record.
     pub fn begin(
         &mut self,
         begun: &Begun,
@@ -35,8 +35,8 @@ impl Archive {
             .map_err(|e| StoreError::sql("note the begin of the scan", &self.path, e))
     }
 
-    /// The latest scan to `target` with exactly this plan that was begun at or after `since` (UTC,
-    /// RFC 3339) and not ended.
+    /// Returns the latest unfinished scan to `target` with exactly this plan that started at or
+    /// after `since` (UTC, RFC 3339).
     pub fn unfinished(
         &self,
         target: &str,
@@ -61,7 +61,7 @@ impl Archive {
             .map_err(|e| StoreError::sql("look for an unfinished scan", &self.path, e))
     }
 
-    /// The finished probes of a scan or a proof, by their place in it.
+    /// Returns the finished probes of a scan or a proof, by index.
     pub fn parts(&self, id: &str) -> Result<Vec<Throughput>, StoreError> {
         let sql = |e| StoreError::sql("read the probes", &self.path, e);
         let mut statement = self
@@ -83,7 +83,7 @@ impl Archive {
         Ok(found)
     }
 
-    /// The latest scans to a far end by this name, newest first, at most `limit`.
+    /// Returns the latest scans to this responder, newest first, at most `limit`.
     pub fn scans(&self, responder_host: &str, limit: u32) -> Result<Vec<Scan>, StoreError> {
         let found = self.of_kind(Kind::Scan, Some(responder_host), limit)?;
         Ok(of_type(found, |report| match report {
@@ -92,7 +92,8 @@ impl Archive {
         }))
     }
 
-    /// The latest throughput runs, probes of scans included, newest first, at most `limit`.
+    /// Returns the latest throughput runs, including probes of scans, newest first, at most
+    /// `limit`.
     pub fn throughput_runs(&self, limit: u32) -> Result<Vec<Throughput>, StoreError> {
         let found = self.of_kind(Kind::Throughput, None, limit)?;
         Ok(of_type(found, |report| match report {
@@ -101,7 +102,7 @@ impl Archive {
         }))
     }
 
-    /// The latest looks at the path to a far end by this name, newest first, at most `limit`.
+    /// Returns the latest path reports to this responder, newest first, at most `limit`.
     pub fn paths(&self, responder_host: &str, limit: u32) -> Result<Vec<Path>, StoreError> {
         let found = self.of_kind(Kind::Path, Some(responder_host), limit)?;
         Ok(of_type(found, |report| match report {
@@ -110,7 +111,7 @@ impl Archive {
         }))
     }
 
-    /// The latest runs of other programs to a far end by this name, newest first, at most `limit`.
+    /// Returns the latest imported runs to this responder, newest first, at most `limit`.
     pub fn imports(&self, responder_host: &str, limit: u32) -> Result<Vec<Imported>, StoreError> {
         let found = self.of_kind(Kind::Imported, Some(responder_host), limit)?;
         Ok(of_type(found, |report| match report {
@@ -119,7 +120,7 @@ impl Archive {
         }))
     }
 
-    /// The latest estimates of available bandwidth to a far end by this name, newest first, at most
+    /// Returns the latest estimates of available bandwidth to this responder, newest first, at most
     /// `limit`.
     pub fn availables(
         &self,

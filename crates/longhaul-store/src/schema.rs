@@ -1,14 +1,14 @@
-//! Brings an archive file to the present shape, one numbered step after the other.
+//! Brings an archive file to the current schema in numbered steps.
 //!
-//! `user_version` counts the steps a file has taken and `application_id` says that it is ours.
-//! All missing steps happen in one transaction under the write lock, so that two programs that
-//! open a new file at once do them once. A file that is ahead of us is refused, not guessed at.
+//! `user_version` is the number of steps applied, and `application_id` identifies our files. All
+//! missing steps are applied in one transaction under the write lock, so that two programs that
+//! open a new file apply them only once. A file of a later version is rejected.
 
 use crate::error::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
-/// `LHAR`, in the header of the file.
+/// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
 const STEPS: [&str; 4] = [
@@ -18,10 +18,10 @@ const STEPS: [&str; 4] = [
     include_str!("../schema/0004-forwarded.sql"),
 ];
 
-/// The number of steps this program knows.
+/// The number of schema steps in this version.
 pub const LATEST: i64 = STEPS.len() as i64;
 
-/// Checks whose file it is and takes the missing steps.
+/// Checks the owner of the file and applies missing steps.
 pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     if level(connection, path)? == LATEST {
         return Ok(());
@@ -30,7 +30,7 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(sql)?;
-    // Read again under the lock: another process may have been faster.
+    // Read again under the lock, because another process may have applied the steps.
     let from = level_here(&transaction, path)?;
     for step in STEPS.iter().skip(from as usize) {
         transaction.execute_batch(step).map_err(sql)?;
@@ -42,10 +42,10 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
         .map_err(sql)
 }
 
-/// Steps that the file has taken; refuses a stranger's file and one from the future.
+/// Returns the number of applied steps; rejects files of another program or of a later version.
 ///
-/// All is read in one transaction: between two readings another process may have made the tables,
-/// and a file with tables but without our mark would look like a stranger's.
+/// Everything is read in one transaction. Between two separate reads another process could create
+/// the tables, and a file with tables but without our id would look like that of another program.
 pub(crate) fn level(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let snapshot = connection
         .unchecked_transaction()
@@ -53,7 +53,7 @@ pub(crate) fn level(connection: &Connection, path: &Path) -> Result<i64, StoreEr
     level_here(&snapshot, path)
 }
 
-/// The same inside a transaction of the caller's.
+/// Reads the number of applied steps in the caller's transaction.
 fn level_here(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let read = |query| {
         connection

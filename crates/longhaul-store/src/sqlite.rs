@@ -1,18 +1,17 @@
-//! The archive of an agent in one SQLite file: the same that `longhaul report` reads.
+//! The history store of an agent in one SQLite file, which `longhaul report` reads as well.
 //!
-//! Every write is one transaction, and has reached the disk when it returns (`synchronous = FULL`).
-//! Readers do not wait for it. A batch that comes in pays for its values alone; the hours that it
-//! touches are only marked, and are counted again by later batches, a few by each, or by whoever
-//! reads them before.
+//! Every write is one transaction and durable when it returns (`synchronous = FULL`); readers do
+//! not wait for it. A batch writes only its own values and marks the hours that they belong to.
+//! Later batches aggregate a few marked hours each, and readers aggregate those that they need.
 //!
-//! - [`names`]: numbers of pairs and series
-//! - [`landing`]: runs and values come in
+//! - [`names`]: ids of pairs and series
+//! - [`landing`]: inserts runs and values
 //! - [`hours`]: the hourly series
-//! - [`reading`]: series and the grid go out
-//! - [`planned`]: runs that are due
-//! - [`events`]: what changed
-//! - [`retention`]: what is old goes
-//! - [`outbox`]: what a collector has not acknowledged
+//! - [`reading`]: queries of series, grid and runs
+//! - [`planned`]: planned runs
+//! - [`events`]: events
+//! - [`retention`]: deletes expired data
+//! - [`outbox`]: items that the collector has not acknowledged
 
 mod events;
 mod hours;
@@ -60,7 +59,7 @@ impl Watched for Archive {
         if known {
             return Ok(());
         }
-        // Whoever asks gets the start of it back: it may be anything.
+        // The error repeats only the start of the id, which may be arbitrarily long.
         Err(StoreError::NoSuchPlanned {
             id: planned_id.chars().take(limits::ID_BYTES_MAX).collect(),
         })
@@ -181,7 +180,7 @@ impl Watched for Archive {
 }
 
 impl Delivery {
-    /// Holds all of it to the limits; gives the texts of its events.
+    /// Checks all limits and returns the JSON of the events.
     fn checked(&self) -> Result<Vec<String>, StoreError> {
         limits::runs(&self.runs)?;
         for row in &self.planned {
@@ -192,7 +191,7 @@ impl Delivery {
     }
 }
 
-/// An event as JSON, within the limits.
+/// Returns an event as JSON, within the limits.
 fn event_text(event: &Event) -> Result<String, StoreError> {
     let text = serde_json::to_string(event).map_err(|source| StoreError::Report {
         id: event.id.clone(),
@@ -203,7 +202,7 @@ fn event_text(event: &Event) -> Result<String, StoreError> {
 }
 
 impl Archive {
-    /// One transaction that takes the write lock at once: all of it or nothing.
+    /// Runs `work` in one transaction that takes the write lock immediately.
     fn write<T>(
         &mut self,
         doing: &'static str,
@@ -219,21 +218,21 @@ impl Archive {
         Ok(done)
     }
 
-    /// The same, with the outbox and the numbers of names.
+    /// Runs `work` in a write transaction, with the outbox and the cached ids.
     fn write_named<T>(
         &mut self,
         doing: &'static str,
         work: impl FnOnce(&Transaction<'_>, (Outbox, &mut Names)) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let outbox = self.outbox();
-        // Where the transaction fails they are gone, and are looked up again.
+        // If the transaction fails, the cache is dropped and filled again.
         let mut names = std::mem::take(&mut self.names);
         let done = self.write(doing, |to| work(to, (outbox, &mut names)))?;
         self.names = names.bounded();
         Ok(done)
     }
 
-    /// All that `work` reads is of one moment.
+    /// Runs `work` on a consistent snapshot.
     fn read<T>(
         &self,
         doing: &'static str,

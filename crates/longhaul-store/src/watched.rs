@@ -1,14 +1,13 @@
-//! What an agent and its page ask of an archive, whatever the database behind it.
+//! The interface between an agent and its archive, independent of the database.
 //!
-//! Times are microseconds since 1970-01-01T00:00:00Z, of the clock of whoever measured; they need
-//! not come in order. Names of hosts, measurements and reasons are words of the agent's file.
-//! Values are in the unit of their [`Quantity`]. Whatever comes in is held to the limits of
-//! [`limits`]; one item beyond them refuses its whole batch, before anything is written.
+//! Times are microseconds since 1970-01-01T00:00:00Z by the clock of the measuring host, in any
+//! order. Names of hosts, measurements and reasons come from the agent's file. Values are in the
+//! unit of their [`Quantity`]. All input is checked against [`limits`]; one item beyond a limit
+//! rejects its whole batch before anything is written.
 //!
-//! Everything that writes may be said twice and then changes nothing, so a sender that did not
-//! hear the answer says it again. When a call returns `Ok`, what it wrote outlives the process and
-//! the power supply. When it returns an error, nothing of it was written, with the exceptions that
-//! [`Watched::retain`] names.
+//! Every write is idempotent, so a sender without an answer repeats it. After `Ok` the data
+//! survives a crash of the process and a power failure. After an error nothing was written, with
+//! the exceptions that [`Watched::retain`] names.
 
 pub mod buckets;
 pub mod limits;
@@ -22,30 +21,28 @@ use longhaul_model::report::v1::series::{Pair, Point, Series};
 use longhaul_model::report::v1::{AnyReport, Kind, Run};
 use std::time::Duration;
 
-/// An archive that is written on a schedule and looked at while it is.
+/// An archive that is written on a schedule and read at the same time.
 ///
-/// One value is one connection: the agent has one that writes, each reader opens its own.
+/// Each value is one connection: the agent has one for writing, and every reader opens its own.
 pub trait Watched: Send {
-    /// Stores finished runs with what they gave to the series, all or none. A run that is watched
-    /// already is left as it is, with its values. One that was filed by whoever made it, and that
-    /// nobody watches yet, is watched from here on: its stored report stays, and it gains pairs,
-    /// values and the planned run that it settles.
+    /// Stores finished runs with their values, all or none. A run that is already watched is not
+    /// changed. A run that was stored by another command becomes watched: its report stays, and its
+    /// pairs, values and planned run are added.
     fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError>;
 
-    /// Notes runs that are due. An id that is there already is left as it is. Says how many were
-    /// new.
+    /// Stores planned runs and returns the number of new ones. A known id is not changed.
     fn plan(&mut self, planned: &[Planned]) -> Result<u64, StoreError>;
 
-    /// Says what became of a planned run. What was done stays done; what was missed becomes done
-    /// when its result comes after all; of two reasons the first stays.
+    /// Stores the outcome of a planned run. A done run stays done; a missed one becomes done if its
+    /// result arrives later; of two reasons the first one is kept.
     ///
-    /// [`StoreError::NoSuchPlanned`] where no run is planned under this id.
+    /// Returns [`StoreError::NoSuchPlanned`] if no run is planned under this id.
     fn settle(&mut self, planned_id: &str, outcome: &Outcome) -> Result<(), StoreError>;
 
-    /// Stores what came from another agent at once. All of it may have come before.
+    /// Stores a delivery of another agent. Any part of it may have been delivered before.
     ///
-    /// An archive that cannot do it in one transaction does one thing after the other; what an
-    /// error cuts off is done when the sender says it again.
+    /// A database without transactions stores the parts one after the other; after an error the
+    /// sender repeats the delivery, which completes it.
     fn receive(&mut self, delivery: &Delivery) -> Result<Landed, StoreError> {
         let planned = delivery.planned.iter().map(|row| row.planned.clone());
         self.plan(&planned.collect::<Vec<_>>())?;
@@ -61,20 +58,19 @@ pub trait Watched: Send {
         Ok(landed)
     }
 
-    /// Planned runs by the time when they were due, the earliest first.
+    /// Returns planned runs, sorted by due time, earliest first.
     fn planned(&self, filter: &PlannedFilter) -> Result<Vec<PlannedRow>, StoreError>;
 
-    /// How many runs were due in a range, and what became of them. The parts add up to the whole.
+    /// Returns the number of runs due in a range, by outcome. The counts add up to the total.
     fn planned_counts(&self, range: Range) -> Result<PlannedCounts, StoreError>;
 
-    /// Values of one quantity of one pair, in the order of time; of a pair that was never seen,
-    /// none.
+    /// Returns the values of one quantity of one pair, in time order; nothing for an unknown pair.
     ///
-    /// At most `at_most` points and buckets together, but never fewer than two are asked for and
-    /// never more than [`limits::SERIES_MAX`]. Single values where they are few enough and still
-    /// kept; buckets of an hour where only those are kept; otherwise buckets of even spans, whose
-    /// `min` and `max` are those of the values. The median of a bucket is that of its values up to
-    /// an hour, above that the median of its hours' medians, weighted by their samples.
+    /// Returns at most `at_most` points and buckets together; `at_most` is clamped to 2 and
+    /// [`limits::SERIES_MAX`]. Single values are returned if they are few enough and still stored;
+    /// hourly buckets where only those are stored; otherwise buckets of equal length with the exact
+    /// `min` and `max`. The median of a bucket is exact up to an hour; above that it is the median
+    /// of the hourly medians, weighted by their samples.
     fn series(
         &self,
         pair: &Pair,
@@ -83,40 +79,40 @@ pub trait Watched: Send {
         at_most: u32,
     ) -> Result<Series, StoreError>;
 
-    /// The newest value of every pair that is known, by name.
+    /// Returns the latest value of every known pair, sorted by name.
     fn grid(&self, quantity: Quantity) -> Result<Vec<GridCell>, StoreError>;
 
-    /// Every pair that has values or was planned, by name.
+    /// Returns every pair that has values or planned runs, sorted by name.
     fn pairs(&self) -> Result<Vec<Pair>, StoreError>;
 
-    /// The report of exactly this run.
+    /// Returns the report with exactly this id.
     fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError>;
 
-    /// Runs, the newest first.
+    /// Returns runs, newest first.
     fn runs(&self, filter: &RunFilter) -> Result<Vec<Entry>, StoreError>;
 
-    /// Stores an event, in the place of what was there under its id.
+    /// Stores an event and replaces an earlier one with the same id.
     fn put_event(&mut self, event: &Event) -> Result<(), StoreError>;
 
-    /// The event of exactly this id.
+    /// Returns the event with exactly this id.
     fn event(&self, id: &str) -> Result<Option<Event>, StoreError>;
 
-    /// Events, the latest change first.
+    /// Returns events, the latest change first.
     fn events(&self, filter: &EventFilter) -> Result<Vec<Event>, StoreError>;
 
-    /// Removes what is older than `keep` says. Single values go when their hour has been counted
-    /// into the hourly series, which stays for `hours`; events stay; runs that nobody watches, such as one
-    /// that a person started, stay.
+    /// Deletes data older than `keep`. Single values are deleted after their hour has been
+    /// aggregated into the hourly series, which is kept for `hours`. Events are kept, and so are
+    /// runs that are not watched, such as one that a person started.
     ///
-    /// Works in steps, each whole by itself, so that others can write between them. What an error
-    /// cuts off the next call does.
+    /// Works in steps, each of them consistent, so that others can write in between. The next call
+    /// completes what an error interrupted.
     fn retain(&mut self, now_us: i64, keep: &Retention) -> Result<Removed, StoreError>;
 
-    /// What the archive is and how large.
+    /// Returns the kind and size of the archive.
     fn about(&self) -> Result<About, StoreError>;
 }
 
-/// A span of time: from its begin on, up to and without its end.
+/// A time span, including its start and excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     pub begin_us: i64,
@@ -134,17 +130,17 @@ impl Range {
     }
 }
 
-/// One value that a run gave to a series.
+/// One value of a run for a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub pair: Pair,
     pub quantity: Quantity,
-    /// Of two runs that give a value to the same series at the same microsecond one value is
+    /// If two runs give a value to the same series at the same microsecond, one of the values is
     /// kept.
     pub point: Point,
 }
 
-/// A finished run on its way into the archive.
+/// A finished run to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchedRun {
     pub run: Run,
@@ -154,17 +150,17 @@ pub struct WatchedRun {
     pub at_us: i64,
     /// As JSON on one line.
     pub report: String,
-    /// Pairs that it is a measurement of, also where it gave no value.
+    /// The measured pairs, including those without a value.
     pub pairs: Vec<Pair>,
     pub readings: Vec<Reading>,
-    /// The planned run that it settles as done, if it was planned here.
+    /// The planned run that this run completes, if it was planned here.
     pub planned_id: Option<String>,
-    /// Name of the host that began it; absent: the agent whose archive this is.
+    /// Name of the host that started it; absent: the agent that owns this archive.
     pub near: Option<String>,
 }
 
 impl WatchedRun {
-    /// Files a report, with nothing for the series as yet.
+    /// Converts a report, without values for series.
     pub fn of(report: &AnyReport, at_us: i64) -> Result<WatchedRun, StoreError> {
         let run = run_of(report);
         let text = report.text().map_err(|source| StoreError::Report {
@@ -184,12 +180,12 @@ impl WatchedRun {
         })
     }
 
-    /// Files the text of a report; the text is kept as it came.
+    /// Converts the JSON of a report, which is stored unchanged.
     pub fn of_text(text: String, at_us: i64) -> Result<WatchedRun, StoreError> {
         WatchedRun::with_report(text, at_us).map(|(run, _)| run)
     }
 
-    /// The same, with the report that the text is.
+    /// Converts the JSON of a report, and returns the parsed report as well.
     pub fn with_report(text: String, at_us: i64) -> Result<(WatchedRun, AnyReport), StoreError> {
         let report = filed::parse("of the batch", &text)?;
         let run = WatchedRun {
@@ -207,7 +203,7 @@ impl WatchedRun {
     }
 }
 
-/// The run that a report is of, whatever its kind.
+/// Returns the run information of a report of any kind.
 pub fn run_of(report: &AnyReport) -> &Run {
     match report {
         AnyReport::Throughput(report) => &report.run,
@@ -236,30 +232,29 @@ fn kind_of(report: &AnyReport) -> Kind {
     }
 }
 
-/// What became of a batch.
+/// The result of storing a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Landed {
-    /// Runs that were not there before.
+    /// Runs that were not stored before.
     pub new: u64,
-    /// Runs that were there, reading the same, and that nobody watched: now they are, and what
-    /// they give to the series is new.
+    /// Runs that were stored but not watched, with the same content: they are watched now, and
+    /// their values are new.
     pub joined: u64,
-    /// Runs that were there and watched, reading the same.
+    /// Runs that were stored and watched, with the same content.
     pub already: u64,
-    /// Ids that are taken by another report. What was there first stays; the rest of the batch is
-    /// stored.
+    /// Ids that another report has taken. The stored report stays; the rest of the batch is stored.
     pub differing: Vec<String>,
-    /// Values of new and joined runs that came after their hour was closed: the report is kept, the series
-    /// is not changed.
+    /// Values of new and joined runs whose hour was already closed: the report is stored, the
+    /// series is not changed.
     pub late_values: u64,
 }
 
-/// What one agent sends to another archive.
+/// The items that one agent sends to another archive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delivery {
     pub runs: Vec<WatchedRun>,
     pub planned: Vec<PlannedRow>,
-    /// In their newest state.
+    /// In their latest state.
     pub events: Vec<Event>,
 }
 
@@ -268,19 +263,19 @@ pub struct Delivery {
 pub struct Planned {
     pub id: String,
     pub due_us: i64,
-    /// What the agent's file calls it.
+    /// Name of the measurement in the agent's file.
     pub measurement: String,
-    /// None for what concerns one host.
+    /// None for a measurement of a single host.
     pub pair: Option<Pair>,
 }
 
-/// What became of a planned run.
+/// The outcome of a planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done {
         run_id: String,
     },
-    /// With a reason that is one of few words, so that it can be counted.
+    /// The reason is one of a small set of words, so that it can be counted.
     Missed {
         reason: String,
     },
@@ -289,16 +284,16 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRow {
     pub planned: Planned,
-    /// None: not yet.
+    /// None: still waiting.
     pub outcome: Option<Outcome>,
 }
 
-/// Which planned runs.
+/// A filter for planned runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFilter {
     pub range: Range,
     pub pair: Option<Pair>,
-    /// Those without an outcome alone.
+    /// Only runs without an outcome.
     pub waiting: bool,
     pub limit: u32,
 }
@@ -307,9 +302,9 @@ pub struct PlannedFilter {
 pub struct PlannedCounts {
     pub done: u64,
     pub missed: u64,
-    /// Without an outcome as yet.
+    /// Runs without an outcome.
     pub waiting: u64,
-    /// The missed ones by reason, the most frequent first; they add up to `missed`.
+    /// Missed runs by reason, the most frequent first; the sum is `missed`.
     pub reasons: Vec<(String, u64)>,
 }
 
@@ -323,42 +318,42 @@ impl PlannedCounts {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GridCell {
     pub pair: Pair,
-    /// By the time of the run, not of its arrival.
+    /// By the start time of the run, not by its arrival.
     pub newest: Option<Point>,
-    /// Median of the hourly medians of the seven days before the newest hour, that hour left out.
+    /// Median of the hourly medians of the seven days before the latest hour, which is excluded.
     /// May lag behind the values by some batches.
     pub usual: Option<f64>,
-    /// Events of this quantity that are suspected or confirmed and not recovered from.
+    /// Events of this quantity that are suspected or confirmed, and not recovered.
     pub open_events: u32,
 }
 
-/// Which runs.
+/// A filter for runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFilter {
-    /// By the start of the run, to the second.
+    /// By the start time of the run, with a resolution of one second.
     pub range: Range,
-    /// Watched runs of this pair alone.
+    /// Only watched runs of this pair.
     pub pair: Option<Pair>,
     pub kind: Option<Kind>,
     pub limit: u32,
 }
 
-/// Which events.
+/// A filter for events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Those whose change may lie in it.
+    /// Events whose change may be in this range.
     pub range: Range,
     pub pair: Option<Pair>,
     pub state: Option<State>,
     pub limit: u32,
 }
 
-/// How long what is kept; `Duration::MAX` is for ever.
+/// The retention times; `Duration::MAX` keeps data forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Single values, rounded up to the hour.
     pub values: Duration,
-    /// Hours whose values are gone; never shorter than `values`.
+    /// Closed hours; at least as long as `values`.
     pub hours: Duration,
     /// Reports of watched runs.
     pub reports: Duration,
@@ -374,24 +369,24 @@ impl Retention {
         planned: Duration::MAX,
     };
 
-    /// The time before which what is kept for so long is old.
+    /// Returns the time before which data is expired.
     pub fn before(now_us: i64, keep: Duration) -> i64 {
         let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
         now_us.saturating_sub(keep_us).max(0)
     }
 }
 
-/// What retention did.
+/// The data that retention deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     pub values: u64,
-    /// Hours that are now kept as their bucket alone.
+    /// Hours that were closed: only their bucket is kept.
     pub closed_hours: u64,
-    /// Hours that are forgotten.
+    /// Closed hours that were deleted.
     pub hours: u64,
     pub reports: u64,
     pub planned: u64,
-    /// Reports that are old enough and still to be sent to the collector.
+    /// Expired reports that are kept because they still wait in the outbox.
     pub kept_to_send: u64,
 }
 
@@ -399,11 +394,11 @@ pub struct Removed {
 pub struct About {
     /// The name of the database.
     pub kind: &'static str,
-    /// On disk, where that can be said.
+    /// Size on disk, if known.
     pub bytes: Option<u64>,
 }
 
-/// Whether an event still concerns the present.
+/// Returns true if an event is suspected or confirmed, and not recovered.
 pub fn is_open(event: &Event) -> bool {
     matches!(event.state, State::Suspected | State::Confirmed) && event.recovered_by.is_none()
 }

@@ -1,8 +1,8 @@
-//! Files below a folder: nothing outside it is ever reached, whatever the name says.
+//! File access confined to a folder: no name ever leads outside it.
 //!
-//! A name is walked one part at a time, each opened relative to the one before it and never
-//! through a symbolic link; `..`, absolute names and empty ones are refused before the kernel sees
-//! them. Every kernel can do that, and a name that changes meanwhile leads nowhere else.
+//! A path is walked one component at a time, each opened relative to the previous one and never
+//! through a symbolic link; `..`, absolute and empty paths are rejected before any system call.
+//! This works on every kernel, and concurrent renames cannot redirect it.
 
 use crate::syscall::{descriptor, status};
 use std::ffi::{CString, OsStr, OsString};
@@ -13,20 +13,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-/// An open folder.
+/// A handle of an open folder.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
-/// What stands under a name.
+/// Metadata of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     pub kind: Kind,
     pub size_bytes: u64,
-    /// Permission bits alone.
+    /// Permission bits only.
     pub mode: u32,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub modified_ns: i64,
-    /// When the file or anything about it changed last; nobody can set it.
+    /// Time of the last change of content or metadata; it cannot be set.
     pub changed_ns: i64,
     pub inode: u64,
 }
@@ -36,7 +36,7 @@ pub enum Kind {
     File,
     Folder,
     Link,
-    /// A device, a pipe, a socket.
+    /// A device, pipe or socket.
     Special,
 }
 
@@ -61,12 +61,12 @@ impl Seen {
     }
 }
 
-/// The flags of a folder on the way: only a place, and never a link.
+/// Flags of intermediate folders: path only, and never through a link.
 const STEP: i32 = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
 const CREATED_MODE: libc::c_uint = 0o600;
 
 impl Folder {
-    /// Opens a folder that the user of this host chose; links on the way are followed.
+    /// Opens a folder chosen by the local user; follows symbolic links.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let name = terminated(path.as_os_str())?;
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -75,20 +75,20 @@ impl Folder {
         Ok(Folder(descriptor(answer)?))
     }
 
-    /// Opens a file for reading. What is no file is an error, and is not waited for.
+    /// Opens a regular file for reading; fails for anything else without blocking.
     pub fn read(&self, path: &Path, direct: bool) -> io::Result<File> {
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
         regular(self.open_below(path, flags)?)
     }
 
-    /// Opens a file for reading and writing, and makes it where there is none.
+    /// Opens a file for reading and writing, and creates it if missing.
     pub fn write(&self, path: &Path, direct: bool) -> io::Result<File> {
         let create = libc::O_RDWR | libc::O_CREAT;
         let flags = create | libc::O_NONBLOCK | libc::O_NOCTTY | direct_flag(direct);
         regular(self.open_below(path, flags)?)
     }
 
-    /// What stands there; `None`: nothing.
+    /// Returns the metadata of a path; `None` if nothing exists there.
     pub fn look(&self, path: &Path) -> io::Result<Option<Seen>> {
         if path.as_os_str().is_empty() {
             return Seen::of(&File::from(self.0.try_clone()?)).map(Some);
@@ -100,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// A folder below this one; the empty name is this one.
+    /// Opens a folder below this one; the empty path is this one.
     pub fn folder(&self, path: &Path) -> io::Result<Folder> {
         if path.as_os_str().is_empty() {
             return Ok(Folder(self.0.try_clone()?));
@@ -122,8 +122,8 @@ impl Folder {
         status(unsafe { libc::unlinkat(parent.0.as_raw_fd(), name.as_ptr(), 0) })
     }
 
-    /// Gives a file another name in one step; without `replace` an error where the name is taken.
-    /// The folder keeps it when the power fails once [`Folder::listing`] was told to the disk.
+    /// Renames a file atomically; without `replace`, fails if the new name exists. The rename
+    /// survives a power failure once [`Folder::listing`] has been synced.
     pub fn rename(&self, from: &Path, to: &Path, replace: bool) -> io::Result<()> {
         let (from_parent, from) = self.parent(from)?;
         let (to_parent, to) = self.parent(to)?;
@@ -134,7 +134,7 @@ impl Folder {
         status(unsafe { libc::renameat2(parents.0, from.as_ptr(), parents.1, to.as_ptr(), flags) })
     }
 
-    /// Names in this folder, without `.` and `..`, in order.
+    /// Returns the sorted names in this folder, without `.` and `..`.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         let entries = std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name()));
@@ -143,7 +143,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// This folder as a file that can be told to keep its names, times and mode.
+    /// Opens this folder as a file, to sync its entries or set its times and mode.
     pub fn listing(&self) -> io::Result<File> {
         open_at(self, OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY).map(File::from)
     }
@@ -153,7 +153,7 @@ impl Folder {
         open_at(&parent, &name, flags | libc::O_NOFOLLOW).map(File::from)
     }
 
-    /// The folder that holds the last part of a name, and that part.
+    /// Opens the parent folder of a path; returns it with the last component.
     fn parent(&self, path: &Path) -> io::Result<(Folder, OsString)> {
         let parts: Vec<&OsStr> = parts(path)?;
         let (name, way) = parts.split_last().ok_or_else(no_name)?;
@@ -180,7 +180,7 @@ fn no_name() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "a name without parts")
 }
 
-/// Plain parts only.
+/// Splits a path into its components; rejects `..`, `.` and roots.
 fn parts(path: &Path) -> io::Result<Vec<&OsStr>> {
     let part = |component| match component {
         Component::Normal(part) => Ok(part),
@@ -211,7 +211,7 @@ fn terminated(name: &OsStr) -> io::Result<CString> {
     CString::new(name.as_bytes()).map_err(io::Error::from)
 }
 
-/// The first byte of data at or behind `offset`; `None`: only hole is left.
+/// Returns the offset of the first data at or after `offset`; `None` if only a hole remains.
 pub fn data_from(file: &File, offset: u64) -> io::Result<Option<u64>> {
     match seek(file, offset, libc::SEEK_DATA) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
@@ -225,7 +225,7 @@ fn seek(file: &File, offset: u64, whence: i32) -> io::Result<u64> {
     u64::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// Takes the blocks of a range back from the file system: it reads as zeros from then on.
+/// Deallocates a range of a file, which then reads as zeros.
 pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
@@ -233,8 +233,7 @@ pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     status(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) })
 }
 
-/// Lets the disk begin with what was written in a range, without waiting until it is there: what
-/// is kept later is then quickly kept.
+/// Starts write-back of a range without waiting for it, so that a later sync is fast.
 pub fn begin_keeping(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (offset, bytes) = (offset as libc::off64_t, bytes as libc::off64_t);
     // SAFETY: sync_file_range touches no memory of ours.

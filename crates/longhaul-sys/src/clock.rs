@@ -1,10 +1,10 @@
-//! Clocks of the kernel that the standard library does not read.
+//! Kernel clocks that the standard library does not read.
 
 use crate::syscall::status;
 use std::io;
 use std::time::Duration;
 
-/// Time since the host booted, the time that it slept included. Nobody can set it.
+/// Returns the time since the host booted, including suspend; it cannot be set.
 pub fn since_boot() -> io::Result<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,

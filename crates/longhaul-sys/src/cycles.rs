@@ -1,13 +1,13 @@
-//! How many CPU cycles has the calling thread, and what it starts, used?
+//! Counts the CPU cycles of the calling thread and of the threads that it starts.
 //!
-//! Source: perf_event_open(2), the hardware cycle counter, user and kernel. Absent in most virtual
-//! machines, and without privilege where `kernel.perf_event_paranoid` is above 1.
+//! Source: perf_event_open(2), the hardware cycle counter, user and kernel. Absent on most virtual
+//! machines, and without privileges if `kernel.perf_event_paranoid` is above 1.
 
 use crate::tcp::uninterrupted;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `struct perf_event_attr` of its first published size, linux/perf_event.h.
+/// `struct perf_event_attr` in its first published size, linux/perf_event.h.
 #[repr(C)]
 struct EventAttr {
     kind: u32,
@@ -23,15 +23,15 @@ struct EventAttr {
 }
 const _: () = assert!(size_of::<EventAttr>() == 64);
 
-/// A running count of cycles.
+/// A running cycle counter.
 #[derive(Debug)]
 pub struct Cycles(OwnedFd);
 
 impl Cycles {
-    /// Counts the calling thread from now on, and every thread that it starts after this.
+    /// Counts the calling thread from now on, and every thread that it starts afterwards.
     ///
     /// # Errors
-    /// `NotFound` without a hardware counter, `PermissionDenied` without leave.
+    /// `NotFound` without a hardware counter, `PermissionDenied` without permission.
     pub fn start() -> io::Result<Cycles> {
         const INHERIT: u64 = 1 << 1;
         const CLOSE_ON_EXEC: u64 = 1 << 3;
@@ -68,7 +68,7 @@ impl Cycles {
         Ok(Cycles(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// Cycles so far.
+    /// Returns the cycles counted so far.
     pub fn read(&self) -> io::Result<u64> {
         let mut count = 0_u64;
         let fd = self.0.as_raw_fd();

@@ -1,8 +1,7 @@
-//! What this host says of itself: names, sysctls, cores, protocol counters, interfaces and what
-//! stands behind them (driver, queue, route, bus, interrupts, clock).
+//! Properties of this host: names, sysctls, cores, protocol counters, interfaces and their hardware
+//! (driver, queues, route, bus, interrupts, clock).
 //!
-//! Everything is read as the calling thread's network namespace sees it. A reading that cannot
-//! be had is absent.
+//! All values are those of the calling thread's network namespace. Unavailable values are absent.
 
 pub mod clock;
 pub mod core_list;
@@ -18,24 +17,24 @@ pub mod route;
 pub mod softnet;
 pub mod sysctl;
 
-/// The host's name; empty when it cannot be read.
+/// Returns the host name; empty if it cannot be read.
 pub fn name() -> String {
     sysctl::read("kernel.hostname").unwrap_or_default()
 }
 
-/// The kernel, as `Linux 6.18.0`; empty when it cannot be read.
+/// Returns the kernel version, as `Linux 6.18.0`; empty if it cannot be read.
 pub fn kernel() -> String {
     sysctl::read("kernel.osrelease")
         .map(|release| format!("Linux {release}"))
         .unwrap_or_default()
 }
 
-/// Changes with every boot; the same in every namespace and container of one machine.
+/// Returns an id that changes with every boot, and is the same in all namespaces and containers.
 pub fn boot_id() -> Option<String> {
     sysctl::read("kernel.random.boot_id")
 }
 
-/// Memory of the machine.
+/// Returns the machine's memory size.
 pub fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

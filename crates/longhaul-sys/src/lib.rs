@@ -1,8 +1,8 @@
-//! The kernel edge: one function per call or option, typed to it.
+//! Kernel interface: one typed function per system call or option.
 //!
-//! No decisions, no loops beyond EINTR, no logging, no policy: those stand in the crates above.
-//! No public item mentions a `libc` type. Errors are [`std::io::Error`] wrapped by the callers,
-//! who know what was being tried.
+//! Contains no decisions, no loops except on EINTR, no logging and no policy; these belong to the
+//! crates above. No public item exposes a `libc` type. Errors are plain [`std::io::Error`]; callers
+//! add the context.
 
 #![expect(
     unsafe_code,

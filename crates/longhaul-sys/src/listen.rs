@@ -1,4 +1,4 @@
-//! Sockets that wait for others: TCP listeners, and UDP sockets that share one port.
+//! Listening sockets: TCP listeners, and UDP sockets that share one port.
 
 use crate::sockopt;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -6,14 +6,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// Connections that the kernel holds until they are accepted: a whole run's streams come at once.
+/// Accept backlog: all streams of a run connect at once.
 const BACKLOG: i32 = 1024;
 
-/// Where to listen.
+/// Address and options of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
     pub address: SocketAddr,
-    /// An IPv6 socket takes IPv4 too (IPV6_V6ONLY off).
+    /// True if an IPv6 socket also accepts IPv4 (IPV6_V6ONLY off).
     pub both_families: bool,
     pub device: Option<&'a str>,
 }
@@ -30,7 +30,8 @@ fn open(place: &Place<'_>, kind: Type, protocol: Protocol) -> io::Result<Socket>
     Ok(socket)
 }
 
-/// A listener whose `accept` returns after `wake` with `WouldBlock`, so that its thread can end.
+/// Opens a listener whose `accept` times out after `wake` with `WouldBlock`, so that its thread can
+/// end.
 pub fn tcp(place: &Place<'_>, wake: Duration) -> io::Result<TcpListener> {
     let socket = open(place, Type::STREAM, Protocol::TCP)?;
     socket.bind(&place.address.into())?;
@@ -39,7 +40,7 @@ pub fn tcp(place: &Place<'_>, wake: Duration) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A UDP socket that leaves room for connected ones on the same port (SO_REUSEPORT).
+/// Opens a UDP socket that permits connected ones on the same port (SO_REUSEPORT).
 pub fn udp(place: &Place<'_>) -> io::Result<UdpSocket> {
     let socket = open(place, Type::DGRAM, Protocol::UDP)?;
     socket.set_reuse_port(true)?;
@@ -47,16 +48,16 @@ pub fn udp(place: &Place<'_>) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// A UDP socket on an already shared port for one peer only: the kernel prefers it for that
-/// peer's datagrams.
+/// Opens a UDP socket on an already shared port for one peer; the kernel prefers it for that peer's
+/// datagrams.
 pub fn udp_for_peer(place: &Place<'_>, peer: SocketAddr) -> io::Result<UdpSocket> {
     let socket = udp(place)?;
     socket.connect(peer)?;
     Ok(socket)
 }
 
-/// Notices a peer that vanished: keep-alive probes from `after` on, and no more than `after` for
-/// unacknowledged bytes (TCP_USER_TIMEOUT).
+/// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for
+/// acknowledgements (TCP_USER_TIMEOUT).
 pub fn notice_dead_peer(socket: &TcpStream, after: Duration) -> io::Result<()> {
     let interval = (after / 4).max(Duration::from_secs(1));
     let keepalive = TcpKeepalive::new()

@@ -18,17 +18,17 @@ const NLM_F_CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 const HEADER_BYTES: usize = 16;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What a device is made or set to.
+/// Settings of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
     pub mtu: u32,
-    /// Packets that may wait in front of the device.
+    /// Transmit queue length in packets.
     pub queue_packets: u32,
-    /// No neighbour resolution, for a device with one other end.
+    /// Disables neighbour resolution, for a device with a single peer.
     pub no_arp: bool,
 }
 
-/// A pair of Ethernet devices, each the other's cable.
+/// A pair of connected virtual Ethernet devices.
 #[derive(Debug, Clone, Copy)]
 pub struct VethPair<'a> {
     pub name: &'a str,
@@ -38,7 +38,7 @@ pub struct VethPair<'a> {
     pub mtu: u32,
 }
 
-/// Index of a device of the thread's namespace.
+/// Returns the index of a device in the thread's namespace.
 pub fn index_of(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: the name is a terminated string.
@@ -48,7 +48,7 @@ pub fn index_of(name: &str) -> io::Result<u32> {
     }
 }
 
-/// A request being put together.
+/// A request under construction.
 struct Message {
     bytes: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl Message {
         self.attribute(kind, &[text.as_bytes(), &[0]].concat());
     }
 
-    /// Begins an attribute that holds others; [`Message::close`] ends it.
+    /// Starts a nested attribute, which [`Message::close`] ends.
     fn open(&mut self, kind: u16) -> usize {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0, 0]);
@@ -116,7 +116,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// A socket to the kernel's routing tables of the namespace in which it was opened.
+/// An rtnetlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -132,7 +132,7 @@ impl Netlink {
         })
     }
 
-    /// Brings a device up as it is.
+    /// Brings a device up without other changes.
     pub fn set_up(&self, index: u32) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.request(Message::new(
@@ -142,7 +142,7 @@ impl Netlink {
         ))
     }
 
-    /// Sets a device and brings it up.
+    /// Configures a device and brings it up.
     pub fn set_device(&self, index: u32, device: &Device) -> io::Result<()> {
         let mut flags = libc::IFF_UP as u32;
         if device.no_arp {
@@ -154,7 +154,7 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Sets how many packets may wait in front of a device. (The ioctl for it wants privilege on
+    /// Sets the transmit queue length of a device. (The corresponding ioctl requires privileges on
     /// the whole machine.)
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Makes a pair: one end here, the peer in the network namespace `peer_namespace`.
+    /// Creates a pair: one end here, the peer in the network namespace `peer_namespace`.
     pub fn add_veth(&self, pair: &VethPair<'_>, peer_namespace: impl AsFd) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWLINK, NLM_F_CREATE, &link_header(0, 0, 0));
         message.text(libc::IFLA_IFNAME, pair.name);
@@ -188,7 +188,7 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Gives a device an address of its own, with no network around it, usable at once.
+    /// Adds a host address without a network prefix, usable at once.
     pub fn add_host_address(&self, index: u32, address: IpAddr) -> io::Result<()> {
         let octets = octets(address);
         let prefix = 8 * octets.len() as u8;
@@ -201,7 +201,7 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Sends everything of the address's family out of the device, from that address.
+    /// Routes all traffic of the address's family through the device, with that source address.
     pub fn add_default_route(&self, index: u32, from: IpAddr) -> io::Result<()> {
         // struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags.
         let mut fixed = vec![family(from), 0, 0, 0, libc::RT_TABLE_MAIN];
@@ -232,7 +232,7 @@ impl Netlink {
     }
 }
 
-/// NLMSG_ERROR carries a negated errno behind its header; zero is the acknowledgement.
+/// Parses NLMSG_ERROR, which carries a negated errno after its header; zero acknowledges.
 fn read_acknowledgement(answer: &[u8]) -> io::Result<()> {
     let field = |at: usize| answer.get(at..at + 4)?.try_into().ok();
     let errno = field(HEADER_BYTES).map(i32::from_ne_bytes);

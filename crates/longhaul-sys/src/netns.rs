@@ -1,7 +1,7 @@
-//! Namespaces, held as descriptors: nothing is named, so nothing is left behind by a crash.
+//! Namespaces, held as unnamed descriptors, so that a crash leaves nothing behind.
 //!
-//! A network or mount namespace belongs to a thread. [`unshare`] moves the calling thread only
-//! (the user namespace needs a process of one thread); [`enter`] moves it into a held one.
+//! Network and mount namespaces belong to threads. [`unshare`] affects only the calling thread (a
+//! user namespace requires a single-threaded process); [`enter`] moves it into an existing one.
 
 use crate::syscall::status;
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// The file below `/proc/…/ns`.
+    /// Returns the file name below `/proc/…/ns`.
     pub fn file(self) -> &'static str {
         match self {
             Kind::User => "user",
@@ -36,29 +36,29 @@ impl Kind {
     }
 }
 
-/// Gives the calling thread a new namespace of this kind.
+/// Moves the calling thread into a new namespace of this kind.
 ///
 /// # Errors
-/// `PermissionDenied` without `CAP_SYS_ADMIN` (a user namespace needs none, where the kernel and
-/// its security modules permit it); `InvalidInput` for a user namespace in a process of more than
-/// one thread.
+/// `PermissionDenied` without `CAP_SYS_ADMIN` (not needed for a user namespace, if the kernel and
+/// its security modules permit it); `InvalidInput` for a user namespace in a multi-threaded
+/// process.
 pub fn unshare(kind: Kind) -> io::Result<()> {
     // SAFETY: unshare reads its flags and touches no memory of ours.
     status(unsafe { libc::unshare(kind.flag()) })
 }
 
-/// Moves the calling thread into a held namespace.
+/// Moves the calling thread into an open namespace.
 pub fn enter(namespace: impl AsFd, kind: Kind) -> io::Result<()> {
     // SAFETY: the descriptor is open for the call.
     status(unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind.flag()) })
 }
 
-/// The namespace of the calling thread, as a descriptor that keeps it alive.
+/// Opens the calling thread's namespace; the descriptor keeps it alive.
 pub fn own(kind: Kind) -> io::Result<OwnedFd> {
     Ok(File::open(format!("/proc/thread-self/ns/{}", kind.file()))?.into())
 }
 
-/// A number that the thread's network namespace has, and no other of this boot (SO_NETNS_COOKIE,
+/// Returns a number that identifies the thread's network namespace until reboot (SO_NETNS_COOKIE,
 /// Linux 5.14).
 pub fn net_cookie() -> io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
@@ -66,7 +66,7 @@ pub fn net_cookie() -> io::Result<u64> {
     crate::sockopt::net_cookie(&socket)
 }
 
-/// Gives the calling process a host name of its own, which only it and its children see.
+/// Sets a host name that only the calling process and its children see.
 pub fn name_host(name: &[u8]) -> io::Result<()> {
     // SAFETY: unshare reads its flags and touches no memory of ours.
     status(unsafe { libc::unshare(libc::CLONE_NEWUTS) })?;

@@ -1,9 +1,9 @@
-//! Packets that a filter lets through, copied by the kernel into memory that this process reads
-//! without a system call for each (`TPACKET_V3`), with the kernel's own time of each.
+//! Captures filtered packets through a memory-mapped ring (`TPACKET_V3`), without a system call per
+//! packet, with kernel timestamps.
 //!
-//! Packets begin at their network header, whatever link they came over. Needs `CAP_NET_RAW` in the
-//! user namespace that owns the network namespace, so no root outside. Source: packet(7), the
-//! kernel's packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
+//! Packets start at their network header on every link type. Requires `CAP_NET_RAW` in the user
+//! namespace that owns the network namespace, so no real root. Source: packet(7), the kernel's
+//! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
 use crate::poll;
 use crate::syscall::{descriptor, status};
@@ -18,15 +18,15 @@ const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
 const PACKET_VERSION: i32 = 10;
 const TPACKET_V3: i32 = 2;
-/// `TP_STATUS_USER`: the block is ours to read.
+/// `TP_STATUS_USER`: the block may be read by this process.
 const BLOCK_IS_OURS: u32 = 1;
 const BLOCK_BYTES: usize = 128 << 10;
 const BLOCKS: usize = 64;
-/// The kernel hands over a block that is not full after this long.
+/// Time after which the kernel hands over a partly filled block.
 const HAND_OVER_MS: u32 = 20;
-/// `sizeof(struct tpacket3_hdr)`, behind which the address stands.
+/// `sizeof(struct tpacket3_hdr)`; the address follows it.
 const HEADER_BYTES: usize = 48;
-/// `struct tpacket_block_desc`: the fields that are read.
+/// Offsets of the used fields of `struct tpacket_block_desc`.
 const STATUS_AT: usize = 8;
 const COUNT_AT: usize = 12;
 const FIRST_AT: usize = 16;
@@ -35,7 +35,7 @@ const LOOPBACK: u16 = 772;
 /// `PACKET_OUTGOING`.
 const OUTGOING: u8 = 4;
 
-/// One step of a classic BPF program, as the kernel has it.
+/// An instruction of a classic BPF program, in the kernel's layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
@@ -73,31 +73,31 @@ struct Statistics {
     freezes: u32,
 }
 
-/// A packet as the kernel hands it over; its bytes are there until the next one.
+/// A captured packet; its bytes are valid until the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Since the epoch, to the nanosecond.
+    /// Time since 1970, in nanosecond resolution.
     pub at: Duration,
-    /// From the network header on, as far as the filter's answer reaches.
+    /// The bytes from the network header on, limited by the filter's result.
     pub bytes: &'a [u8],
-    /// The same before it was cut.
+    /// Length before truncation.
     pub original_bytes: u32,
-    /// Index of the interface.
+    /// Interface index.
     pub interface: u32,
-    /// This host sent it.
+    /// True if this host sent it.
     pub outgoing: bool,
 }
 
-/// What the kernel has counted.
+/// The kernel's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Let through by the filter, dropped ones included.
+    /// Packets that passed the filter, including dropped ones.
     pub passed: u64,
-    /// Dropped for want of room.
+    /// Packets dropped because the ring was full.
     pub dropped: u64,
 }
 
-/// A packet socket with its ring.
+/// A packet socket with its ring buffer.
 #[derive(Debug)]
 pub struct Ring {
     socket: OwnedFd,
@@ -110,8 +110,8 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Hears every interface of the calling thread's namespace, through `filter`: its answer is how
-    /// many bytes are kept.
+    /// Captures on every interface of the calling thread's namespace. `filter` returns the number
+    /// of bytes to keep.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
@@ -120,7 +120,7 @@ impl Ring {
         // SAFETY: socket touches no memory of ours. Protocol 0: nothing is heard before `bind`.
         let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         attach(&socket, filter)?;
-        // Times are then taken when a packet comes in, not when it is copied.
+        // Timestamps are then taken on arrival, not when the packet is copied.
         set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         set(&socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V3)?;
         set(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request())?;
@@ -135,16 +135,16 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Waits until there is something to read, at most `time`.
+    /// Waits until packets are available, at most `time`.
     pub fn wait(&self, time: Duration) -> io::Result<bool> {
         let [ready] = poll::readable([self.socket.as_fd()], Some(time))?;
         Ok(ready)
     }
 
-    /// Hands over what is there, block by block, until `each` says false. Whatever it has not seen
-    /// of that block is lost.
+    /// Passes the available packets to `each`, block by block, until it returns false. The
+    /// remaining packets of that block are lost.
     pub fn drain(&mut self, each: &mut dyn FnMut(&Seen<'_>) -> bool) {
-        // One round at most, so that a flood cannot hold the caller.
+        // At most one round, so that a flood cannot block the caller.
         for _ in 0..BLOCKS {
             // SAFETY: `next` is below BLOCKS, so the block is inside the mapping.
             let block = unsafe { self.base.add(self.next * BLOCK_BYTES) };
@@ -165,7 +165,7 @@ impl Ring {
         }
     }
 
-    /// Counts since the ring was opened.
+    /// Returns the counts since the ring was opened.
     pub fn counts(&mut self) -> io::Result<Counts> {
         let mut found = Statistics::default();
         let mut length = size_of_val(&found) as libc::socklen_t;
@@ -175,7 +175,7 @@ impl Ring {
         status(unsafe {
             libc::getsockopt(raw, libc::SOL_PACKET, PACKET_STATISTICS, into, length)
         })?;
-        // The kernel clears what it has told.
+        // The kernel resets its counters on every read.
         self.counts.passed += u64::from(found.packets);
         self.counts.dropped += u64::from(found.drops);
         Ok(self.counts)
@@ -189,7 +189,7 @@ impl Drop for Ring {
     }
 }
 
-/// The name of an interface, while it is there.
+/// Returns the name of an existing interface.
 pub fn interface_name(index: u32) -> Option<String> {
     let mut name: [libc::c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
     // SAFETY: the buffer has the size that the call asks for.
@@ -203,7 +203,7 @@ pub fn interface_name(index: u32) -> Option<String> {
 }
 
 fn request() -> Request {
-    // Frames are of no meaning in version 3, but must fill the blocks.
+    // Version 3 ignores the frame size, but frames must fill the blocks.
     const FRAME_BYTES: usize = 2048;
     Request {
         block_bytes: BLOCK_BYTES as u32,
@@ -260,7 +260,7 @@ fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()
     status(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) })
 }
 
-/// Every packet of a block; false: `each` wants no more.
+/// Passes every packet of a block to `each`; returns false once that does.
 fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
     let (Some(count), Some(first)) = (u32_at(block, COUNT_AT), u32_at(block, FIRST_AT)) else {
         return true;
@@ -283,8 +283,8 @@ fn walk(block: &[u8], each: &mut dyn FnMut(&Seen<'_>) -> bool) -> bool {
     true
 }
 
-/// One packet behind its `tpacket3_hdr`. A packet on the loopback interface is seen when it is sent
-/// and when it is received; only the latter counts.
+/// Parses a packet after its `tpacket3_hdr`. Loopback packets appear when sent and when received;
+/// only the latter count.
 fn seen(header: &[u8]) -> Option<Seen<'_>> {
     let field = |at| u32_at(header, at);
     let at = Duration::new(u64::from(field(4)?), field(8)?.min(999_999_999));

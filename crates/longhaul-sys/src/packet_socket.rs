@@ -1,6 +1,6 @@
-//! A packet socket on one device: whole frames of up to 64 KiB, each behind a virtio header.
+//! A packet socket on one device: whole frames of up to 64 KiB, each with a virtio header.
 //!
-//! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, so no root outside.
+//! Requires `CAP_NET_RAW` in the user namespace that owns the network namespace, so no real root.
 //! Source: packet(7), `linux/if_packet.h`.
 
 use crate::syscall::{count, descriptor, status};
@@ -44,8 +44,8 @@ pub fn open(index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Asks for room of `bytes` in both directions; beyond the machine's limits only with
-/// `CAP_NET_ADMIN` outside. Says whether the limits were passed.
+/// Sets both buffers to `bytes`; exceeding the machine's limits requires `CAP_NET_ADMIN` in the
+/// initial namespace. Returns whether the limits were bypassed.
 pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
     let socket = socket.as_fd();
     if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok() {
@@ -64,7 +64,7 @@ fn set(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()>
     status(unsafe { libc::setsockopt(raw, level, option, (&raw const value).cast(), length) })
 }
 
-/// Frames dropped for want of room since the last call; the kernel clears the count.
+/// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
 pub fn drops(socket: impl AsFd) -> io::Result<u64> {
     let raw = socket.as_fd().as_raw_fd();
     let mut found = Statistics::default();
@@ -75,14 +75,14 @@ pub fn drops(socket: impl AsFd) -> io::Result<u64> {
     Ok(u64::from(found.drops))
 }
 
-/// A received frame: its length, and when the kernel took it, as time since the epoch.
+/// A received frame: its length, and the kernel's timestamp since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
     pub bytes: usize,
     pub at: Option<Duration>,
 }
 
-/// Room for one timestamp, aligned as the kernel writes it.
+/// Buffer for one timestamp, aligned for the kernel.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 

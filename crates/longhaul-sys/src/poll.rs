@@ -1,12 +1,12 @@
-//! Waiting for descriptors with a nanosecond timeout, and the plain reads and writes after it.
+//! Waiting for descriptors with a nanosecond timeout, and simple reads and writes.
 
 use crate::syscall::{count, descriptor, status};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Waits until one of `descriptors` is readable or the time is over; says which are readable (or
-/// broken, so that a read will tell). `None` waits without limit. A signal ends the wait early.
+/// Waits until one of `descriptors` is readable or the timeout expires. Returns which are readable
+/// (or broken, which a read will report). `None` waits without limit. A signal ends the wait early.
 pub fn readable<const N: usize>(
     descriptors: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
@@ -38,7 +38,7 @@ pub fn read(from: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     count(unsafe { libc::read(raw, into.as_mut_ptr().cast(), into.len()) })
 }
 
-/// Writes all parts as one packet.
+/// Writes all parts as a single packet.
 pub fn write_packet(to: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     let raw = to.as_fd().as_raw_fd();
     let parts_count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX);
@@ -46,7 +46,7 @@ pub fn write_packet(to: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     count(unsafe { libc::writev(raw, parts.as_ptr().cast(), parts_count) })
 }
 
-/// A descriptor that one thread makes readable to wake another.
+/// Creates a descriptor with which one thread wakes another.
 pub fn wake_descriptor() -> io::Result<OwnedFd> {
     // SAFETY: eventfd touches no memory of ours.
     descriptor(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
@@ -57,8 +57,8 @@ pub fn wake(descriptor: impl AsFd) -> io::Result<()> {
     write_packet(descriptor, &[IoSlice::new(&1_u64.to_ne_bytes())]).map(drop)
 }
 
-/// Makes it unreadable again.
+/// Makes a wake descriptor unreadable again.
 pub fn clear_wake(descriptor: impl AsFd) {
-    // Not readable already is as good.
+    // An error only means that it was not readable.
     let _ = read(descriptor, &mut [0; 8]);
 }

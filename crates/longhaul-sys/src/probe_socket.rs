@@ -1,16 +1,16 @@
-//! Sockets for looking at a path: ICMP, UDP and whole IP packets of our own making, with the
-//! errors that routers send back, the kernel's receive times and the TTL of what arrives.
+//! Sockets for path measurements: ICMP, UDP and raw IP packets, with routers' ICMP errors, kernel
+//! timestamps and the TTL of received packets.
 //!
-//! | socket | needs | hears |
+//! | socket | requires | receives |
 //! | --- | --- | --- |
 //! | [`ProbeSocket::packets`] | `CAP_NET_RAW` | nothing: it sends IP packets with their headers |
-//! | [`ProbeSocket::all_icmp`] | `CAP_NET_RAW` | all ICMP that comes to this network namespace |
-//! | [`ProbeSocket::all_tcp`] | `CAP_NET_RAW` | TCP segments that come to some ports |
+//! | [`ProbeSocket::all_icmp`] | `CAP_NET_RAW` | all ICMP messages of this network namespace |
+//! | [`ProbeSocket::all_tcp`] | `CAP_NET_RAW` | TCP segments to certain ports |
 //! | [`ProbeSocket::ping`] | a group in `net.ipv4.ping_group_range` | echo replies, errors |
 //! | [`ProbeSocket::udp`] | nothing | datagrams, errors |
 //!
-//! Every socket is non-blocking: wait with [`crate::poll::readable`], which also wakes for what
-//! stands in the error queue. Sources: raw(7), ip(7), ipv6(7), icmp(7), `linux/errqueue.h`, RFC
+//! Every socket is non-blocking: wait with [`crate::poll::readable`], which also returns for
+//! entries in the error queue. Sources: raw(7), ip(7), ipv6(7), icmp(7), `linux/errqueue.h`, RFC
 //! 4884.
 
 mod filter;
@@ -26,17 +26,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// `linux/in.h`, `linux/in6.h`: with errors, where in them the RFC 4884 extensions stand.
+/// `linux/in.h`, `linux/in6.h`: report the offset of RFC 4884 extensions with errors.
 const IP_RECVERR_RFC4884: i32 = 26;
 const IPV6_RECVERR_RFC4884: i32 = 31;
-/// `linux/in6.h`: the flow label of an address that is sent to is used.
+/// `linux/in6.h`: use the flow label of the destination address.
 const IPV6_FLOWINFO_SEND: i32 = 33;
-/// `linux/in6.h`: nothing is fragmented on this host.
+/// `linux/in6.h`: disable fragmentation on this host.
 const IPV6_DONTFRAG: i32 = 62;
-/// Room for answers while nobody reads: some hundred small packets.
+/// Receive buffer for answers: some hundred small packets.
 const RECEIVE_ROOM: usize = 512 * 1024;
 
-/// Of which addresses a socket is.
+/// Address family of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
     V4,
@@ -59,23 +59,23 @@ impl Family {
     }
 }
 
-/// What this host does with a packet that is larger than the path's MTU as it knows it.
+/// Handling of packets larger than the path MTU known to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragments {
-    /// Cuts it where that is allowed.
+    /// Fragments them if permitted.
     Allowed,
-    /// Refuses it, with [`io::ErrorKind`] of EMSGSIZE, as soon as a router has told a smaller MTU.
+    /// Rejects them with EMSGSIZE as soon as a router has reported a smaller MTU.
     Never,
-    /// Sends it uncut whatever was learned before, up to the MTU of the interface.
+    /// Sends them unfragmented regardless of the known path MTU, up to the interface's MTU.
     NeverAndForget,
 }
 
-/// The packet does not fit the interface, or the path as the kernel knows it (EMSGSIZE).
+/// Returns whether a packet exceeded the interface's MTU or the known path MTU (EMSGSIZE).
 pub fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
-/// One socket of a probing; see the table above.
+/// A socket for probes; see the table above.
 #[derive(Debug)]
 pub struct ProbeSocket {
     socket: Socket,
@@ -96,7 +96,7 @@ impl ProbeSocket {
     }
 
     fn hearing(self) -> io::Result<ProbeSocket> {
-        // A smaller buffer than asked loses answers in a burst at worst.
+        // A smaller buffer than requested may only lose answers in a burst.
         let _ = sockopt::set_receive_buffer(&self.socket, RECEIVE_ROOM);
         sockopt::set_receive_timestamps(&self.socket)?;
         self.switch(
@@ -114,7 +114,7 @@ impl ProbeSocket {
             (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             1,
         )?;
-        // Before Linux 5.9 extensions of a queued error stay undecoded.
+        // Kernels before Linux 5.9 do not report the extensions of a queued error.
         let _ = it.switch(
             (libc::IPPROTO_IP, IP_RECVERR_RFC4884),
             (libc::IPPROTO_IPV6, IPV6_RECVERR_RFC4884),
@@ -123,8 +123,8 @@ impl ProbeSocket {
         Ok(it)
     }
 
-    /// Sends IP packets that are whole, with their IP header (`send` with port 0). The kernel
-    /// fills the IPv4 length and header checksum. Hears nothing.
+    /// Opens a socket that sends complete IP packets (`send` with port 0). The kernel fills in the
+    /// IPv4 length and header checksum. Receives nothing.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
@@ -132,9 +132,9 @@ impl ProbeSocket {
         ProbeSocket::open(family, Type::RAW, Protocol::from(libc::IPPROTO_RAW))
     }
 
-    /// Hears echo replies, unreachables, "too big", time exceeded and parameter problems of this
-    /// network namespace, of any program's packets. IPv4 messages come with their IP header, IPv6
-    /// ones without. Sends ICMP messages without an IP header.
+    /// Opens a socket that receives echo replies, unreachables, "too big", time exceeded and
+    /// parameter problems of this network namespace, for any program's packets. IPv4 messages
+    /// include their IP header, IPv6 ones do not. Sends ICMP messages without an IP header.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
@@ -148,20 +148,20 @@ impl ProbeSocket {
         Ok(it)
     }
 
-    /// Hears the TCP segments that come to these ports of this host, whether a socket has them or
-    /// not. IPv4 segments come with their IP header, IPv6 ones without.
+    /// Opens a socket that receives TCP segments to these ports of this host, whether in use or
+    /// not. IPv4 segments include their IP header, IPv6 ones do not.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
     pub fn all_tcp(family: Family, ports: RangeInclusive<u16>) -> io::Result<ProbeSocket> {
         let it = ProbeSocket::open(family, Type::RAW, Protocol::TCP)?;
-        // First the filter: nothing of other ports may come in between.
+        // Attach the filter first, so that no segments of other ports are queued.
         filter::tcp_ports_only(&it.socket, family, &ports)?;
         it.hearing()
     }
 
-    /// Sends echo requests and hears their replies and the errors about them. The kernel sets
-    /// identifier (the local port) and checksum.
+    /// Opens a socket that sends echo requests and receives their replies and errors. The kernel
+    /// sets identifier (the local port) and checksum.
     ///
     /// # Errors
     /// `PermissionDenied` outside of `net.ipv4.ping_group_range`.
@@ -173,13 +173,13 @@ impl ProbeSocket {
         ProbeSocket::open(family, Type::DGRAM, protocol)?.hearing_errors()
     }
 
-    /// Sends datagrams and hears what comes back, and the errors about them. Needs no privilege.
+    /// Opens a socket that sends and receives datagrams, and receives errors. Needs no privileges.
     pub fn udp(family: Family) -> io::Result<ProbeSocket> {
         ProbeSocket::open(family, Type::DGRAM, Protocol::UDP)?.hearing_errors()
     }
 
-    /// A TCP socket that does nothing but hold a port once it is bound, so that no other program
-    /// gets it.
+    /// Opens a TCP socket that only reserves a port once it is bound, so that no other program gets
+    /// it.
     pub fn tcp_port(family: Family) -> io::Result<ProbeSocket> {
         ProbeSocket::open(family, Type::STREAM, Protocol::TCP)
     }
@@ -188,29 +188,29 @@ impl ProbeSocket {
         self.family
     }
 
-    /// Sends from this address; port 0 lets the kernel choose.
+    /// Sets the source address; port 0 lets the kernel choose.
     pub fn bind(&self, source: SocketAddr) -> io::Result<()> {
         self.socket.bind(&source.into())
     }
 
-    /// Keeps the socket on one interface (SO_BINDTODEVICE).
+    /// Binds the socket to one interface (SO_BINDTODEVICE).
     pub fn bind_device(&self, name: &str) -> io::Result<()> {
         sockopt::bind_device(&self.socket, name)
     }
 
-    /// Sends to this address when none is given, and hears only from there. Errors from routers
-    /// on the way are heard all the same.
+    /// Sets the default destination and receives only from it. Errors from routers are still
+    /// received.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
         self.socket.connect(&to.into())
     }
 
-    /// Own address and port; the port of a ping socket is its echo identifier.
+    /// Returns the local address and port; the port of a ping socket is its echo identifier.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         let not_ip = || io::Error::from(io::ErrorKind::AddrNotAvailable);
         self.socket.local_addr()?.as_socket().ok_or_else(not_ip)
     }
 
-    /// TTL or hop limit of what is sent without its own.
+    /// Sets the default TTL or hop limit.
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
         let ttl = u32::from(ttl);
         match self.family {
@@ -219,7 +219,7 @@ impl ProbeSocket {
         }
     }
 
-    /// Type of service or traffic class, all eight bits.
+    /// Sets the type of service or traffic class, all eight bits.
     pub fn set_traffic_class(&self, class: u8) -> io::Result<()> {
         match self.family {
             Family::V4 => self.socket.set_tos_v4(u32::from(class)),
@@ -227,13 +227,13 @@ impl ProbeSocket {
         }
     }
 
-    /// The flow label in the address of [`ProbeSocket::send`] and [`ProbeSocket::connect`] is
-    /// used, in the byte order of the network; IPv6 only.
+    /// Uses the flow label in addresses passed to [`ProbeSocket::send`] and
+    /// [`ProbeSocket::connect`], in network byte order; IPv6 only.
     pub fn use_flow_labels(&self) -> io::Result<()> {
         self.set(libc::IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
     }
 
-    /// What happens to packets beyond the path's MTU.
+    /// Sets the handling of packets larger than the path MTU.
     pub fn set_fragments(&self, fragments: Fragments) -> io::Result<()> {
         let value = match fragments {
             Fragments::Allowed => libc::IP_PMTUDISC_DONT,
@@ -251,8 +251,8 @@ impl ProbeSocket {
         )
     }
 
-    /// The kernel tells when each packet left, in the error queue, as [`Queued::Sent`]: numbered
-    /// from 0 in the order of sending since this call. Interfaces without such times are silent.
+    /// Enables transmit timestamps in the error queue, as [`Queued::Sent`], numbered from 0 in
+    /// sending order since this call. Some interfaces provide none.
     pub fn tell_send_times(&self) -> io::Result<()> {
         let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_SOFTWARE

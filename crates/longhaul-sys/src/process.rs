@@ -1,4 +1,4 @@
-//! Processes: making them in namespaces, waiting for them, outliving them.
+//! Processes: start in namespaces, wait, supervise.
 
 use crate::netns::{self, Kind};
 use crate::signal;
@@ -11,21 +11,21 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Where and how a command starts.
+/// Namespaces and options of a new process.
 #[derive(Debug)]
 pub struct Start<'a> {
-    /// What the command finds as the name of its host.
+    /// Host name that the command sees.
     pub host_name: &'a str,
     pub net: BorrowedFd<'a>,
-    /// With its mounts, where the machine permitted them.
+    /// Mount namespace, if the machine permits one.
     pub mount: Option<BorrowedFd<'a>>,
-    /// The working folder, by its path: a mount namespace starts in its own root.
+    /// Working directory, by its path: a mount namespace starts in its own root.
     pub folder: &'a Path,
-    /// In a session of its own, so that the terminal's signals do not reach it.
+    /// Starts a new session, so that the terminal's signals do not reach it.
     pub own_session: bool,
 }
 
-/// Starts `command` there. It dies when the calling thread does, and gets its signals back.
+/// Starts `command` there, with unblocked signals. It is killed when the calling thread ends.
 pub fn spawn(command: &mut Command, start: &Start<'_>) -> io::Result<Child> {
     let net = start.net.try_clone_to_owned()?;
     let mount = start.mount.map(|fd| fd.try_clone_to_owned()).transpose()?;
@@ -33,7 +33,7 @@ pub fn spawn(command: &mut Command, start: &Start<'_>) -> io::Result<Child> {
     let own_session = start.own_session;
     let host_name = start.host_name.as_bytes().to_vec();
     let prepare = move || {
-        // Without the right to it the command runs under the machine's name.
+        // Without the privilege, the command sees the machine's name.
         let _ = netns::name_host(&host_name);
         netns::enter(&net, Kind::Net)?;
         if let Some(mount) = &mount {
@@ -53,29 +53,29 @@ pub fn spawn(command: &mut Command, start: &Start<'_>) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The calling process is killed when the thread that made it ends.
+/// Kills the calling process when the thread that created it ends.
 pub fn die_with_parent() -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG reads one integer.
     status(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })
 }
 
-/// Orphans among the calling process's descendants become its children, not init's.
+/// Makes orphaned descendants children of the calling process, instead of init.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER reads one integer.
     status(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
 }
 
-/// A descriptor that becomes readable when the process ends.
+/// Returns a descriptor that becomes readable when the process ends.
 pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open touches no memory.
     let answer = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     descriptor(answer as i32)
 }
 
-/// Takes the exit of any one child that has ended; false when there is none to take.
+/// Reaps any one child that has ended; returns false if there is none.
 ///
 /// # Errors
-/// `NotFound` (ECHILD) when there are no children at all.
+/// `NotFound` (ECHILD) if there are no children at all.
 pub fn reap_one() -> io::Result<bool> {
     // SAFETY: a null status pointer is allowed.
     let answer = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
@@ -88,7 +88,7 @@ pub fn reap_one() -> io::Result<bool> {
     }
 }
 
-/// Takes the exit of one child, which has ended; false when it has not.
+/// Reaps one child; returns false if it has not ended.
 pub fn reap(pid: u32) -> io::Result<bool> {
     let pid = i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: a null status pointer is allowed.
@@ -96,17 +96,17 @@ pub fn reap(pid: u32) -> io::Result<bool> {
     status(answer).map(|()| answer > 0)
 }
 
-/// Which side of a fork this is.
+/// The side of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {
     Parent { child: u32 },
     Child,
 }
 
-/// Forks.
+/// Forks the process.
 ///
 /// # Errors
-/// `InvalidInput` in a process of more than one thread, whose child could not safely run on.
+/// `InvalidInput` in a multi-threaded process, whose child could not continue safely.
 pub fn fork() -> io::Result<Fork> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(
@@ -129,7 +129,7 @@ pub fn new_session() -> io::Result<()> {
     status(unsafe { libc::setsid() })
 }
 
-/// Points standard input, output and error of the process at `file`.
+/// Redirects standard input, output and error of the process to `file`.
 pub fn redirect_standard(file: impl AsFd) -> io::Result<()> {
     for standard in 0..3 {
         // SAFETY: both are descriptors of this process; the standard ones stay open throughout.
@@ -138,7 +138,7 @@ pub fn redirect_standard(file: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Both ends of a pipe: what is written to the second is read from the first.
+/// Creates a pipe: data written to the second end is read from the first.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for two descriptors.
@@ -147,7 +147,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// The effective user and group.
+/// Returns the effective user and group.
 pub fn effective_ids() -> (u32, u32) {
     // SAFETY: these calls touch no memory and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
@@ -163,7 +163,7 @@ pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     }
 }
 
-/// Ends the process at once: no destructors, no flushing of what a fork has copied.
+/// Ends the process at once, without destructors or flushing of forked buffers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit does not return.
     unsafe { libc::_exit(code) }

@@ -1,9 +1,9 @@
-//! Page-aligned memory that is shared with the kernel by address: payload to send, and a place
-//! where received bytes may land.
+//! Page-aligned memory whose addresses are passed to the kernel: payload to send, and a buffer for
+//! received bytes.
 //!
 //! [`Region`] is filled once and then only read, by write, vmsplice and the network card.
-//! [`Gather`] sends it repeated: byte k of a stream is byte k modulo the region's length.
-//! [`Sink`] is only ever written by the kernel and never read, so any thread may receive into it.
+//! [`Gather`] sends it repeatedly: byte k of a stream is byte k modulo the region's length.
+//! [`Sink`] is only written by the kernel and never read, so several threads may receive into it.
 
 use crate::syscall::status;
 use std::io;
@@ -14,7 +14,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// `UIO_MAXIOV`, linux/uio.h.
 const PIECES_MAX: usize = 1024;
 
-/// Anonymous memory, zero at first.
+/// Anonymous memory, initially zero.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -29,10 +29,10 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Memory of ordinary pages.
+    /// Allocates memory of ordinary pages.
     ///
     /// # Errors
-    /// `OutOfMemory`, or `InvalidInput` for no bytes at all.
+    /// `OutOfMemory`, or `InvalidInput` for zero bytes.
     pub fn new(bytes: usize) -> io::Result<Region> {
         let mapping = map(bytes)?;
         Ok(Region {
@@ -43,8 +43,8 @@ impl Region {
         })
     }
 
-    /// Memory on a huge page where the system gives one: consecutive pages then travel as one
-    /// fragment. Where it does not, the memory is ordinary; nothing else changes.
+    /// Allocates memory on a huge page if the system provides one: consecutive pages are then sent
+    /// as one fragment. Otherwise the pages are ordinary, with no other difference.
     pub fn huge(bytes: usize) -> io::Result<Region> {
         let whole = bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let mapping_bytes = whole + HUGE_PAGE_BYTES;
@@ -63,7 +63,7 @@ impl Region {
         })
     }
 
-    /// The memory, to be filled before it is shared.
+    /// Returns the memory, to be filled before it is shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `base` is valid for `bytes`, initialised (zero pages), and borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
@@ -100,16 +100,16 @@ fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Of a sink: as much as stays in the core's first cache while received bytes pass through.
+/// Size of a sink: it stays in the core's L1 cache while received bytes pass through.
 const SINK_BYTES: usize = 16 << 10;
 
-/// Where received bytes land and are never looked at: one small place, over and over.
+/// Memory for received bytes that are never read: a small buffer, written repeatedly.
 #[derive(Debug, Clone)]
 pub struct Sink(Arc<Place>);
 
 #[derive(Debug)]
 struct Place {
-    /// The same memory again and again, as long as one receive.
+    /// The same memory repeated, as long as one receive call.
     pieces: Vec<libc::iovec>,
     _memory: Region,
 }
@@ -121,7 +121,7 @@ unsafe impl Send for Place {}
 unsafe impl Sync for Place {}
 
 impl Sink {
-    /// For receives of up to `bytes`, or 1024 times the place.
+    /// Creates a sink for receives of up to `bytes`, or 1024 times the buffer.
     pub fn new(bytes: usize) -> io::Result<Sink> {
         let memory = Region::new(bytes.min(SINK_BYTES))?;
         let bytes = bytes.min(PIECES_MAX * SINK_BYTES);
@@ -135,18 +135,18 @@ impl Sink {
         })))
     }
 
-    /// For the kernel to write to.
+    /// Returns the vectors that the kernel writes to.
     pub(crate) fn pieces(&self) -> &[libc::iovec] {
         &self.0.pieces
     }
 }
 
-/// An endless repetition of a region, cut into I/O vectors without copying.
+/// An endless repetition of a region as I/O vectors, without copying.
 #[derive(Debug)]
 pub struct Gather {
     region: Arc<Region>,
     pieces: Vec<libc::iovec>,
-    /// Offset in the region and length that `pieces` now describes.
+    /// Offset and length that `pieces` currently describes.
     aimed: Option<(usize, usize)>,
     count: usize,
 }
@@ -155,8 +155,8 @@ pub struct Gather {
 unsafe impl Send for Gather {}
 
 impl Gather {
-    /// Room for calls of up to `most_bytes`; nothing is allocated afterwards. Longer calls, and
-    /// calls of more than 1024 repetitions, move less than they were asked.
+    /// Allocates vectors for calls of up to `most_bytes`; nothing is allocated afterwards. Longer
+    /// calls, and calls of more than 1024 repetitions, transfer less than requested.
     pub fn new(region: Arc<Region>, most_bytes: usize) -> Gather {
         let length = region.bytes.max(1);
         let room = (most_bytes.div_ceil(length) + 1).min(PIECES_MAX);
@@ -172,7 +172,7 @@ impl Gather {
         }
     }
 
-    /// The I/O vector for `bytes` from byte `position` of the endless repetition.
+    /// Returns the I/O vector for `bytes` starting at byte `position` of the endless repetition.
     pub(crate) fn aim(&mut self, position: u64, bytes: usize) -> (*mut libc::iovec, usize) {
         let offset = (position % self.region.bytes as u64) as usize;
         if self.aimed != Some((offset, bytes)) {
@@ -200,14 +200,14 @@ impl Gather {
     }
 }
 
-/// Room in a pipe of the calling user is counted in pages of this size.
+/// Returns the page size, in which pipe capacity is counted.
 pub(crate) fn page_bytes() -> usize {
     // SAFETY: sysconf reads no memory of ours.
     let answer = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(answer).unwrap_or(4096)
 }
 
-/// A file in memory with the contents of `region`, repeated until it is `bytes` long.
+/// Creates a file in memory with the content of `region`, repeated up to `bytes`.
 pub fn memory_file(region: &Region, bytes: usize) -> io::Result<std::fs::File> {
     use std::io::Write;
     use std::os::fd::FromRawFd;

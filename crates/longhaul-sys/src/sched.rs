@@ -1,24 +1,24 @@
-//! When and where the calling thread runs: core, class, timer slack.
+//! Scheduling of the calling thread: core, class, timer slack.
 //!
-//! All calls act on the calling thread only. Real-time classes need `CAP_SYS_NICE`; the kernel's
-//! answer is returned as it is, so the caller can fall back and say what was lost.
+//! All calls affect the calling thread only. Real-time classes require `CAP_SYS_NICE`; kernel
+//! errors are returned unchanged, so that callers can fall back and report it.
 
 use crate::syscall::status;
 use std::io;
 use std::time::Duration;
 
-/// Lets the calling thread run on `core` only.
+/// Restricts the calling thread to `core`.
 ///
 /// # Errors
-/// `InvalidInput` when there is no such core, or it is outside the process's cpuset.
+/// `InvalidInput` if there is no such core, or it is outside the process's cpuset.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     pin_to_cores(&[core])
 }
 
-/// Lets the calling thread run on these cores only.
+/// Restricts the calling thread to these cores.
 ///
 /// # Errors
-/// `InvalidInput` when there is none of them, or one has no number that the kernel knows.
+/// `InvalidInput` if none of them exists, or a number exceeds the kernel's limit.
 pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     const CORES_MAX: usize = 8 * size_of::<libc::cpu_set_t>();
     if let Some(core) = cores.iter().find(|core| **core >= CORES_MAX) {
@@ -38,7 +38,7 @@ pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     status(answer)
 }
 
-/// Cores that the calling thread may run on.
+/// Returns the cores that the calling thread may run on.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
     // SAFETY: an all-zero cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -51,7 +51,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..cores).filter(inside).collect())
 }
 
-/// Puts the calling thread in `SCHED_FIFO`; threads and processes it makes later do not inherit it.
+/// Puts the calling thread in `SCHED_FIFO`; threads and processes it creates do not inherit it.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`.
@@ -59,7 +59,7 @@ pub fn set_fifo(priority: i32) -> io::Result<()> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
 }
 
-/// Puts the calling thread in `SCHED_IDLE`: it runs only when nothing else wants the core.
+/// Puts the calling thread in `SCHED_IDLE`: it runs only on otherwise idle cores.
 pub fn set_idle() -> io::Result<()> {
     set_class(libc::SCHED_IDLE, 0)
 }
@@ -72,7 +72,7 @@ fn set_class(class: i32, priority: i32) -> io::Result<()> {
     status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
 }
 
-/// `struct sched_attr` of its first published size, `linux/sched/types.h`.
+/// `struct sched_attr` in its first published size, `linux/sched/types.h`.
 #[repr(C)]
 struct SchedAttr {
     size: u32,
@@ -86,8 +86,8 @@ struct SchedAttr {
 }
 const _: () = assert!(size_of::<SchedAttr>() == 48);
 
-/// Asks the fair class for a shorter slice, so that the calling thread is scheduled sooner after a
-/// wake-up. Needs no privilege; kernels before 6.12 accept and ignore it.
+/// Requests a shorter slice from the fair class, so that the calling thread is scheduled sooner
+/// after a wake-up. Needs no privileges; kernels before 6.12 accept and ignore it.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
     let attr = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
@@ -104,7 +104,7 @@ pub fn set_slice(slice: Duration) -> io::Result<()> {
     status(answer as i32)
 }
 
-/// How late the kernel may fire this thread's timers to batch wake-ups; the default is 50 us.
+/// Sets how late the kernel may fire this thread's timers to batch wake-ups; the default is 50 us.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     let nanos = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX).max(1);
     // SAFETY: PR_SET_TIMERSLACK reads one integer argument and touches no memory.

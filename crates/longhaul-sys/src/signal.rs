@@ -4,7 +4,7 @@ use crate::syscall::{count, descriptor, status};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The signals that a supervisor takes over.
+/// Signals that a supervisor handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     Hangup,
@@ -15,7 +15,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The number by which a shell reports it: 128 + n.
+    /// Returns the signal's number; shells report it as 128 + n.
     pub fn number(self) -> i32 {
         match self {
             Signal::Hangup => libc::SIGHUP,
@@ -55,7 +55,7 @@ fn mask(how: i32) -> io::Result<()> {
     }
 }
 
-/// Keeps hangup, interrupt, quit and terminate from the calling thread and those it makes.
+/// Blocks hangup, interrupt, quit and terminate in the calling thread and its future threads.
 pub fn block() -> io::Result<()> {
     mask(libc::SIG_BLOCK)
 }
@@ -65,22 +65,23 @@ pub fn unblock() -> io::Result<()> {
     mask(libc::SIG_UNBLOCK)
 }
 
-/// A signal that came, and from whom.
+/// A received signal and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Came {
     pub signal: Signal,
-    /// The terminal sent it, to the whole foreground group: children in it have it already.
+    /// The terminal sent it to the whole foreground process group, including child processes.
     pub from_terminal: bool,
 }
 
-/// The blocked signals, readable one by one. Dropping it unblocks them.
+/// A descriptor of the blocked signals. Dropping it unblocks them.
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
 }
 
 impl Signals {
-    /// Blocks the signals in the calling thread (so it should be the first thread) and takes them.
+    /// Blocks the signals in the calling thread (which should be the first) and opens the
+    /// descriptor.
     pub fn take() -> io::Result<Signals> {
         block()?;
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
@@ -90,7 +91,7 @@ impl Signals {
         Ok(Signals { descriptor })
     }
 
-    /// The next signal that waits.
+    /// Returns the next pending signal.
     pub fn next(&self) -> Option<Came> {
         // SAFETY: all-zero is a valid signalfd_siginfo.
         let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
@@ -115,7 +116,7 @@ impl AsFd for Signals {
 impl Drop for Signals {
     fn drop(&mut self) {
         while self.next().is_some() {}
-        // The mask was changed by us before, so this cannot fail.
+        // We changed the mask before, so this cannot fail.
         let _ = unblock();
     }
 }

@@ -1,7 +1,7 @@
-//! Socket options that bear on throughput: one function per option, typed to it.
+//! Socket options that affect throughput: one typed function per option.
 //!
-//! Sizes are bytes as the kernel takes and gives them: Linux stores twice what was asked for a
-//! buffer, and reads the stored value back (socket(7)). Rates are bit/s here and bytes/s there.
+//! Sizes are bytes as in the kernel's interface: Linux stores twice the requested buffer size and
+//! reports the stored value (socket(7)). Rates are bit/s here and bytes/s in the kernel.
 
 use crate::syscall::status;
 use longhaul_model::units::Rate;
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Plain integers that the kernel may read or write whole.
+/// Plain integers that the kernel can read or write.
 trait Integer: Copy + Default {}
 impl Integer for i32 {}
 impl Integer for u64 {}
@@ -42,42 +42,42 @@ fn get<T: Integer>(socket: impl AsFd, level: i32, name: i32) -> io::Result<T> {
     Ok(value)
 }
 
-/// Asks for a send buffer (SO_SNDBUF); the kernel then no longer sizes it.
+/// Requests a send buffer (SO_SNDBUF), which disables autotuning.
 pub fn set_send_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
     SockRef::from(socket).set_send_buffer_size(asked_bytes)
 }
 
-/// Asks for a receive buffer (SO_RCVBUF); the kernel then no longer sizes it.
+/// Requests a receive buffer (SO_RCVBUF), which disables autotuning.
 pub fn set_receive_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
     SockRef::from(socket).set_recv_buffer_size(asked_bytes)
 }
 
-/// The send buffer as stored: twice what was granted.
+/// Returns the stored send buffer: twice the granted size.
 pub fn stored_send_buffer(socket: &impl AsFd) -> io::Result<usize> {
     SockRef::from(socket).send_buffer_size()
 }
 
-/// The receive buffer as stored: twice what was granted.
+/// Returns the stored receive buffer: twice the granted size.
 pub fn stored_receive_buffer(socket: &impl AsFd) -> io::Result<usize> {
     SockRef::from(socket).recv_buffer_size()
 }
 
-/// Ceiling of the window that this end will advertise (TCP_WINDOW_CLAMP).
+/// Limits the window that this end advertises (TCP_WINDOW_CLAMP).
 pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let clamp = i32::try_from(bytes).unwrap_or(i32::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)
 }
 
-/// Chooses the congestion control of this socket.
+/// Sets the congestion control of this socket.
 ///
 /// # Errors
-/// `NotFound` when the kernel lacks it, `PermissionDenied` when it is not among
+/// `NotFound` if the kernel lacks it, `PermissionDenied` if it is not in
 /// `net.ipv4.tcp_allowed_congestion_control`.
 pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
     SockRef::from(socket).set_tcp_congestion(name.as_bytes())
 }
 
-/// Name of the congestion control in force.
+/// Returns the name of the current congestion control.
 pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
     let name = SockRef::from(socket).tcp_congestion()?;
     Ok(String::from_utf8_lossy(&name)
@@ -85,7 +85,7 @@ pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
         .to_owned())
 }
 
-/// The kernel sends no faster than `ceiling` on this socket (SO_MAX_PACING_RATE).
+/// Limits the socket's sending rate to `ceiling` (SO_MAX_PACING_RATE).
 pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
     let bytes_per_second = ceiling.as_bps() / 8;
     set(
@@ -96,7 +96,7 @@ pub fn set_pacing_ceiling(socket: impl AsFd, ceiling: Rate) -> io::Result<()> {
     )
 }
 
-/// The ceiling that the kernel keeps for this socket; `None`: no ceiling.
+/// Returns the socket's pacing limit; `None` if there is none.
 pub fn pacing_ceiling(socket: impl AsFd) -> io::Result<Option<Rate>> {
     let bytes_per_second: u64 = get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;
     let unlimited =
@@ -104,12 +104,12 @@ pub fn pacing_ceiling(socket: impl AsFd) -> io::Result<Option<Rate>> {
     Ok((!unlimited).then(|| Rate::bits_per_second(bytes_per_second.saturating_mul(8))))
 }
 
-/// Largest segment this end will send and announce; acts on the announcement before connect only.
+/// Sets the maximum segment size to send and announce; the announcement only before connect.
 pub fn set_mss(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(socket).set_tcp_mss(bytes)
 }
 
-/// Sets the DSCP field of what this socket sends, for the family of `peer`.
+/// Sets the DSCP field of the socket's packets, for the family of `peer`.
 pub fn set_dscp(socket: &impl AsFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
     let class = u32::from(dscp) << 2;
     match peer {
@@ -123,32 +123,32 @@ pub fn set_no_delay(socket: &impl AsFd, on: bool) -> io::Result<()> {
     SockRef::from(socket).set_tcp_nodelay(on)
 }
 
-/// Keeps the socket on one interface (SO_BINDTODEVICE).
+/// Binds the socket to one interface (SO_BINDTODEVICE).
 pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
     SockRef::from(socket).bind_device(Some(name.as_bytes()))
 }
 
-/// Blocking reads give up after `after` (SO_RCVTIMEO).
+/// Sets the timeout of blocking reads (SO_RCVTIMEO).
 pub fn set_receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     SockRef::from(socket).set_read_timeout(Some(after))
 }
 
-/// Blocking writes give up after `after` (SO_SNDTIMEO), with what they have written until then.
+/// Sets the timeout of blocking writes (SO_SNDTIMEO), which then return a partial count.
 pub fn set_send_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     SockRef::from(socket).set_write_timeout(Some(after))
 }
 
-/// Closing throws away what is unsent and resets the connection (SO_LINGER with zero).
+/// Makes closing discard unsent data and reset the connection (SO_LINGER with zero).
 pub fn set_abort_on_close(socket: &impl AsFd) -> io::Result<()> {
     SockRef::from(socket).set_linger(Some(Duration::ZERO))
 }
 
-/// Kernel receive timestamps (nanoseconds of the wall clock) with each datagram.
+/// Enables kernel receive timestamps (nanoseconds of the wall clock) for each datagram.
 pub fn set_receive_timestamps(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)
 }
 
-/// The path MTU that the kernel holds for a connected socket (IP_MTU, IPV6_MTU).
+/// Returns the kernel's path MTU of a connected socket (IP_MTU, IPV6_MTU).
 pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
     let mtu: i32 = match peer {
         SocketAddr::V4(_) => get(socket, libc::IPPROTO_IP, libc::IP_MTU)?,
@@ -157,13 +157,13 @@ pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
     Ok(mtu.unsigned_abs())
 }
 
-/// The number of the network namespace that the socket is of (SO_NETNS_COOKIE).
+/// Returns the number of the socket's network namespace (SO_NETNS_COOKIE).
 pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
     const SO_NETNS_COOKIE: i32 = 71;
     get(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
-/// The core on which the kernel handled the last packet of the socket (SO_INCOMING_CPU).
+/// Returns the core that processed the socket's last packet (SO_INCOMING_CPU).
 ///
 /// # Errors
 /// `NotFound` before the first packet.
@@ -172,22 +172,22 @@ pub fn incoming_core(socket: impl AsFd) -> io::Result<usize> {
     usize::try_from(core).map_err(|_| io::ErrorKind::NotFound.into())
 }
 
-/// Has the queue of a network card delivered the last packet (SO_INCOMING_NAPI_ID)? If not, a program
-/// of this machine has, from inside its own call: loopback, veth.
+/// Returns whether a network card's queue delivered the last packet (SO_INCOMING_NAPI_ID). If not,
+/// it came from a program on this machine, within its own call: loopback, veth.
 ///
 /// # Errors
-/// Kernels without busy polling do not know.
+/// Kernels without busy polling do not support it.
 pub fn came_by_card(socket: impl AsFd) -> io::Result<bool> {
     let queue: i32 = get(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)?;
     Ok(queue != 0)
 }
 
-/// Bytes sent or still to be sent, and not acknowledged (SIOCOUTQ).
+/// Returns the bytes in the send queue: unsent or unacknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     queue(socket, libc::TIOCOUTQ)
 }
 
-/// Bytes received and not read by the application (SIOCINQ).
+/// Returns the bytes in the receive queue: not yet read by the application (SIOCINQ).
 pub fn receive_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     queue(socket, libc::FIONREAD)
 }

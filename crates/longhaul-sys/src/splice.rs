@@ -1,10 +1,10 @@
-//! Sending pages without copying them: vmsplice into a pipe, splice from there to the socket.
+//! Zero-copy sending: vmsplice into a pipe, splice from there to the socket.
 //!
-//! The pages of the payload must not change while anything is in flight; payload regions are
-//! therefore only read once they are shared.
+//! The payload's pages must not change while data is in flight, so shared payload regions are never
+//! written.
 //!
 //! Source: vmsplice(2), splice(2), fcntl(2) on F_SETPIPE_SZ. An unprivileged user has 64 MiB of
-//! pipe pages (`fs.pipe-user-pages-soft`); a pipe beyond that gets two pages.
+//! pipe pages (`fs.pipe-user-pages-soft`); pipes beyond that get two pages.
 
 use crate::region::{Gather, page_bytes};
 use crate::syscall::status;
@@ -22,11 +22,11 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe of up to `ask_bytes`, or of the half, the quarter … that the kernel allows, but of
-    /// 64 KiB at least.
+    /// Creates a pipe of `ask_bytes`, or of the half, quarter and so on that the kernel permits,
+    /// but at least 64 KiB.
     ///
     /// # Errors
-    /// Out of descriptors, or the user's pipe pages are used up.
+    /// No free descriptors, or the user's pipe pages are used up.
     pub fn new(ask_bytes: usize) -> io::Result<Pipe> {
         const LEAST_BYTES: usize = 64 << 10;
         let mut ends = [0_i32; 2];
@@ -52,7 +52,7 @@ impl Pipe {
         }
     }
 
-    /// How much it holds when every page is full.
+    /// Returns the capacity with fully used pages.
     pub fn capacity_bytes(&self) -> usize {
         self.capacity_bytes
     }
@@ -65,10 +65,11 @@ impl Pipe {
         uninterrupted(|| unsafe { libc::vmsplice(fd, pieces, count, 0) })
     }
 
-    /// Moves up to `bytes` from the pipe into the socket; `more` says that more follows at once.
+    /// Moves up to `bytes` from the pipe to the socket; `more` indicates that more data follows at
+    /// once.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing moved before the socket's send timeout.
+    /// `WouldBlock` if nothing was moved before the socket's send timeout.
     pub fn drain(&self, socket: impl AsFd, bytes: usize, more: bool) -> io::Result<usize> {
         let (from, to) = (self.read.as_raw_fd(), socket.as_fd().as_raw_fd());
         let hint = if more { libc::SPLICE_F_MORE } else { 0 };
@@ -87,10 +88,10 @@ fn set_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
     Ok(answer.unsigned_abs() as usize)
 }
 
-/// Sends up to `bytes` of `file` from byte `offset`.
+/// Sends up to `bytes` of `file`, starting at `offset`.
 ///
 /// # Errors
-/// `WouldBlock` when nothing moved before the socket's send timeout.
+/// `WouldBlock` if nothing was sent before the socket's send timeout.
 pub fn send_file(socket: impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
     let (to, from) = (socket.as_fd().as_raw_fd(), file.as_raw_fd());
     let mut at = offset as i64;

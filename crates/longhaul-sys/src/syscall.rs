@@ -1,9 +1,9 @@
-//! What a system call answered, as a [`std::io::Result`].
+//! Conversion of system call results to [`std::io::Result`].
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `Ok` unless the call answered below zero; then the thread's errno.
+/// Returns the thread's errno if the result is negative.
 pub(crate) fn status(answer: i32) -> io::Result<()> {
     if answer < 0 {
         return Err(io::Error::last_os_error());
@@ -11,12 +11,12 @@ pub(crate) fn status(answer: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// A count that the call answered, or the thread's errno.
+/// Returns the result as a count, or the thread's errno.
 pub(crate) fn count(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// A new descriptor that the call answered, or the thread's errno.
+/// Returns the result as a new descriptor, or the thread's errno.
 pub(crate) fn descriptor(answer: i32) -> io::Result<OwnedFd> {
     status(answer)?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.

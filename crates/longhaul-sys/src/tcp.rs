@@ -1,6 +1,6 @@
-//! Moving bytes through a connected TCP socket: gather write, receive, receive and discard.
+//! Data transfer on connected TCP sockets: gather write, receive, receive and discard.
 //!
-//! Calls block as the socket's timeouts allow, and begin again when a signal interrupts them.
+//! Calls block within the socket's timeouts, and are restarted when a signal interrupts them.
 
 use crate::region::{Gather, Sink};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Bytes that a call moved, or its errno; `None` when a signal came first.
+/// Converts a result to a byte count or errno; `None` if a signal interrupted the call.
 pub(crate) fn moved(answer: isize) -> Option<io::Result<usize>> {
     if answer >= 0 {
         return Some(Ok(answer.unsigned_abs()));
@@ -18,7 +18,7 @@ pub(crate) fn moved(answer: isize) -> Option<io::Result<usize>> {
     (error.kind() != io::ErrorKind::Interrupted).then_some(Err(error))
 }
 
-/// Repeats a call until no signal interrupts it.
+/// Repeats a call until it is not interrupted by a signal.
 pub(crate) fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         if let Some(result) = moved(call()) {
@@ -27,8 +27,8 @@ pub(crate) fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize
     }
 }
 
-/// Receives until `into` is full, the socket's time-out is over, or the peer has ended: one call
-/// for what comes in many segments.
+/// Receives until `into` is full, the socket's timeout expires, or the peer has finished: one call
+/// for data of many segments.
 pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
     uninterrupted(|| {
         // SAFETY: the kernel writes at most the slice's own length into it.
@@ -43,28 +43,28 @@ pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
     })
 }
 
-/// A TCP socket before its connect, when buffers, MSS and addresses can still be chosen.
+/// A TCP socket before connect, whose buffers, MSS and addresses can still be set.
 #[derive(Debug)]
 pub struct Unconnected {
     socket: Socket,
 }
 
 impl Unconnected {
-    /// A socket of the family of `to`.
+    /// Creates a socket for the family of `to`.
     pub fn new(to: SocketAddr) -> io::Result<Unconnected> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         Ok(Unconnected { socket })
     }
 
-    /// Chooses the local address; the kernel chooses the port.
+    /// Binds the local address; the kernel chooses the port.
     pub fn bind(&self, local: IpAddr) -> io::Result<()> {
         self.socket.bind(&SockAddr::from(SocketAddr::new(local, 0)))
     }
 
-    /// Connects, at most for `deadline`.
+    /// Connects, within `deadline`.
     ///
     /// # Errors
-    /// `TimedOut` after `deadline`; otherwise what the network answered.
+    /// `TimedOut` after `deadline`; otherwise the network's error.
     pub fn connect(self, to: SocketAddr, deadline: Duration) -> io::Result<TcpStream> {
         self.socket.connect_timeout(&SockAddr::from(to), deadline)?;
         Ok(self.socket.into())
@@ -77,11 +77,11 @@ impl AsFd for Unconnected {
     }
 }
 
-/// Writes `bytes` of the repeated payload from byte `position` of the stream.
+/// Writes `bytes` of the repeated payload, starting at byte `position` of the stream.
 ///
 /// # Errors
-/// `WouldBlock` when nothing could be written before the send timeout; `BrokenPipe` after a
-/// shutdown of this side.
+/// `WouldBlock` if nothing could be written before the send timeout; `BrokenPipe` after a shutdown
+/// of this side.
 pub fn send(
     socket: impl AsFd,
     payload: &mut Gather,
@@ -98,10 +98,10 @@ pub fn send(
     uninterrupted(|| unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) })
 }
 
-/// Receives up to as much as `sink` holds; 0 is the end of the stream.
+/// Receives at most the size of `sink`; 0 is the end of the stream.
 ///
 /// # Errors
-/// `WouldBlock` when nothing came before the receive timeout.
+/// `WouldBlock` if nothing arrived before the receive timeout.
 pub fn receive(socket: impl AsFd, sink: &Sink) -> io::Result<usize> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: an all-zero msghdr has no name, no pieces and no control data.
@@ -114,10 +114,10 @@ pub fn receive(socket: impl AsFd, sink: &Sink) -> io::Result<usize> {
     uninterrupted(|| unsafe { libc::recvmsg(fd, &raw mut message, 0) })
 }
 
-/// Takes up to `bytes` from the receive queue without copying them anywhere (MSG_TRUNC, tcp(7)).
+/// Discards up to `bytes` from the receive queue without copying them (MSG_TRUNC, tcp(7)).
 ///
 /// # Errors
-/// `WouldBlock` when nothing came before the receive timeout.
+/// `WouldBlock` if nothing arrived before the receive timeout.
 pub fn discard(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the (null) buffer.

@@ -1,12 +1,13 @@
-//! What does the kernel's TCP know of a connection? (TCP_INFO)
+//! State of a TCP connection in the kernel (TCP_INFO).
 //!
-//! The structure has grown with the kernel; the length that the kernel returns decides which
-//! fields exist, and a field that does not exist is absent, never zero.
+//! The structure has grown with the kernel; the returned length determines which fields exist.
+//! Fields that do not exist are absent, never zero.
 //!
 //! Source: `struct tcp_info` of linux/tcp.h, offsets asserted below.
-//! Units: bytes, `Duration`, bytes/s turned into bit/s; segments stay segments where only the
-//! kernel knows their length.
-//! Error: times tick in microseconds, the three "limited" times in jiffies (1 to 10 ms).
+//! Units: bytes, `Duration`, bit/s (converted from bytes/s); segments where only the kernel knows
+//! their length.
+//! Error: times have a resolution of microseconds, the three "limited" times of jiffies (1 to 10
+//! ms).
 
 use crate::syscall::status;
 use longhaul_model::units::Rate;
@@ -14,12 +15,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Room for what newer kernels may add.
+/// Buffer size, with space for fields of newer kernels.
 const ROOM_BYTES: usize = 512;
-/// The shortest form known (Linux 2.6.10): all fields up to the retransmit count.
+/// Length of the shortest form (Linux 2.6.10): all fields up to the retransmit count.
 const LEAST_BYTES: usize = 104;
 
-/// A connection's counters at one moment.
+/// A snapshot of a connection's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
     /// 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
@@ -42,10 +43,10 @@ pub struct TcpInfo {
     pub ssthresh_segments: Option<u32>,
     pub rtt: Duration,
     pub rttvar: Duration,
-    /// As the receiver estimates it.
+    /// RTT estimated by the receiver.
     pub receiver_rtt: Duration,
     pub rtt_min: Option<Duration>,
-    /// Absent: no ceiling, or an older kernel.
+    /// Absent without a limit, or on an older kernel.
     pub pacing: Option<Rate>,
     pub delivery: Option<Rate>,
     pub app_limited: Option<bool>,
@@ -70,7 +71,7 @@ pub struct TcpInfo {
     pub timeout: Option<Duration>,
 }
 
-/// Byte offsets in `struct tcp_info`, in the order in which the kernel added the fields.
+/// Byte offsets in `struct tcp_info`, in the order of introduction.
 mod at {
     use std::mem::offset_of;
 
@@ -132,7 +133,7 @@ mod at {
         assert!(RETRANSMITTED == offset_of!(libc::tcp_info, tcpi_total_retrans));
     };
 
-    // The C library of some targets stops its structure here; the kernel's does not.
+    // The C library of some targets ends its structure here; the kernel's continues.
     #[cfg(target_env = "gnu")]
     const _: () = {
         assert!(PACING == offset_of!(libc::tcp_info, tcpi_pacing_rate));
@@ -182,7 +183,7 @@ pub fn read(socket: impl AsFd) -> io::Result<TcpInfo> {
     })
 }
 
-/// Reads as many fields as `raw` is long; `None` when it is shorter than any kernel's.
+/// Parses as many fields as `raw` contains; `None` if it is shorter than any kernel's structure.
 pub fn parse(raw: &[u8]) -> Option<TcpInfo> {
     if raw.len() < LEAST_BYTES {
         return None;
@@ -222,7 +223,7 @@ fn parse_core(raw: &[u8]) -> Option<TcpInfo> {
     })
 }
 
-/// Fields of Linux 3.15 to 4.9.
+/// Adds the fields of Linux 3.15 to 4.9.
 fn add_rates_and_counts(info: &mut TcpInfo, raw: &[u8]) {
     let unlimited = |rate: &u64| *rate < u64::from(u32::MAX) || *rate >> 60 == 0;
     info.pacing = u64_at(raw, at::PACING)
@@ -240,11 +241,11 @@ fn add_rates_and_counts(info: &mut TcpInfo, raw: &[u8]) {
     info.data_segments_in = u32_at(raw, at::DATA_SEGMENTS_IN);
     info.data_segments_out = u32_at(raw, at::DATA_SEGMENTS_OUT);
     info.delivery = u64_at(raw, at::DELIVERY).map(bytes_per_second);
-    // The flag has shared a byte since 4.9, which is when the rate itself came.
+    // The flag has shared a byte since 4.9, which also introduced the rate.
     info.app_limited = info.delivery.map(|_| raw[at::FLAGS] & 1 != 0);
 }
 
-/// Fields of Linux 4.10 to 6.7.
+/// Adds the fields of Linux 4.10 to 6.7.
 fn add_limits(info: &mut TcpInfo, raw: &[u8]) {
     let micros = |offset| u64_at(raw, offset).map(Duration::from_micros);
     info.busy = micros(at::BUSY);

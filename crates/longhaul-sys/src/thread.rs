@@ -1,7 +1,7 @@
-//! What a thread, and the whole process, have cost: CPU time, and time spent waiting for a core.
+//! Resource usage of a thread and of the process: CPU time, and time spent waiting for a core.
 //!
-//! A thread is named by its kernel id, so that one thread can read another's clocks. Once a
-//! thread has ended its readings fail.
+//! Threads are identified by kernel id, so that one thread can read another's clocks. Readings fail
+//! after the thread has ended.
 
 use crate::syscall::status;
 use std::io;
@@ -12,27 +12,27 @@ use std::time::Duration;
 pub struct ThreadId(i32);
 
 impl ThreadId {
-    /// The calling thread.
+    /// Returns the calling thread's id.
     pub fn current() -> ThreadId {
-        // By number, since glibc has the function from 2.30 on and packages start on 2.28 (0031).
+        // By number, because glibc has the function since 2.30 and packages start on 2.28 (0031).
         // SAFETY: gettid takes nothing and cannot fail.
         ThreadId(unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t)
     }
 
-    /// As a plain number, to be kept in an atomic.
+    /// Returns the id as a number, for use in an atomic.
     pub fn get(self) -> i32 {
         self.0
     }
 
-    /// From a number that [`ThreadId::get`] gave.
+    /// Converts a number returned by [`ThreadId::get`].
     pub fn from_number(number: i32) -> ThreadId {
         ThreadId(number)
     }
 
-    /// User and system time of the thread, to the nanosecond.
+    /// Returns the user and system time of the thread, in nanosecond resolution.
     pub fn cpu_time(self) -> io::Result<Duration> {
         // The kernel's encoding of "scheduler clock of thread t" (posix-timers_types.h:
-        // CPUCLOCK_PERTHREAD_MASK 4, CPUCLOCK_SCHED 2), as pthread_getcpuclockid gives it.
+        // CPUCLOCK_PERTHREAD_MASK 4, CPUCLOCK_SCHED 2), as returned by pthread_getcpuclockid.
         let clock = (!self.0 << 3) | 6;
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -43,7 +43,7 @@ impl ThreadId {
         Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// Time for which the thread was ready to run and had no core (`run_delay` of schedstat).
+    /// Returns the time that the thread was runnable without a core (`run_delay` of schedstat).
     pub fn core_wait(self) -> io::Result<Duration> {
         let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.0))?;
         parse_run_delay(&text).ok_or_else(|| {
@@ -64,7 +64,7 @@ pub struct ProcessTimes {
     pub system: Duration,
 }
 
-/// CPU time of this process so far, all threads together.
+/// Returns the CPU time of this process so far, for all threads together.
 pub fn process_times() -> io::Result<ProcessTimes> {
     // SAFETY: an all-zero rusage is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
-//! A TUN device with segmentation offload: packets of up to 64 KiB, each behind a virtio header.
+//! A TUN device with segmentation offload: packets of up to 64 KiB, each with a virtio header.
 //!
-//! Reads and writes are one IP packet with its 10-byte `virtio_net_hdr` in front. The device lives
-//! as long as the descriptor. Source: `linux/if_tun.h`, Documentation/networking/tuntap.rst.
+//! Each read or write transfers one IP packet preceded by its 10-byte `virtio_net_hdr`. The device
+//! exists as long as the descriptor. Source: `linux/if_tun.h`, Documentation/networking/tuntap.rst.
 
 use crate::syscall::{descriptor, status};
 use std::io;
@@ -25,15 +25,15 @@ const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 #[derive(Debug)]
 pub struct Tun {
     pub descriptor: OwnedFd,
-    /// The kernel hands over UDP packets unsegmented too (since 6.2).
+    /// True if the kernel delivers unsegmented UDP packets (since 6.2).
     pub udp_offload: bool,
 }
 
-/// Makes the device `name` in the network namespace of the calling thread.
+/// Creates the device `name` in the network namespace of the calling thread.
 ///
 /// # Errors
-/// `NotFound` or `PermissionDenied` when `/dev/net/tun` cannot be opened or the namespace is not
-/// ours; `ResourceBusy` when the name is taken.
+/// `NotFound` or `PermissionDenied` if `/dev/net/tun` cannot be opened or the namespace is not
+/// ours; `ResourceBusy` if the name is in use.
 pub fn open(name: &str) -> io::Result<Tun> {
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path is a terminated string.

@@ -1,5 +1,5 @@
-//! Many datagrams per call: segmentation offload and sendmmsg when sending, recvmmsg with the
-//! kernel's receive times when receiving.
+//! Batched datagrams: segmentation offload and sendmmsg for sending, recvmmsg with kernel
+//! timestamps for receiving.
 
 mod many;
 
@@ -15,25 +15,25 @@ use std::time::Duration;
 
 /// `UDP_SEGMENT`, linux/udp.h (Linux 4.18).
 const UDP_SEGMENT: i32 = 103;
-/// Control messages with a timespec, a count and a hop limit, and room to spare.
+/// Buffer size for control messages with a timespec, a count and a hop limit, with a reserve.
 const CONTROL_WORDS: usize = 16;
 /// `SO_RXQ_OVFL`, asm-generic/socket.h.
 const SO_RXQ_OVFL: i32 = 40;
 
-/// Every send is cut into datagrams of this payload by the kernel or the card; 0 switches it off.
+/// Makes the kernel or the card split every send into datagrams of this payload; 0 disables it.
 ///
 /// # Errors
-/// On kernels before 4.18, and for sizes beyond the path's MTU.
+/// Fails on kernels before 4.18, and for sizes beyond the path MTU.
 pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set_integer(socket, libc::IPPROTO_UDP, UDP_SEGMENT, i32::from(bytes))
 }
 
-/// Each datagram tells how many the kernel has dropped on this socket for want of buffer.
+/// Reports with each datagram how many the kernel has dropped on this socket for lack of buffer.
 pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
     switch_on(socket, libc::SOL_SOCKET, SO_RXQ_OVFL)
 }
 
-/// Each datagram tells the TTL or hop limit with which it came.
+/// Reports the TTL or hop limit of each received datagram.
 pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
     match peer {
         SocketAddr::V4(_) => switch_on(socket, libc::IPPROTO_IP, libc::IP_RECVTTL),
@@ -41,8 +41,7 @@ pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<
     }
 }
 
-/// Datagrams are never cut, and go out whole whatever path MTU the kernel believes in
-/// (`IP_PMTUDISC_PROBE`, ip(7)).
+/// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
 pub fn set_never_cut(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
     let (level, name, value) = match peer {
         SocketAddr::V4(_) => (
@@ -81,25 +80,25 @@ fn set_integer(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Resu
 /// One received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// As much of it as the slot holds.
+    /// The received bytes, limited by the slot's size.
     pub bytes: &'a [u8],
-    /// Its true payload, even when the slot is shorter.
+    /// The real payload length, even if the slot is shorter.
     pub payload_bytes: usize,
-    /// Wall clock of its arrival in the kernel, since 1970.
+    /// Kernel receive timestamp, wall clock since 1970.
     pub arrived: Option<Duration>,
-    /// TTL or hop limit with which it came.
+    /// TTL or hop limit on arrival.
     pub hop_limit: Option<u8>,
-    /// Datagrams that the kernel has dropped on this socket so far, for want of buffer.
+    /// Datagrams dropped by the kernel on this socket so far, for lack of buffer.
     pub overflowed: Option<u32>,
 }
 
-/// Room for several datagrams, used again and again.
+/// Reusable buffers for several datagrams.
 pub struct ReceiveBatch {
     payload: Vec<u8>,
     slot_bytes: usize,
     headers: Vec<libc::mmsghdr>,
     filled: usize,
-    /// What the headers point to beside the payload.
+    /// Memory that the headers point to, besides the payload.
     _pointed: Pointed,
 }
 
@@ -110,12 +109,12 @@ type Pointed = (Vec<[u64; CONTROL_WORDS]>, Vec<libc::iovec>, Option<Sink>);
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    /// Slots that each hold as much of one datagram.
+    /// Creates slots of `slot_bytes` for one datagram each.
     pub fn new(slots: usize, slot_bytes: usize) -> ReceiveBatch {
         ReceiveBatch::build(slots, slot_bytes, None)
     }
 
-    /// Slots for the head of a datagram each; what is behind it lands in the sink.
+    /// Creates slots for the header of one datagram each; the rest is written to the sink.
     pub fn with_sink(slots: usize, head_bytes: usize, sink: Sink) -> ReceiveBatch {
         ReceiveBatch::build(slots, head_bytes, Some(sink))
     }
@@ -151,12 +150,12 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for one datagram, then takes what else is there, up to the number of slots.
+    /// Waits for one datagram, then reads further available ones, up to the number of slots.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing came before the receive timeout.
+    /// `WouldBlock` if nothing arrived before the receive timeout.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        // The kernel has changed the headers that it filled, and no others.
+        // The kernel has changed only the headers that it filled.
         for header in &mut self.headers[..self.filled] {
             header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
         }
@@ -173,7 +172,7 @@ impl ReceiveBatch {
         Ok(self.filled)
     }
 
-    /// Datagrams of the last [`ReceiveBatch::receive`], in the order of arrival.
+    /// Iterates over the datagrams of the last [`ReceiveBatch::receive`], in order of arrival.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         let slots = self.payload.chunks_exact(self.slot_bytes);
         self.headers[..self.filled]
@@ -192,7 +191,7 @@ impl ReceiveBatch {
     }
 }
 
-/// What the kernel attached to a datagram.
+/// Metadata that the kernel attached to a datagram.
 #[derive(Debug, Default)]
 struct Notes {
     arrived: Option<Duration>,
@@ -285,7 +284,7 @@ mod tests {
                 .datagrams()
                 .all(|datagram| datagram.hop_limit == Some(64))
         );
-        // The count comes with those that are queued after a drop.
+        // The count is attached to datagrams that are queued after a drop.
         near.send(&[2; 10]).expect("send");
         came += batch.receive(&far).expect("receive");
         let dropped = batch.datagrams().find_map(|datagram| datagram.overflowed);

@@ -1,15 +1,16 @@
-//! The running agent: `longhaul watch`.
+//! The agent behind `longhaul watch`.
 //!
-//! - [`birth`]: how it begins; [`turns`]: its loop; [`reload`]: a new file; [`life`]: how it ends
-//! - [`book`]: what the schedule notes, for archive and page; [`scribe`]: who writes it
-//! - [`runs`]: runs as tasks; [`runner`]: runs as processes; [`command`]: from job to command
-//! - [`landing`]: from report to archive; [`left`]: what an earlier agent left
-//! - [`inquiry`]: events and causes; [`wishes`]: what they ask to be measured; [`notify`]: who is
-//!   told
-//! - [`forward`]: to whom results go on; [`fleet`]: the database that agents share
-//! - [`folder`], [`now`], [`voice`], [`service`], [`retention`], [`spent`]: folder, clocks, lines,
-//!   service manager, age, bytes of the day
-//! - [`desk`]: what it shares with its page
+//! - [`birth`]: startup; [`turns`]: event loop; [`reload`]: a changed watch file; [`life`]:
+//!   lifecycle
+//! - [`book`]: planned runs that have not ended; [`scribe`]: the archive writer thread
+//! - [`runs`]: runs as tasks; [`runner`]: runs as processes; [`command`]: command line of a run
+//! - [`landing`]: reads the report of a run; [`left`]: recovers runs of an earlier process
+//! - [`inquiry`]: detection and diagnosis; [`wishes`]: follow-up measurements; [`notify`]:
+//!   notifications
+//! - [`forward`]: sends results to a collector or database; [`fleet`]: the shared database
+//! - [`folder`]: files of the agent; [`spent`]: used budgets; [`retention`]: deletes expired data
+//! - [`now`]: clocks; [`voice`]: log; [`service`]: systemd notifications
+//! - [`desk`]: state shared by agent and API
 
 mod birth;
 mod book;
@@ -44,7 +45,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// The page and its API, until `stop` is true.
+/// Serves the page and its API until `stop` is true.
 async fn serve_page(
     desk: Arc<Desk>,
     listener: TcpListener,

@@ -1,17 +1,17 @@
-//! The page of the agent and the API behind it: what `longhaul watch` shows and is asked.
+//! The web page of `longhaul watch` and its HTTP API.
 //!
-//! Reads the archive by connections of its own and the agent's figures from its desk; writes
-//! nothing, except orders for runs into the agent's queue, and what other agents send into the
-//! archive. Documented in docs/api.md and docs/collector.md.
+//! Reads the archive through its own connections and the agent's counters through its desk. Writes
+//! only requested runs, into the agent's queue, and batches of other agents, into the archive.
+//! Documented in docs/api.md and docs/collector.md.
 //!
-//! - [`router`]: which address is answered by what, and what holds for all of them
-//! - [`listen`]: connections and their times; [`tls`]: over TLS; [`gate`]: who may ask
-//! - [`batches`]: what other agents send
-//! - [`readers`]: connections to the archive; [`asked`]: parameters; [`fault`]: refusals
+//! - [`router`]: routes and common limits
+//! - [`listen`]: connections and timeouts; [`tls`]: TLS; [`gate`]: access control
+//! - [`batches`]: results of other agents
+//! - [`readers`]: archive connections; [`asked`]: query parameters; [`fault`]: errors
 //! - [`about`], [`mesh`], [`routes`], [`events`], [`runs`], [`planned`], [`hosts`], [`orders`]:
-//!   one file for each subject
-//! - [`live`]: news as they come; [`metrics`]: for Prometheus; [`page`]: the page itself
-//! - [`shape`], [`openapi`]: what goes out and comes in, and its description
+//!   handlers by subject
+//! - [`live`]: server-sent events; [`metrics`]: Prometheus metrics; [`page`]: the page
+//! - [`shape`], [`openapi`]: JSON types and their OpenAPI description
 
 mod about;
 mod asked;
@@ -46,13 +46,13 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast, watch};
 
-/// What every request may need.
+/// State shared by all handlers.
 struct Shared {
     desk: Arc<Desk>,
     readers: readers::Readers,
     gate: gate::Gate,
     traces: routes::Memory,
-    /// News as text, for all listeners.
+    /// Updates as text, for all listeners.
     texts: broadcast::Sender<Bytes>,
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
@@ -72,7 +72,7 @@ impl Shared {
     }
 }
 
-/// Answers on `listener` until `stop` says true; what is being answered then has 5 s.
+/// Serves `listener` until `stop` is true; requests in progress then have 5 s to finish.
 pub async fn serve(
     desk: Arc<Desk>,
     listener: TcpListener,

@@ -1,22 +1,22 @@
-//! The command line: arguments → what is asked → one function for each command.
+//! The command line: parses the arguments and runs one function for each command.
 //!
 //! - [`args`]: the commands and their options, as typed
-//! - [`parse`]: the texts of option values, pure
-//! - [`expect`]: `--expect`, parsed and judged
-//! - [`resolve`]: options → a plan and a target; first pure, then what needs the host
-//! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands
-//! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: likewise
-//! - [`mod@copy`]: files, and what limited the copy
-//! - [`mod@watch`]: the watch file, checked, and the agent
-//! - [`capture`]: files of packets, read back
-//! - [`record`]: records with their evidence; claims of others, checked
-//! - [`import`]: what other programs printed, filed
-//! - [`demo`]: two measurements on an emulated path, for a first look
-//! - [`data`]: imported sets of address ranges, offline
-//! - [`filing`]: from a finished measurement to a report in the archive
-//! - [`manual`]: manual pages and completions
-//! - [`interrupt`]: what Ctrl-C does
-//! - [`output`]: how results reach stdout
+//! - [`parse`]: parsers of option values, without I/O
+//! - [`expect`]: parses and evaluates `--expect`
+//! - [`resolve`]: turns options into a plan and a target; first without I/O, then with the host
+//! - [`mod@test`], [`serve`], [`lab`], [`report`]: the commands of these names
+//! - [`tune`], [`mod@path`], [`available`], [`load`], [`host`], [`predict`]: more commands
+//! - [`mod@copy`]: copies files and reports what limited the copy
+//! - [`mod@watch`]: checks the watch file and starts the agent
+//! - [`capture`]: reads packet captures
+//! - [`record`]: records with their evidence, and checks of published claims
+//! - [`import`]: imports the output of other programs
+//! - [`demo`]: two measurements on an emulated path
+//! - [`data`]: imports sets of address ranges, offline
+//! - [`filing`]: turns a finished measurement into a report and archives it
+//! - [`manual`]: manual pages and shell completions
+//! - [`interrupt`]: handles Ctrl-C
+//! - [`output`]: writes results to stdout
 
 pub mod args;
 pub mod available;

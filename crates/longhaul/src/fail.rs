@@ -1,6 +1,6 @@
-//! How a command ends when it does not end well: exit code, chain of causes, hint.
+//! Failures of commands: exit code, chain of causes, hint.
 //!
-//! Libraries say what failed; only here is it printed, in one form:
+//! Libraries return errors; only this module prints them, in one format:
 //!
 //! ```text
 //! error: cannot connect to far (192.0.2.7:5201)
@@ -16,38 +16,38 @@ use longhaul_store::StoreError;
 use std::error::Error;
 use std::io;
 
-/// Measured (or done).
+/// Success.
 pub const DONE: u8 = 0;
-/// Measured, but a stated expectation was missed.
+/// Success, but an expectation was missed.
 pub const EXPECTATION_MISSED: u8 = 1;
-/// The command line or an input file cannot be understood.
+/// Invalid command line or input file.
 pub const USAGE: u8 = 2;
-/// No peer, or the peer failed.
+/// No peer, or a failure of the peer.
 pub const PEER: u8 = 3;
-/// The two ends speak no common version.
+/// No common protocol version.
 pub const VERSION: u8 = 4;
-/// A privilege or a kernel feature is missing, or this host failed.
+/// Missing privilege or kernel feature, or a failure of this host.
 pub const HOST: u8 = 5;
-/// The archive (only of commands that are about the archive).
+/// A failure of the archive, for commands about the archive.
 pub const ARCHIVE: u8 = 6;
-/// The user ended it (128 and the number of SIGINT, as shells have it).
+/// Interrupted by the user (128 plus the number of SIGINT, as in shells).
 pub const INTERRUPTED: u8 = 130;
-/// A defect of longhaul.
+/// A bug in longhaul.
 pub const BUG: u8 = 70;
 
-/// A command that gave no result.
+/// A command that failed.
 #[derive(Debug)]
 pub struct Fail {
     pub code: u8,
     pub message: String,
     pub causes: Vec<String>,
     pub hint: Option<String>,
-    /// Nothing is to be said: the reader of our output has gone.
+    /// Print nothing: the reader of the output has closed it.
     pub silent: bool,
 }
 
 impl Fail {
-    /// A failure without a cause behind it.
+    /// Creates a failure without a cause.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Fail {
             code,
@@ -58,7 +58,7 @@ impl Fail {
         }
     }
 
-    /// Takes the message and the whole chain of sources of `error`.
+    /// Takes the message and all sources of `error`.
     pub fn from_error(code: u8, error: &(dyn Error + 'static)) -> Self {
         let mut fail = Fail::new(code, error.to_string());
         let mut source = error.source();
@@ -75,7 +75,7 @@ impl Fail {
         self
     }
 
-    /// The text for stderr.
+    /// Returns the text for stderr.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), self.message)];
         let cause = |cause| format!("  {} {cause}\n", paint(FAINT, "caused by:"));
@@ -130,7 +130,7 @@ impl From<StoreError> for Fail {
     }
 }
 
-/// Writing to stdout failed. A reader that has seen enough (`| head`) is not an error.
+/// A failure to write stdout. A reader that closes early (`| head`) is not an error.
 impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
         let mut fail = Fail::new(HOST, "cannot write the output");
@@ -143,7 +143,7 @@ impl From<io::Error> for Fail {
     }
 }
 
-/// A panic is a defect: say so, with what is needed to report it, and end with [`BUG`].
+/// Reports a panic as a bug, with the data for a bug report. The exit code is [`BUG`].
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         anstream::eprintln!(

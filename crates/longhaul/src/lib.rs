@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The part of the program that is pure, so that benches and tests drive it as the agent does.
+//! The part of the program without I/O, shared by the agent, benches and tests.
 //!
-//! - [`watch`]: what `watch.toml` asks for, and when each run of it is due
+//! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 
 pub mod watch;

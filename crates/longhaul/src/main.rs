@@ -1,11 +1,11 @@
 #![forbid(unsafe_code)]
-//! longhaul: measure a long fat path, and say what limited it.
+//! longhaul: measures a long fat path, and reports what limited it.
 //!
 //! - [`cli`]: the command line, one file for each command
 //! - [`render`]: reports as text
 //! - [`plot`]: figures of scans and predictions
-//! - [`watch`]: regular measurement, in the library beside this program
-//! - [`agent`]: the running agent of `longhaul watch`; [`api`]: its page
+//! - [`watch`]: scheduled measurements, in the library of this package
+//! - [`agent`]: the agent of `longhaul watch`; [`api`]: its web page
 //! - [`fail`]: exit codes, errors, hints
 
 mod agent;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(fail)) => {
             if !fail.silent {
-                // Nobody is left to be told when stderr is closed as well.
+                // If stderr is closed as well, the message is lost.
                 let _ = write!(anstream::stderr(), "{}", fail.text());
             }
             ExitCode::from(fail.code)

@@ -1,6 +1,6 @@
 //! Figures of scans, predictions and loads, as SVG or PNG by the file's extension.
 //!
-//! Read in this order: [`write()`]; [`mod@file`] (how a figure reaches the disk), [`sheet`] (marks, and how
+//! Read in this order: [`write()`]; [`mod@file`] (writes figure files), [`sheet`] (marks and how
 //! they are painted), [`frame`] (title, source, numbers), [`colours`], [`axes`]; then one file for
 //! each figure.
 
@@ -32,18 +32,18 @@ use longhaul_model::report::v1::{Load, Predict, Scan, Throughput};
 use sheet::Sheet;
 use std::path::Path;
 
-/// What is drawn of a scan.
+/// A figure of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// Goodput by windows and streams.
     HeatMap,
     /// Goodput against streams, one line for each window.
     Curves,
-    /// How often which asymmetry.
+    /// A histogram of asymmetries.
     Asymmetry,
 }
 
-/// Draws a figure of a scan to a file that is new or a regular one; its extension says the format.
+/// Draws a figure of a scan to a new or regular file, in the format of its extension.
 pub fn write(scan: &Scan, to: &Path, figure: Figure) -> Result<(), Fail> {
     let draw = match figure {
         Figure::HeatMap => heat::sheet,
@@ -53,22 +53,22 @@ pub fn write(scan: &Scan, to: &Path, figure: Figure) -> Result<(), Fail> {
     save(to, || draw(scan))
 }
 
-/// Draws measured beside predicted goodput, in the same way.
+/// Draws measured and predicted goodput, in the same way.
 pub fn write_predicted(predict: &Predict, to: &Path) -> Result<(), Fail> {
     save(to, || predicted::sheet(predict))
 }
 
-/// Draws loads and what they did on one time axis, in the same way.
+/// Draws loads and their effects on one time axis, in the same way.
 pub fn write_load(load: &Load, to: &Path) -> Result<(), Fail> {
     save(to, || load::sheet(load))
 }
 
-/// The way of a record on a map, as SVG.
+/// Draws the route of a record on a map, as SVG.
 pub fn map_svg(record: &Record) -> Result<String, Fail> {
     painted(&map::sheet(record))
 }
 
-/// Goodput of a run over its time, as SVG.
+/// Draws the goodput of a run over time, as SVG.
 pub fn course_svg(run: &Throughput) -> Result<String, Fail> {
     painted(&course::sheet(run))
 }
@@ -77,7 +77,7 @@ fn painted(sheet: &Sheet) -> Result<String, Fail> {
     sheet.svg().map_err(|error| Fail::from_error(BUG, &error))
 }
 
-/// Whether a figure could be written there: asked before a long scan, not after it.
+/// Fails before a long scan if a figure cannot be written.
 pub fn check(to: &Path) -> Result<(), Fail> {
     file::format(to)?;
     file::may_replace(to)

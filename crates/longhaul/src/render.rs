@@ -1,20 +1,19 @@
-//! Turns reports into what people read and programs parse.
+//! Formats reports for people and for other programs.
 //!
-//! Nothing here computes a statistic: it formats what the report holds, so that text, JSON and
-//! archive cannot disagree. Text fits 80 columns and reads without colour.
+//! This module computes no statistics: it formats what the report contains, so that text, JSON and
+//! archive agree. Text fits 80 columns and is readable without colour.
 //!
-//! - [`text`]: a whole report; [`streams`], [`ends`], [`verdict`]: its parts
-//! - [`live`]: the lines while a run is going on
-//! - [`shape`]: the course of a run, drawn
+//! - [`text`]: a throughput report; [`streams`], [`ends`], [`verdict`]: its parts
+//! - [`live`]: progress lines of a run
+//! - [`shape`]: goodput over time, drawn
 //! - [`runs`]: the list of archived runs; [`routes`]: traces of one path over time
-//! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: the other kinds of
-//!   report
-//! - [`capture`]: files of packets; [`imported`]: what other programs measured; [`mod@copy`]: files
-//! - [`mod@iperf3`]: a run in the shape of iperf3's JSON
-//! - [`mod@watch`]: what a watch file will cost
-//! - [`events`]: lasting changes, with their causes; [`beside`]: archived runs beside each other
+//! - [`scan`], [`host`], [`predict`], [`mod@path`], [`available`], [`load`]: other kinds of report
+//! - [`capture`]: capture files; [`imported`]: results of other programs; [`mod@copy`]: copies
+//! - [`mod@iperf3`]: a run as iperf3's JSON
+//! - [`mod@watch`]: the cost of a watch file
+//! - [`events`]: events with their causes; [`beside`]: comparisons of archived runs
 //! - [`document`]: one report as text, Markdown and HTML; [`record`]: records and their bundles
-//! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: pages that stand alone
+//! - [`page`], [`figures`], [`style`]: lines, numbers and emphasis; [`html`]: self-contained pages
 
 pub mod available;
 pub mod beside;
@@ -47,7 +46,7 @@ pub mod watch;
 
 use longhaul_model::report::v1::AnyReport;
 
-/// A report of any kind.
+/// Renders a report of any kind.
 pub fn any(report: &AnyReport) -> String {
     match report {
         AnyReport::Throughput(run) => text::report(run),

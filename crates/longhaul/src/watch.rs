@@ -1,14 +1,14 @@
-//! Regular measurement, without a clock: what is asked for, and which run starts when.
+//! Scheduled measurements, independent of clock and host: the watch file and the scheduler.
 //!
-//! - [`mod@file`]: `watch.toml`, checked value by value
-//! - [`jobs`]: the runs that one agent makes of it, again and again
-//! - [`needs`]: what a run keeps to itself: hosts, interfaces, declared links
-//! - [`rounds`]: turns of a mesh, so that agents do not meet at a far end
-//! - [`schedule`]: the state machine that starts runs, and ends each as a result or with a reason
-//! - [`locks`], [`budget`], [`draw`]: its parts
-//! - [`forecast`]: what a file will cost, before anything runs
+//! - [`mod@file`]: parses and checks `watch.toml`
+//! - [`jobs`]: the recurring runs of one agent
+//! - [`needs`]: resources of a run: hosts, interfaces, declared links
+//! - [`rounds`]: rounds of a mesh, so that agents do not collide at a host
+//! - [`schedule`]: the state machine that starts runs and ends each with a result or a reason
+//! - [`locks`], [`budget`], [`draw`]: parts of the scheduler
+//! - [`forecast`]: the cost of a watch file
 //!
-//! Nothing here asks for the time or the host. Times are unix microseconds, durations microseconds.
+//! Nothing here reads a clock or the host. Times are Unix microseconds, durations microseconds.
 
 pub mod budget;
 pub mod draw;

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the agent is: version, archive, how its day goes. */
+        /** The agent: version, archive, and today's runs. */
         get: operations["about"];
         put?: never;
         post?: never;
@@ -63,8 +63,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The event as a text for whoever runs the path: what changed, both routes, the likely cause,
-         *     what was checked, what is asked.
+         * The case text of an event for the network operator: what changed, both routes, the likely cause,
+         *     what was checked, and what is requested.
          */
         get: operations["case"];
         put?: never;
@@ -82,7 +82,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest value of one quantity of every pair. */
+        /** The newest value of one quantity for every pair. */
         get: operations["grid"];
         put?: never;
         post?: never;
@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Runs that the agent's file knows: what `POST /api/v1/runs` takes. */
+        /** Jobs that `POST /api/v1/runs` accepts. */
         get: operations["jobs"];
         put?: never;
         post?: never;
@@ -134,8 +134,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * News as they happen: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each
-         *     as JSON; `resync`: some were lost, read again. A comment every 15 s.
+         * Live updates: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each as
+         *     JSON. `resync`: updates were lost, read everything again. Sends a comment every 15 s.
          */
         get: operations["live"];
         put?: never;
@@ -170,7 +170,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every pair that has values or was planned, by name. */
+        /** All pairs that have values or planned runs, by name. */
         get: operations["pairs"];
         put?: never;
         post?: never;
@@ -187,7 +187,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Runs that were due in a range: counts of all pairs, and the newest rows. */
+        /** Planned runs in a range: counts of all pairs, and the newest rows. */
         get: operations["planned"];
         put?: never;
         post?: never;
@@ -205,8 +205,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Routes of one pair, in order of time: one row for each stretch in which every trace saw the
-         *     same.
+         * Routes of one pair in chronological order: one row for each stretch in which all traces have the
+         *     same route.
          */
         get: operations["routes"];
         put?: never;
@@ -224,12 +224,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Runs, the newest first. */
+        /** Runs, newest first. */
         get: operations["runs"];
         put?: never;
         /**
-         * Asks for a run now. It waits its turn like any other: what it needs must be free, and the bytes
-         *     of the day must do. `planned_id` is found among the planned runs until it is done or missed.
+         * Requests a run now. It waits in the queue like any other run, until the resources it needs are
+         *     free and the daily budget allows it. `planned_id` appears among the planned runs until the run
+         *     is done or missed.
          */
         post: operations["order"];
         delete?: never;
@@ -245,7 +246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The report of a run, in the shape of report v1 (docs/report-v1.md). */
+        /** The report of a run, in the format of report v1 (docs/report-v1.md). */
         get: operations["run"];
         put?: never;
         post?: never;
@@ -263,8 +264,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One quantity of one pair over time: single values where they are few enough, otherwise buckets
-         *     with their extremes. Of a pair that was never seen, nothing.
+         * Time series of one quantity of one pair: single values if they are few enough, otherwise buckets
+         *     with minimum and maximum. Empty for an unknown pair.
          */
         get: operations["series"];
         put?: never;
@@ -283,7 +284,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Figures of the agent, and the newest value of every pair, for Prometheus. docs/api.md lists
+         * Prometheus metrics: the agent's counters, and the newest value of every pair. docs/api.md lists
          *     them.
          */
         get: operations["metrics"];
@@ -307,7 +308,7 @@ export interface components {
             /** @description UTC, RFC 3339. */
             started_at: string;
         };
-        /** @description What to do, where, and what it would bring. */
+        /** @description An advised action, its place, and the expected result. */
         Advice: {
             command?: string;
             /** Format: int64 */
@@ -322,27 +323,27 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Runs that were due since midnight, UTC.
+             * @description Runs due since midnight, UTC.
              */
             planned_today: number;
-            /** @description Runs can be asked for (`POST /api/v1/runs`) by whoever asks this. */
+            /** @description The requesting client may start runs (`POST /api/v1/runs`). */
             takes_orders: boolean;
             /**
              * Format: int64
-             * @description Hosts that it measures.
+             * @description The number of hosts that the agent measures.
              */
             targets: number;
         };
         ArchiveAbout: {
             /**
              * Format: int64
-             * @description On disk, where that can be said.
+             * @description Size on disk, if known.
              */
             bytes?: number;
             /** @description The name of the database. */
             kind: string;
         };
-        /** @description Points of a span of time as one: its extremes are kept. */
+        /** @description Values of a time span, aggregated. */
         Bucket: {
             /**
              * Format: int64
@@ -359,23 +360,26 @@ export interface components {
             min: number;
             /**
              * Format: int32
-             * @description Runs that gave a value.
+             * @description The number of runs with a value.
              */
             samples: number;
         };
-        /** @description Why there is no answer. */
+        /** @description An error response. */
         ErrorBody: {
             error: components["schemas"]["ErrorText"];
         };
         ErrorText: {
-            /** @description A stable word. */
+            /** @description A stable code. */
             code: string;
-            /** @description What to do next. */
+            /** @description A hint for the user. */
             hint?: string;
-            /** @description What was tried and why it failed. */
+            /** @description The failed operation and the reason. */
             text: string;
         };
-        /** @description A lasting change of one quantity of one pair. Its id stays when its time moves a little. */
+        /**
+         * @description A lasting change of one quantity of one pair. The id stays the same if the change point moves a
+         *     little.
+         */
         Event: {
             after: components["schemas"]["Level"];
             /** Format: int64 */
@@ -388,35 +392,35 @@ export interface components {
                 number,
                 number
             ];
-            /** @description The likeliest first; none: no cause was found. */
+            /** @description The most likely cause first; empty if none was found. */
             causes?: components["schemas"]["Finding"][];
             /**
              * Format: double
-             * @description `after` by `before`; absent where `before` is zero.
+             * @description `after` divided by `before`; absent if `before` is zero.
              */
             change_ratio?: number;
-            /** @description Measurements that were made because of it, by run id. */
+            /** @description Run ids of measurements that this event requested. */
             follow_ups?: string[];
             id: string;
             pair: components["schemas"]["Pair"];
             quantity: components["schemas"]["Quantity"];
-            /** @description The event that brought the level back. */
+            /** @description The event that restored the level. */
             recovered_by?: string;
-            /** @description Other paths that changed with it, and what they share. */
+            /** @description Other paths that changed at the same time, and what they share. */
             scope?: string;
             /**
              * Format: double
-             * @description Strength of the evidence; 1 is just enough.
+             * @description Strength of the evidence; the threshold is 1.
              */
             score: number;
             state: components["schemas"]["State"];
-            /** @description What stayed as it was, as sentences. */
+            /** @description Things that did not change, as sentences. */
             unchanged?: string[];
         };
-        /** @description Why: a cause, with the evidence for and against, and advice. */
+        /** @description A cause, with the evidence for and against, and advice. */
         Finding: {
             advice: components["schemas"]["Advice"][];
-            /** @description A stable word. */
+            /** @description A stable code. */
             cause: string;
             /** Format: double */
             confidence_ratio: number;
@@ -428,17 +432,17 @@ export interface components {
         GridCell: {
             /**
              * Format: int64
-             * @description Start of the run that gave it.
+             * @description Start of the run with this value.
              */
             at_us?: number;
             /**
              * Format: double
-             * @description Median of the hourly medians of the seven days before.
+             * @description Median of the hourly medians of the last seven days.
              */
             median_7d?: number;
             /**
              * Format: int32
-             * @description Events of this quantity that are suspected or confirmed and not recovered from.
+             * @description Suspected or confirmed events of this quantity that have not recovered.
              */
             open_events: number;
             pair: components["schemas"]["Pair"];
@@ -448,7 +452,7 @@ export interface components {
              */
             value?: number;
         };
-        /** @description First and last TTL of hops that differ; absent: nothing stands on this side. */
+        /** @description First and last TTL of the hops that differ; absent if this side has no such hops. */
         HopRange: {
             here?: [
                 number,
@@ -459,11 +463,11 @@ export interface components {
                 number
             ];
         };
-        /** @description A host of the agent's file, or one that an audit is of. */
+        /** @description A host of the watch file, or one with an audit in the archive. */
         HostRow: {
             /**
              * Format: int32
-             * @description Settings that could be better.
+             * @description The number of settings that could be better.
              */
             advice?: number;
             /** Format: int64 */
@@ -478,7 +482,7 @@ export interface components {
             latitude?: number;
             /**
              * Format: int32
-             * @description Settings that limit a path, by that audit.
+             * @description The number of settings that limit a path, according to the audit.
              */
             limits?: number;
             /**
@@ -489,24 +493,24 @@ export interface components {
             /** @description City. */
             place?: string;
         };
-        /** @description A run that the agent's file knows, and that can be asked for. */
+        /** @description A run of the watch file that can be requested. */
         Job: {
             /**
              * Format: int64
-             * @description The most that a run sends.
+             * @description The maximum number of bytes that a run sends.
              */
             bytes: number;
             from: string;
-            /** @description It fills the path, so it waits until interface, hosts and links are free. */
+            /** @description The run fills the path, so it waits until hosts, interfaces and links are free. */
             heavy: boolean;
             /** @description `path`, `available`, `throughput`, `tune`, `load`, `host`. */
             kind: string;
             /**
              * Format: int64
-             * @description The longest that a run takes.
+             * @description The maximum duration of a run.
              */
             lasts_us: number;
-            /** @description What the file calls it. */
+            /** @description Name of the measurement in the watch file. */
             measure: string;
             to: string;
         };
@@ -519,7 +523,7 @@ export interface components {
         Level: {
             /**
              * Format: double
-             * @description Median distance of the values from it.
+             * @description Median absolute deviation.
              */
             deviation: number;
             /** Format: double */
@@ -527,13 +531,13 @@ export interface components {
             /** Format: int32 */
             samples: number;
         };
-        /** @description Runs that were not made, by reason. */
+        /** @description The number of missed runs with one reason. */
         MissedFor: {
             reason: string;
             /** Format: int64 */
             runs: number;
         };
-        /** @description What became of a planned run. */
+        /** @description The outcome of a planned run. */
         Outcome: {
             done: {
                 run_id: string;
@@ -543,14 +547,14 @@ export interface components {
                 reason: string;
             };
         };
-        /** @description Two hosts by the names they have in the agent's file, in the direction of the payload. */
+        /** @description Two hosts by their names in the watch file, in the direction of the payload. */
         Pair: {
             /** @description The sender. */
             from: string;
             /** @description The receiver. */
             to: string;
         };
-        /** @description How many runs were due in the range, of all pairs, and what became of them. */
+        /** @description The number of runs due in the range, for all pairs, by outcome. */
         PlannedCounts: {
             /** Format: int64 */
             done: number;
@@ -558,32 +562,32 @@ export interface components {
             missed: number;
             /**
              * Format: int64
-             * @description The sum of the other three.
+             * @description The sum of `done`, `missed` and `waiting`.
              */
             planned: number;
-            /** @description The missed ones, the most frequent reason first. */
+            /** @description Missed runs by reason, the most frequent first. */
             reasons: components["schemas"]["MissedFor"][];
             /** Format: int64 */
             waiting: number;
         };
-        /** @description A run that came due, or was asked for. */
+        /** @description A run that came due or was requested. */
         PlannedRow: {
             /** Format: int64 */
             due_us: number;
             id: string;
-            /** @description What the agent's file calls it. */
+            /** @description Name of the measurement in the watch file. */
             measurement: string;
-            /** @description Absent: not yet. */
+            /** @description Absent while the run has not ended. */
             outcome?: components["schemas"]["Outcome"];
-            /** @description Absent for what concerns one host. */
+            /** @description Absent if the run concerns one host. */
             pair?: components["schemas"]["Pair"];
         };
-        /** @description Counts of a range, and the newest runs of it. */
+        /** @description Counts of a range, and its newest runs. */
         PlannedRuns: {
             counts: components["schemas"]["PlannedCounts"];
-            /** @description True: there are more of them than were asked for, or than are looked through at once. */
+            /** @description True: there are more rows than requested, or than one request scans. */
             more: boolean;
-            /** @description By the time when they were due, the newest first. */
+            /** @description By due time, newest first. */
             rows: components["schemas"]["PlannedRow"][];
         };
         /** @description One value of one run. */
@@ -597,8 +601,8 @@ export interface components {
             value: number;
         };
         /**
-         * @description What a series is of: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us; `loss`,
-         *     `retransmits` as ratios; `hops` counted.
+         * @description The quantity of a series: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us;
+         *     `loss`, `retransmits` as ratios; `hops` as a count.
          * @enum {string}
          */
         Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "loss" | "retransmits" | "hops";
@@ -606,7 +610,7 @@ export interface components {
         Report: {
             [key: string]: unknown;
         };
-        /** @description How a route differs from the one before it, as report v1 has it. */
+        /** @description The difference of a route from the previous one, in the format of report v1. */
         RouteChange: {
             /**
              * @description `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
@@ -620,51 +624,51 @@ export interface components {
             /** Format: int64 */
             rtt_step_ns?: number;
         };
-        /** @description One hop; a silent one has no address. */
+        /** @description One hop; a silent hop has no address. */
         RouteHop: {
             address?: string;
             name?: string;
             /**
              * Format: double
-             * @description Least round trip of the answers, us.
+             * @description Minimum RTT of the answers, us.
              */
             rtt_us?: number;
             /** Format: int32 */
             ttl: number;
         };
-        /** @description A stretch of time in which every trace saw one route. */
+        /** @description A stretch of time in which all traces have the same route. */
         RouteRow: {
             /**
              * Format: int64
-             * @description Start of the first run that saw it.
+             * @description Start of the first run with this route.
              */
             at_us: number;
-            /** @description Against the route before it; absent: the first one. */
+            /** @description The difference from the previous route; absent for the first one. */
             change?: components["schemas"]["RouteChange"];
             hops: components["schemas"]["RouteHop"][];
             /**
              * Format: int32
-             * @description The small number of this route among those of its pair.
+             * @description The number of this route among those of its pair.
              */
             number: number;
-            /** @description The first run that saw it. */
+            /** @description The first run with this route. */
             run_id: string;
             /**
              * Format: int32
-             * @description Runs that were read for it; of long ranges not all are.
+             * @description The number of traces that were read; not all are read for a long range.
              */
             traces: number;
             /**
              * Format: int64
-             * @description Start of the last run that saw it.
+             * @description Start of the last run with this route.
              */
             until_us: number;
         };
-        /** @description A run that is wanted now. */
+        /** @description A requested run. */
         RunOrder: {
-            /** @description Who sends; of measurements that look both ways, the agent. */
+            /** @description The sender; the agent if the measurement covers both directions. */
             from: string;
-            /** @description What the agent's file calls the measurement. */
+            /** @description Name of the measurement in the watch file. */
             measure: string;
             to: string;
         };
@@ -674,14 +678,14 @@ export interface components {
             goodput_bps?: number;
             id: string;
             initiator_host: string;
-            /** @description Of an archive that a later longhaul wrote, perhaps another word. */
+            /** @description May be another word if a later version of longhaul wrote the archive. */
             kind: components["schemas"]["Kind"];
             limited_by?: string;
-            /** @description The pair that was asked for, where one was, or that the news is about. */
+            /** @description The requested pair, or the pair of a live update. */
             pair?: components["schemas"]["Pair"];
             /**
              * Format: int32
-             * @description Probes of this run that are runs of their own; absent: none.
+             * @description The number of probes that are runs of their own; absent: none.
              */
             parts?: number;
             responder_host: string;
@@ -690,12 +694,12 @@ export interface components {
             /** Format: int32 */
             streams?: number;
         };
-        /** @description The run that was put into the queue. */
+        /** @description A requested run that was queued. */
         RunTaken: {
-            /** @description Under which it is among the planned runs. */
+            /** @description The id of the planned run. */
             planned_id: string;
         };
-        /** @description Points, or buckets where there are more of them than were asked for. */
+        /** @description Points, or buckets if there are more points than requested. */
         Series: {
             buckets?: components["schemas"]["Bucket"][];
             pair: components["schemas"]["Pair"];
@@ -703,12 +707,12 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
         };
         /**
-         * @description How a planned run stands.
+         * @description The state of a planned run.
          * @enum {string}
          */
         Standing: "waiting" | "done" | "missed";
         /**
-         * @description How sure a change is.
+         * @description The state of a change.
          * @enum {string}
          */
         State: "suspected" | "confirmed" | "withdrawn" | "recovered";
@@ -793,9 +797,9 @@ export interface operations {
                 from?: string;
                 /** @description Receiver; with from */
                 to?: string;
-                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on. */
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
-                /** @description End of the range, itself not in it; absent: to the last. */
+                /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
                 /** @description Those of one state alone */
                 state?: components["schemas"]["State"];
@@ -1423,9 +1427,9 @@ export interface operations {
                 from?: string;
                 /** @description Receiver; with from */
                 to?: string;
-                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on. */
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
-                /** @description End of the range, itself not in it; absent: to the last. */
+                /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
                 /** @description Rows that stand so alone */
                 state?: components["schemas"]["Standing"];
@@ -1501,9 +1505,9 @@ export interface operations {
                 from: string;
                 /** @description Receiver */
                 to: string;
-                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on. */
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
-                /** @description End of the range, itself not in it; absent: to the last. */
+                /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
             };
             header?: never;
@@ -1575,9 +1579,9 @@ export interface operations {
                 from?: string;
                 /** @description Receiver; with from */
                 to?: string;
-                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on. */
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
-                /** @description End of the range, itself not in it; absent: to the last. */
+                /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
                 /** @description Those of one kind alone */
                 kind?: components["schemas"]["Kind"];
@@ -1846,9 +1850,9 @@ export interface operations {
                 to: string;
                 /** @description Which quantity */
                 quantity: components["schemas"]["Quantity"];
-                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on. */
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
                 begin_us?: number;
-                /** @description End of the range, itself not in it; absent: to the last. */
+                /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
                 /** @description Points and buckets at most; usually 1000 */
                 points?: number;

@@ -1,21 +1,21 @@
-//! Error and interval coverage of each method of the analysis, as the analysis finds them itself
-//! on series of known truth.
+//! Error and interval coverage of each analysis method on series of known truth.
 
 use super::table::{Table, number};
 use longhaul_analysis::accuracy;
 
-/// The same rows for ever, so that a change of a method shows.
+/// A fixed seed, so that the effect of a change of a method is visible.
 const SEED: u64 = 1;
 
-/// Simulated paths in each row of available bandwidth: each load twice, with senders of two speeds.
+/// The number of simulated paths in each row of available bandwidth: each load twice, with senders
+/// of two speeds.
 const PATHS: usize = 10;
 
-/// One row for each method.
+/// Returns a table with one row for each method.
 pub fn table() -> Table {
     filled("Accuracy of the methods", accuracy::rows(SEED))
 }
 
-/// Capacity and available bandwidth; errors are shares of the capacity.
+/// Returns the errors of capacity and available bandwidth, as shares of the capacity.
 pub fn available() -> Table {
     let title = "Accuracy of capacity and available bandwidth";
     filled(title, accuracy::available(SEED, PATHS))

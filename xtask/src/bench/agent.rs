@@ -1,7 +1,7 @@
-//! The agent's scheduler on virtual time: a mesh of 1000 agents, and one agent with 50 targets.
+//! The agent's scheduler in virtual time: a mesh of 1000 agents, and one agent with 50 targets.
 //!
-//! The play itself is an example of the program's package, built as users get the program; here it
-//! is run, shown and judged.
+//! The simulation is an example of the program's package, built like the released program; this
+//! module runs it and judges the result.
 
 use super::table::{Table, number};
 use crate::process::{cargo, show_and_run, stdout_of, target_folder};
@@ -10,12 +10,13 @@ use std::process::Command;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// One look at the schedule, with all that it decides.
+/// The maximum time of one check of the schedule, with everything that it decides.
 const LOOK_US_MAX: f64 = 50.0;
-/// A full round may be longer than the runs of a host laid end to end: room for clocks that differ.
+/// The maximum length of a full round relative to the runs of a host end to end; it allows for
+/// clock differences.
 const ROUND_RATIO_MAX: f64 = 1.35;
 
-/// The tables, and every gate that was missed as a sentence.
+/// Returns the tables, and a sentence for every missed gate.
 pub fn run_all() -> Result<(Vec<Table>, Vec<String>), String> {
     show_and_run(cargo().args([
         "build",

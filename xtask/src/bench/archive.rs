@@ -1,8 +1,8 @@
-//! What the archive of an agent bears: results that come in, and questions at ten million values.
+//! The performance of an agent's archive: inserts, and queries at ten million values.
 //!
-//! - [`append`]: batches of runs with their reports, in the shapes in which agents send them
-//! - [`year`]: what it holds meanwhile
-//! - [`ask`]: the grid, a year of one pair and other questions of the page
+//! - [`append`]: batches of runs with their reports, as agents send them
+//! - [`year`]: the contents of the archive
+//! - [`ask`]: the grid, a year of one pair and other queries of the page
 
 mod append;
 mod ask;
@@ -13,7 +13,7 @@ use super::table::Table;
 use crate::process::{cargo, show_and_run};
 use longhaul_store::{Archive, StoreError};
 
-/// The tables, and what of them missed its gate.
+/// Returns the tables, and a sentence for every missed gate.
 pub fn run_all() -> Result<(Vec<Table>, Vec<String>), String> {
     let scratch = Scratch::new("archive")?;
     let mut missed = Vec::new();
@@ -22,12 +22,12 @@ pub fn run_all() -> Result<(Vec<Table>, Vec<String>), String> {
     Ok(([vec![append], ask].concat(), missed))
 }
 
-/// Whether this program was built as users get theirs; figures of another say nothing.
+/// Reports whether this is a release build; other builds give meaningless figures.
 pub const fn is_release() -> bool {
     !cfg!(debug_assertions)
 }
 
-/// The same bench by an xtask that is built as users get their program.
+/// Runs the same bench in a release build of xtask.
 pub fn again_in_release(options: &[&str]) -> crate::Outcome {
     let asked = [
         "run",
@@ -46,7 +46,7 @@ fn open(scratch: &Scratch, name: &str) -> Result<Archive, String> {
     Archive::open(&scratch.path(name)).map_err(|e| told(&e))
 }
 
-/// With its cause: the archive's error names the file and not the reason.
+/// Formats the error with its cause: the archive's error names the file but not the reason.
 fn told(error: &StoreError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())

@@ -1,8 +1,8 @@
-//! Where throughput is compared: a loopback or a veth pair in namespaces without names.
+//! Test networks for comparing throughput: a loopback or a veth pair in anonymous namespaces.
 //!
-//! A namespace lives as long as the process that holds it: a `cat` whose input is a pipe from
-//! here, so that it ends with this program whatever ends that. A veth pair goes with its
-//! namespaces. Nothing is left to clean up.
+//! A namespace lives as long as the process that holds it: a `cat` whose input is a pipe from here,
+//! so that it ends with this program, however it ends. A veth pair disappears with its namespaces.
+//! Nothing needs to be cleaned up.
 
 use crate::Outcome;
 use crate::process;
@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// Every contender uses it; the machine's default may pace, which costs half on a veth.
+/// The congestion control of all contenders; the machine's default may pace, which halves the rate
+/// on a veth.
 const CONGESTION_CONTROL: &str = "cubic";
 
 /// A network namespace and the process that keeps it alive.
@@ -35,7 +36,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The holder enters its namespace some time after it was started.
+    /// Waits until the holder has entered its namespace, which takes some time after its start.
     fn wait_until_apart(&self) -> Outcome {
         let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let ours = link("self");
@@ -54,7 +55,7 @@ impl Namespace {
         self.holder.id().to_string()
     }
 
-    /// The words that run a command inside.
+    /// Returns the command prefix that runs a command in the namespace.
     pub fn enter(&self) -> Vec<String> {
         [
             "setpriv",
@@ -77,7 +78,7 @@ impl Namespace {
         process::stdout_of(&mut command, LIMIT).map(drop)
     }
 
-    /// Bytes and packets that `device` has received.
+    /// Returns the bytes and packets that `device` has received.
     pub fn received(&self, device: &str) -> Option<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
         let line = text
@@ -99,13 +100,13 @@ impl Drop for Namespace {
 pub struct Bed {
     pub name: String,
     near: Namespace,
-    /// `None`: both ends are one namespace.
+    /// `None` if both ends share one namespace.
     far: Option<Namespace>,
-    /// Address of the far end.
+    /// The address of the far end.
     pub address: &'static str,
     device: &'static str,
-    /// Bytes per packet that are no payload, as the device counts: IP, TCP with time stamps, and
-    /// Ethernet where there is one.
+    /// The header bytes per packet, as the device counts: IP, TCP with timestamps, and Ethernet if
+    /// there is any.
     header_bytes: u64,
 }
 
@@ -152,25 +153,25 @@ impl Bed {
         self.far.as_ref().unwrap_or(&self.near)
     }
 
-    /// Payload bytes that have arrived at the far end so far.
+    /// Returns the payload bytes that have arrived at the far end.
     pub fn payload_bytes(&self) -> Option<u64> {
         self.payload_bytes_at(self.far())
     }
 
-    /// The same at `end`, which is one of the two.
+    /// Returns the payload bytes that have arrived at `end`, one of the two ends.
     pub fn payload_bytes_at(&self, end: &Namespace) -> Option<u64> {
         let (bytes, packets) = end.received(self.device)?;
         Some(bytes.saturating_sub(packets * self.header_bytes))
     }
 }
 
-/// The congestion controls that namespaces may use.
+/// The sysctl of the congestion controls that namespaces may use.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
-/// Lets namespaces use `CONGESTION_CONTROL`, and takes that back at the end.
+/// Allows `CONGESTION_CONTROL` in namespaces, and restores the old list at the end.
 ///
-/// The taking back is done by a process of its own, which waits for the end of a pipe from here:
-/// so it is done whatever ends this program.
+/// A separate process restores it when a pipe from here closes, so it happens however this program
+/// ends.
 #[derive(Debug)]
 pub struct AllowedControl {
     keeper: Option<Child>,

@@ -1,31 +1,31 @@
-//! Two programs, or two ways, in the same turns: the ratio of each turn, and what all of them tell.
+//! Compares two programs, or two variants, by the ratio of their results in each turn.
 //!
-//! The speed of a machine wanders from minute to minute, and that of two programs in one turn
-//! wanders together: their ratio is what can be compared. Its median has the interval of the sign
-//! test, which of six turns is all that was seen: behind is who was behind in each of them, and
-//! of two equal programs one is so in one of 64 cases.
+//! The speed of a machine drifts from minute to minute, and that of two programs in one turn drifts
+//! together, so their ratio can be compared. Its median has the interval of the sign test, which
+//! for six turns is the full range: a program is behind if it was behind in each of them, and of
+//! two equal programs one is so in one of 64 cases.
 
 use longhaul_analysis::stats::quantile::{quantile, sorted};
 use longhaul_analysis::stats::sign::median_interval;
 use std::fmt;
 
-/// Which way of a quantity is the better one.
+/// The better direction of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     More,
     Less,
 }
 
-/// How many times the other's a quantity is.
+/// The ratio of a quantity to the other program's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beside {
     ratio: f64,
-    /// Holds the true median in 95 of 100 cases or more.
+    /// Contains the true median with a probability of at least 95 %.
     interval: [f64; 2],
 }
 
 impl Beside {
-    /// Of its own and the other's reading in each turn; `None` below six turns.
+    /// Creates it from its own and the other's reading in each turn; `None` below six turns.
     pub fn of(turns: &[(f64, f64)]) -> Option<Beside> {
         let ratios = sorted(turns.iter().map(|(own, other)| own / other));
         Some(Beside {
@@ -34,7 +34,7 @@ impl Beside {
         })
     }
 
-    /// The median of the turns.
+    /// Returns the median over the turns.
     pub fn ratio(&self) -> f64 {
         self.ratio
     }
@@ -53,7 +53,7 @@ impl Beside {
         }
     }
 
-    /// With a word where one of the two is the better one for certain.
+    /// Formats the ratio, with a word if one of the two is significantly better.
     pub fn text(this: Option<Beside>, better: Better) -> String {
         match this {
             None => "–".to_owned(),
@@ -75,7 +75,7 @@ impl fmt::Display for Beside {
 mod tests {
     use super::*;
 
-    /// Turns whose speed wanders by half, with longhaul `ratios` times the other.
+    /// Returns turns whose speed varies by half, with longhaul `ratios` times the other.
     fn turns(ratios: &[f64]) -> Vec<(f64, f64)> {
         let speeds = (0..).map(|turn| 1.0 + 0.1 * f64::from(turn % 6));
         let turns = ratios.iter().zip(speeds);

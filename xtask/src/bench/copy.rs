@@ -1,17 +1,17 @@
-//! Are copies of files as fast as their parts, do they survive kills, and do they name what held
-//! them?
+//! File copies: their speed against their parts, resumption after kills, and their verdicts.
 //!
-//! - [`speed`]: a copy beside its disks alone, its network alone, and rclone ([`rival`])
+//! - [`speed`]: a copy against its disks alone, its network alone, and rclone ([`rival`])
 //! - `small`: many small files
-//! - [`resume`]: a copy that is killed at either end in turn
-//! - [`proof`]: the verdict, with one thing made slow ([`slow`])
-//! - [`ground`], [`store`]: where ends run, and where files stand
+//! - [`resume`]: a copy that is killed at either end alternately
+//! - [`proof`]: the verdict when one thing is slow ([`slow`])
+//! - [`ground`], [`store`]: test networks and folders
 //!
 //! `--only speed`, `small`, `resume`, `verdict`, or a part of a row's name of the first;
 //! `--size MB` for the files of speed and resume. All of it takes about 20 minutes.
 //!
-//! Both ends are on one machine: what each part has for itself while it runs alone, the parts of a
-//! copy share. So the first table also says what each costs in core seconds, and how much of what
+//! Both ends are on one machine: a part that runs alone has the resources that the parts of a copy
+//! share. So the first table also shows what each costs in core seconds, and which share of the
+//! achievable rate on these cores a copy reaches. Wrong when: the machine has other work.
 //! is possible on these cores a copy reaches. Wrong when: the machine serves others too.
 
 pub mod ground;
@@ -26,10 +26,10 @@ pub mod store;
 use super::table::Table;
 use crate::process;
 
-/// A record of this length is what the resume is told of.
+/// The length of a file for resume, in megabytes.
 const RESUMED_MEGABYTES: u64 = 10_000;
 
-/// Tables, and every gate that was missed.
+/// Returns the tables, and every missed gate.
 pub fn run_all(only: &str, megabytes: Option<u64>) -> Result<(Vec<Table>, Vec<String>), String> {
     let longhaul = process::longhaul()?;
     let (mut tables, mut missed) = (Vec::new(), Vec::new());

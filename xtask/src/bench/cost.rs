@@ -1,12 +1,12 @@
-//! What do samples cost, and how much memory does a stream take?
+//! The cost of samples, and the memory of a stream.
 //!
-//! On the loopback of a private namespace, sampled every 100 ms. The cost of sampling is the CPU
-//! time of the threads that sample over that of all threads of both ends, as the scheduler has
-//! counted them: no difference of two noisy runs. Memory is the most that each process ever held,
-//! less what it held with one stream, over the further streams.
+//! Runs on the loopback of a private namespace, sampled every 100 ms. The cost of sampling is the
+//! CPU time of the sampling threads divided by that of all threads of both ends, as the scheduler
+//! counts them, so no two noisy runs are subtracted. Memory per stream is the peak memory of each
+//! process, minus that with one stream, divided by the further streams.
 //!
 //! Source: /proc/PID/task/*/schedstat and VmHWM of /proc/PID/status (proc(5)).
-//! Wrong when: the kernel keeps no scheduler statistics; then the bench says so.
+//! Wrong when: the kernel keeps no scheduler statistics; the bench then reports that.
 
 use super::beds::{AllowedControl, Bed};
 use super::table::{Table, number};
@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 
 const STREAMS: [u32; 4] = [1, 8, 32, 128];
 const SECONDS: u32 = 6;
-/// Readings are taken when this much of the run has passed: all threads still live.
+/// The time into the run at which readings are taken, while all threads still live.
 const READ_AT: Duration = Duration::from_secs(5);
 const LISTEN_MAX: Duration = Duration::from_secs(5);
 const TOKEN: &str = "bench-of-this-machine";
 const SAMPLER: &str = "sampler";
 
-/// CPU time of the samplers and of all threads, in nanoseconds, and the most memory held.
+/// The CPU time of the samplers and of all threads in nanoseconds, and the peak memory.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     sampling_ns: u64,
@@ -33,7 +33,7 @@ struct Reading {
     peak_kib: u64,
 }
 
-/// One row for each number of streams.
+/// Returns a table with one row for each number of streams.
 pub fn table() -> Result<Table, String> {
     let longhaul = process::longhaul()?;
     let _allowed = AllowedControl::new()?;
@@ -115,7 +115,7 @@ fn start(bed: &Bed, longhaul: &Path, words: &[&str]) -> Result<Child, String> {
         .map_err(|e| format!("cannot start `{}`: {e}", process::words(&command)))
 }
 
-/// Port 5201 in hexadecimal, listening (state 0A), in the bed's own table.
+/// Waits for port 5201, in hexadecimal, in state 0A (LISTEN), in the namespace's own table.
 fn wait_until_listening(bed: &Bed) -> Result<(), String> {
     let table = format!("/proc/{}/net/tcp6", bed.near().pid());
     let deadline = Instant::now() + LISTEN_MAX;

@@ -1,12 +1,11 @@
-//! Days in minutes: what an agent finds, and what it says caused it, on paths where something is
-//! made to happen.
+//! Days in minutes: an agent's events and diagnoses on paths with a known change.
 //!
-//! Each day is a path between namespaces, made from a seed, that lasts ten minutes. In the middle
-//! one thing happens to it. An agent watches, with intervals that are short as the day is; its
-//! events are then held to what was done. Time is the machine's own: nothing is simulated.
+//! Each day is a path between namespaces, generated from a seed, that lasts ten minutes. In the
+//! middle one change happens to it. An agent watches with correspondingly short intervals; its
+//! events are then compared with the change. Time is the machine's own: nothing is simulated.
 //!
-//! Found: an event of a quantity that the story must move, with a change between a minute before
-//! the deed and three minutes after. Right: the first cause of one of these is that of the story.
+//! Found: an event of a quantity that the story must move, with a change between one minute before
+//! and three minutes after. Right: the first cause of one of these is that of the story.
 //!
 //! Wrong when: the machine is too busy to keep the lab's timing.
 
@@ -22,15 +21,15 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Seeds of a whole bench.
+/// The number of seeds of a full bench.
 const DAYS: u64 = 20;
-/// At one time; each needs a tenth of a core.
+/// The number of days that run at once; each needs a tenth of a core.
 const JOBS: usize = 3;
-/// Of the days, so many must be found, and so many explained.
+/// The share of days that must be found, and that must be explained.
 const FOUND_RATIO: f64 = 0.95;
 const RIGHT_RATIO: f64 = 0.9;
 
-/// The table, and every gate that was missed as a sentence. `only`: stories whose name holds it.
+/// Returns the table, and a sentence for every missed gate, for stories whose name contains `only`.
 pub fn run_all(
     only: &str,
     keep: Option<&Path>,
@@ -47,7 +46,7 @@ pub fn run_all(
     std::thread::scope(|scope| {
         for _ in 0..jobs.unwrap_or(JOBS) {
             scope.spawn(|| {
-                // The lock is given back before the day begins.
+                // The lock is released before the day begins.
                 let next = || locked(&waiting).pop_front();
                 while let Some(day) = next() {
                     let outcome = day.live(&longhaul, &scratch, keep);

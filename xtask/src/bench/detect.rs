@@ -1,15 +1,16 @@
-//! Are changes of level found, where they are, and nowhere else?
+//! The accuracy of level change detection.
 //!
-//! Two sets: series that people marked (the Turing Change Point Dataset, given by `--data`), and
-//! throughput series made with known steps. `steps` of the analysis beside SLAC's plateau rule,
-//! PELT, BOCPD and saying nothing.
+//! Two data sets: series annotated by people (the Turing Change Point Dataset, given by `--data`),
+//! and generated throughput series with known steps. `steps` of the analysis is compared with
+//! SLAC's plateau rule, PELT, BOCPD and no detection.
 //!
-//! - [`marked`]: the marked series, and how the marks of several people are counted
+//! - [`marked`]: the annotated series, and the scores over several annotators
 //! - [`rivals`]: the other detectors
-//! - [`made`]: the made series
-//! - [`speed`]: how long one look takes
+//! - [`made`]: the generated series
+//! - [`speed`]: the time of one analysis
 //!
-//! Wrong when: the marks are of half of the set only; figures of the whole set differ a little.
+//! Wrong when: the annotations cover half of the set only; figures of the whole set differ
+//! slightly.
 
 mod made;
 mod marked;
@@ -19,7 +20,7 @@ mod speed;
 use super::table::Table;
 use std::path::Path;
 
-/// The tables, and every gate that was missed as a sentence.
+/// Returns the tables, and a sentence for every missed gate.
 pub fn run_all(data: Option<&Path>) -> Result<(Vec<Table>, Vec<String>), String> {
     let (mut tables, mut missed) = (Vec::new(), Vec::new());
     match data {
@@ -38,10 +39,10 @@ pub fn run_all(data: Option<&Path>) -> Result<(Vec<Table>, Vec<String>), String>
     Ok((tables, missed))
 }
 
-/// Places of changes, as indices of the first value after each.
+/// Positions of changes, as indices of the first value after each.
 type Places = Vec<usize>;
 
-/// A detector by its name, over values as they are.
+/// A detector over plain values.
 type Detector = fn(&[f64]) -> Places;
 
 const DETECTORS: [(&str, Detector); 6] = [

@@ -1,7 +1,7 @@
-//! How far apart do packets arrive that left together?
+//! The dispersion of packets that are sent back to back.
 //!
-//! Groups of datagrams go out back to back; the far kernel stamps their arrival. Behind a link of
-//! rate r, packets of L bytes on the wire should arrive L/r apart. A pair shows single releases, a
+//! Groups of datagrams are sent back to back; the far kernel timestamps their arrival. Behind a
+//! link of rate r, packets of L wire bytes should arrive L/r apart. A pair shows single releases, a
 //! train their mean.
 //!
 //! Source: packet-pair dispersion, Dovrolis, Ramanathan and Moore 2004.
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// With 28 bytes of IP and UDP it fills an MTU of 1500.
+/// The UDP payload that fills an MTU of 1500 with 28 bytes of IP and UDP.
 pub const PAYLOAD_BYTES: usize = 1472;
-/// IP packet and Ethernet with preamble and gap.
+/// The wire bytes: IP packet and Ethernet with preamble and gap.
 pub const WIRE_BYTES: u32 = 1538;
 const PORT: u16 = 5999;
-/// Silence that ends the receiver.
+/// The idle time that ends the receiver.
 const SILENCE: Duration = Duration::from_secs(2);
-/// The longest that the first datagram may take.
+/// The maximum time until the first datagram.
 const PATIENCE: Duration = Duration::from_secs(20);
 const GROUPS_MAX: u32 = 10_000;
 
@@ -42,7 +42,7 @@ pub fn send(host: &str, groups: u32, size: u32, gap_ms: u64) -> crate::Outcome {
     Ok(())
 }
 
-/// Receives groups of `size` until it is silent; prints the mean gap of each whole group, ns.
+/// Receives groups of `size` until it is idle; prints the mean gap of each complete group in ns.
 pub fn receive(size: u32) -> crate::Outcome {
     let failed = |e: std::io::Error| format!("cannot receive: {e}");
     let socket = UdpSocket::bind(("0.0.0.0", PORT)).map_err(failed)?;
@@ -76,20 +76,20 @@ pub fn receive(size: u32) -> crate::Outcome {
     Ok(())
 }
 
-/// What a list of gaps says beside the gap that the rate asks for.
+/// The statistics of a list of gaps relative to the gap expected from the rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Spread {
     pub median_us: f64,
     pub p10_us: f64,
     pub p90_us: f64,
-    /// Share of groups within one and within ten per cent of the right gap.
+    /// The share of groups within one and within ten per cent of the expected gap.
     pub within_1: f64,
     pub within_10: f64,
     pub groups: usize,
 }
 
 impl Spread {
-    /// `None` when nothing arrived.
+    /// Returns `None` if nothing arrived.
     pub fn of(gaps_ns: &[f64], right_ns: f64) -> Option<Self> {
         let within = |share: f64| {
             let near = gaps_ns

@@ -1,18 +1,18 @@
-//! Is longhaul, on iperf3's wire, as fast and as cheap as iperf3 itself?
+//! Compares longhaul on iperf3's protocol with iperf3 itself, in speed and CPU cost.
 //!
-//! - [`pairs`]: who speaks with whom, and with which words each is started
-//! - [`run`]: one run of a pair: payload that arrived, and what each end spent
+//! - [`pairs`]: the clients and servers, and their command lines
+//! - [`run`]: one run of a pair: payload that arrived, and the cost of each end
 //! - [`cells`]: the pairs of a cell in turn, and the tables
-//! - [`setup`]: how long many streams over a long path take to flow
+//! - [`setup`]: the setup time of many streams over a long path
 //!
-//! In each row one end stays and the other changes. Payload is counted by the kernel where it
-//! arrives (by the device for TCP, by the delivered datagrams for UDP), in a window inside the
+//! In each row one end stays and the other changes. Payload is counted by the kernel at the
+//! receiver (by the device for TCP, by the delivered datagrams for UDP), in a window inside the
 //! run; CPU time is that of each end's accounting group in the same window.
 //!
-//! A gate is missed when longhaul is behind one of the two iperf3s in the same turns, by the interval
-//! of the median of their ratios. Wrong when: the machine serves others too; an asterisk says that
-//! no run was undisturbed. All of it takes about 20 minutes; more turns (`--turns N`) narrow the
-//! intervals.
+//! A gate is missed if longhaul is behind one of the two iperf3s in the same turns, by the interval
+//! of the median of their ratios. Wrong when: the machine has other work; an asterisk marks cells
+//! without an undisturbed run. All of it takes about 20 minutes; more turns (`--turns N`) narrow
+//! the intervals.
 
 mod cells;
 mod pairs;
@@ -24,10 +24,10 @@ use super::table::Table;
 use crate::process;
 use pairs::{Programs, SCENARIOS};
 
-/// The fewest whose ratios have an interval.
+/// The minimum number of turns for an interval of the ratios.
 pub const TURNS: usize = 6;
 
-/// Tables whose title, and rows whose load, hold `only`; and every gate that was missed.
+/// Returns the tables whose title and rows whose load contain `only`, and every missed gate.
 pub fn run_all(only: &str, turns: Option<usize>) -> Result<(Vec<Table>, Vec<String>), String> {
     let longhaul = process::longhaul()?;
     let programs = Programs::find(&longhaul)?;

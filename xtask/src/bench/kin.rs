@@ -1,16 +1,16 @@
-//! The processes below one of ours: found by /proc, so that a path's far end can be reached from
-//! outside the program that laid it.
+//! Finds descendant processes in /proc, so that a path's far end can be reached from outside the
+//! program that set it up.
 
 use std::time::{Duration, Instant};
 
-/// A process and the words that started it.
+/// A process and its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kin {
     pub pid: u32,
     pub words: Vec<String>,
 }
 
-/// Every process that descends from `ancestor`, itself included.
+/// Returns every descendant of `ancestor`, itself included.
 pub fn below(ancestor: u32) -> Vec<Kin> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -22,7 +22,7 @@ pub fn below(ancestor: u32) -> Vec<Kin> {
         .collect()
 }
 
-/// Waits until a process below `ancestor` is as asked.
+/// Waits until a descendant of `ancestor` satisfies `asked`.
 pub fn wait_for(ancestor: u32, limit: Duration, asked: impl Fn(&Kin) -> bool) -> Option<Kin> {
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
@@ -34,17 +34,18 @@ pub fn wait_for(ancestor: u32, limit: Duration, asked: impl Fn(&Kin) -> bool) ->
     None
 }
 
-/// The far end of a path: `longhaul serve`.
+/// Recognises the far end of a path: `longhaul serve`.
 pub fn is_far_end(kin: &Kin) -> bool {
     kin.words.get(1).is_some_and(|word| word == "serve")
 }
 
-/// CPU time that a process itself has used, in user and in kernel mode.
+/// Returns the CPU time of the process itself, in user and kernel mode.
 pub fn cpu(pid: u32) -> Option<Duration> {
-    /// What the kernel shows to user space, whatever its own tick is.
+    /// The unit that the kernel shows to user space, whatever its own tick is.
     const TICK: Duration = Duration::from_millis(10);
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in brackets and may hold anything; utime and stime are 14 and 15.
+    // The second field is a name in parentheses and may contain anything; utime and stime are 14
+    // and 15.
     let after_name = &text[text.rfind(')')? + 1..];
     let ticks = after_name
         .split_whitespace()

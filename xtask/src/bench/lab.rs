@@ -1,10 +1,10 @@
-//! How true are the emulated paths?
+//! The accuracy of emulated paths.
 //!
-//! Goodput of one stream as a share of what the narrow link can carry, the emulator's CPU, the
-//! lateness of its releases as the truth file has it, and the dispersion of packet pairs and
-//! trains. Needs root, for windows as large as the paths and for namespaces entered from outside.
+//! Measures goodput of one stream as a share of the narrow link's limit, the emulator's CPU time,
+//! the lateness of its releases from the truth file, and the dispersion of packet pairs and trains.
+//! Needs root, for windows as large as the paths and for entering namespaces from outside.
 //!
-//! Wrong when: the machine has other work; the lab then says so, and the row carries its caveat.
+//! Wrong when: the machine has other work; the lab then reports it, and the row carries its caveat.
 
 pub(super) mod standing;
 
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// Payload of a full segment with time stamps, and its bytes on Ethernet.
+/// The payload of a full segment with timestamps, and its bytes on Ethernet.
 const SEGMENT_BYTES: f64 = 1448.0;
 const SEGMENT_WIRE_BYTES: f64 = 1538.0;
 
@@ -87,7 +87,7 @@ const SPACINGS: &[Spacing] = &[
     },
 ];
 
-/// Measures everything and gives two tables.
+/// Measures everything and returns two tables.
 pub fn tables() -> Result<Vec<Table>, String> {
     if !needs::is_root() {
         return Err(
@@ -103,7 +103,7 @@ pub fn tables() -> Result<Vec<Table>, String> {
     ])
 }
 
-/// Path and truth files of this bench.
+/// The path and truth files of this bench.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -128,7 +128,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left-over files in the folder for temporary files harm nobody.
+        // Leftovers in the folder for temporary files are harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -173,7 +173,7 @@ fn goodput_table(longhaul: &Path, scratch: &Scratch) -> Table {
 
 struct Carried {
     gigabits: Option<f64>,
-    /// Cores that the emulator took in the second half of the run.
+    /// The cores that the emulator used in the second half of the run.
     cpu: Option<f64>,
     lateness: String,
     caveats: String,
@@ -225,8 +225,8 @@ fn goodput(longhaul: &Path, scratch: &Scratch, long: &Long) -> Result<Carried, S
     })
 }
 
-/// A path with one narrow link, and windows that hold 1.6 times what the path holds: enough to
-/// fill it, too little for the last doubling of slow start to overshoot by a whole window.
+/// Describes a path with one narrow link, and windows of 1.6 times the BDP: enough to fill it, too
+/// little for the last doubling of slow start to overshoot by a whole window.
 fn long_path(long: &Long) -> String {
     let held_bytes = long.gigabits * 1e9 / 8.0 * f64::from(long.rtt_ms) / 1e3;
     let window_bytes = (1.7 * held_bytes).max(4e6) as u64;
@@ -245,7 +245,7 @@ fn long_path(long: &Long) -> String {
     )
 }
 
-/// Cores taken by the lab's own processes over the later part of their life.
+/// Returns the cores used by the lab's own processes over the later part of their life.
 fn emulator_cpu(child: u32) -> Option<f64> {
     let mut readings: Vec<(Instant, Duration)> = Vec::new();
     loop {
@@ -260,18 +260,18 @@ fn emulator_cpu(child: u32) -> Option<f64> {
         std::thread::sleep(Duration::from_millis(200));
     }
     let (from, before) = readings.get(readings.len() / 2)?;
-    // The last reading may be of a process on its way out.
+    // The last reading may be of a process that is ending.
     let (to, after) = readings.get(readings.len().checked_sub(2)?)?;
     Some(after.checked_sub(*before)?.as_secs_f64() / (*to - *from).as_secs_f64())
 }
 
-/// Mean, 99th percentile and most, as the truth file has them.
+/// Returns mean, 99th percentile and maximum from the truth file.
 fn lateness(truth: &Value) -> String {
     let micros = |key: &str| number(truth["lateness"][key].as_f64().map(|ns| ns / 1e3), 1);
     ["mean_ns", "p99_ns", "max_ns"].map(micros).join(" / ")
 }
 
-/// What limits this measurement, by the report and by the lab.
+/// Returns the caveats of the report and of the lab.
 fn caveats(report: &Value, truth: &Value) -> String {
     let codes = report["caveats"].as_array().into_iter().flatten();
     let codes = codes.filter_map(|caveat| caveat["code"].as_str());

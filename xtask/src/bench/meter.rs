@@ -1,18 +1,18 @@
-//! What a run costs and whether the machine was itself.
+//! The CPU cost of a run, and foreign load on the machine.
 //!
-//! CPU time is that of an accounting group which holds every process of both ends, those that
-//! fork away included; kernel work done in their context counts. The machine's total is read
-//! beside it, so that a foreign load is seen.
+//! CPU time is that of an accounting group with every process of both ends, including forked ones;
+//! kernel work in their context counts. The machine's total is read as well, so that foreign load
+//! is detected.
 
 use crate::process::{self, words};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Name of a group, before the number of the process that made it and what it holds.
+/// The prefix of a group's name; the pid of its creator and its content follow.
 const GROUP: &str = "longhaul-bench-";
 
-/// An accounting group of the kernel; goes with everything in it when dropped.
+/// An accounting group of the kernel, removed with its processes when dropped.
 #[derive(Debug)]
 pub struct Group {
     folder: PathBuf,
@@ -32,7 +32,7 @@ impl Group {
         Group::named("both")
     }
 
-    /// One of several groups that this program has at one time.
+    /// Creates one of several concurrent groups of this program.
     pub fn named(part: &str) -> Result<Self, String> {
         let name = format!("{GROUP}{}-{part}", std::process::id());
         let (base, usage) = if Path::new("/sys/fs/cgroup/cpuacct").is_dir() {
@@ -47,7 +47,7 @@ impl Group {
         Ok(Group { folder, usage })
     }
 
-    /// Starts a program inside the group.
+    /// Starts a program in the group.
     pub fn spawn(
         &self,
         enter: &[String],
@@ -71,7 +71,7 @@ impl Group {
             .map_err(|e| format!("cannot start `{}`: {e}", words(&command)))
     }
 
-    /// CPU time used by everything that was ever in the group.
+    /// Returns the CPU time of all processes that were ever in the group.
     pub fn cpu(&self) -> Option<Duration> {
         match self.usage {
             Usage::First => {
@@ -88,12 +88,12 @@ impl Group {
         }
     }
 
-    /// Ends whatever still runs in the group.
+    /// Kills all processes in the group.
     pub fn clear(&self) {
         let members = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         let pids: Vec<&str> = members.split_whitespace().collect();
         if !pids.is_empty() {
-            // A process that is gone already is what is wanted.
+            // It fails if the process is already gone, which is fine.
             let _ = process::capture(
                 Command::new("kill").arg("-9").args(pids),
                 Duration::from_secs(5),
@@ -105,7 +105,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.clear();
-        // The kernel removes the last members a moment after their end.
+        // The kernel removes the last members a moment after they end.
         for _ in 0..50 {
             if std::fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -119,22 +119,22 @@ impl Drop for Group {
     }
 }
 
-/// Removes the groups of benches that were killed; one that still has members stays.
+/// Removes the groups of killed benches; one that still has members stays.
 fn clear_abandoned(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let own = name.to_str().and_then(|name| name.strip_prefix(GROUP));
         let owner = own.and_then(|own| own.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Not empty: somebody still runs in it, and the kernel refuses.
+            // Not empty: a process still runs in it, and the kernel refuses.
             let _ = std::fs::remove_dir(entry.path());
         }
     }
 }
 
-/// CPU time that the whole machine has spent on anything, all cores together.
+/// Returns the CPU time of the whole machine, summed over all cores.
 pub fn machine_cpu() -> Option<Duration> {
-    /// Kernels report in hundredths of a second to user space, whatever their own tick is.
+    /// The kernel reports in hundredths of a second to user space, whatever its own tick is.
     const TICK: Duration = Duration::from_millis(10);
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u32> = text
@@ -150,7 +150,8 @@ pub fn machine_cpu() -> Option<Duration> {
     Some(busy.map(|&ticks| TICK * ticks).sum())
 }
 
-/// Bytes per second that the slowest core copies within its first-level cache, all cores at once.
+/// Returns the bytes per second that the slowest core copies within its L1 cache, with all cores
+/// busy.
 pub fn core_speed() -> f64 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let copies: Vec<_> = (0..cores).map(|_| std::thread::spawn(copy_rate)).collect();

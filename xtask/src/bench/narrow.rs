@@ -1,24 +1,25 @@
-//! The path that most benches lay: an access link, the narrow link, and the far host behind it.
+//! The path of most benches: an access link, the narrow link, and the far host behind it.
 
 use toml::{Table, Value};
 
-/// Of the delay, this much one way is on the access link.
+/// The part of the one-way delay on the access link.
 const ACCESS_US: u64 = 100;
 
-/// What is different from one path to the next.
+/// The parameters of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Narrow<'a> {
     pub title: &'a str,
     pub rtt_ms: u64,
-    /// The narrow link forward, keys as in a path file; back it has the same rate only.
+    /// The forward narrow link, with keys as in a path file; the reverse link has the same rate
+    /// only.
     pub link: &'a Table,
-    /// Sysctls of near and far.
+    /// The sysctls of near and far.
     pub near: &'a [(&'a str, &'a str)],
     pub far: &'a [(&'a str, &'a str)],
 }
 
 impl Narrow<'_> {
-    /// As a path file.
+    /// Formats the path as a path file.
     pub fn path_file(&self) -> Result<String, String> {
         let mut forward = self.link.clone();
         forward.entry("overhead").or_insert(Value::Integer(38));
@@ -47,7 +48,7 @@ impl Narrow<'_> {
     }
 }
 
-/// A link that is never the narrow one.
+/// Returns a link that is never the narrow one.
 fn wide(name: &str) -> Table {
     Table::from_iter([
         ("name".to_owned(), Value::from(name)),

@@ -1,11 +1,11 @@
-//! Is what longhaul says of a path true? On emulated paths, with real sockets, beside their truth.
+//! The accuracy of path measurements: on emulated paths, with real sockets, against their truth.
 //!
-//! - [`available`]: available bandwidth and capacity by rate, load and pattern of others' traffic, and
-//!   by receive batching; the price of light mode
+//! - [`available`]: available bandwidth and capacity by rate, load and pattern of cross traffic,
+//!   and by receive batching; the cost of light mode
 //! - [`bucket`]: the three parameters of a shaper
 //! - [`narrow`]: the narrow link by its position
-//! - [`trace`]: routes, beside mtr and scamper where they are installed
-//! - [`load`]: the queue that a load fills, and what a yielding sender leaves to others
+//! - [`trace`]: routes, compared with mtr and scamper if installed
+//! - [`load`]: the queue under load, and the share that a scavenger leaves to others
 //! - [`site`]: a path file, and longhaul on it
 //!
 //! All of it takes about 25 minutes. Wrong when: the machine is too busy to keep the lab's timing.
@@ -21,12 +21,12 @@ use super::table::Table;
 use crate::process;
 use site::Ground;
 
-/// What one part gives: its tables, and every gate that was missed as a sentence.
+/// The result of one part: its tables, and a sentence for every missed gate.
 type Part = (Vec<Table>, Vec<String>);
 
 type Run = fn(&Ground) -> Part;
 
-/// The parts by name, in the order of cost.
+/// The parts by name, cheapest first.
 const PARTS: &[(&str, Run)] = &[
     ("light", available::light),
     ("batching", available::batching),
@@ -37,7 +37,7 @@ const PARTS: &[(&str, Run)] = &[
     ("available", available::verdict),
 ];
 
-/// The parts whose name holds `only`.
+/// Runs the parts whose name contains `only`.
 pub fn run_all(only: &str) -> Result<Part, String> {
     let longhaul = process::longhaul()?;
     let ground = Ground::new(&longhaul)?;

@@ -1,10 +1,10 @@
-//! Does the policer detector find policers in captures of known truth, and only those?
+//! Tests the policer detector on captures of known truth.
 //!
-//! - [`capture`]: what a capture's sender did and heard
-//! - [`label`]: the truth in its name
+//! - [`capture`]: the packets of a capture's sender
+//! - [`label`]: the truth, from the file name
 //!
-//! Wrong when: a label is. A policer without a bucket of its own (`PCIR` alone) shows no queue and
-//! drops a tenth of the packets; it is shown, but not a part of the gates.
+//! Wrong when: a label is wrong. A policer without its own bucket (`PCIR` alone) shows no queue and
+//! drops a tenth of the packets; it is shown, but not part of the gates.
 
 mod capture;
 mod label;
@@ -15,9 +15,9 @@ use label::{Kind, Label};
 use longhaul_analysis::limit::policer::trace::{self, Policing};
 use std::path::{Path, PathBuf};
 
-/// From the root of the checkout.
+/// Relative to the root of the checkout.
 const DATA: &str = "fixtures/policing";
-/// Of the policed captures with one stream, this share must be found.
+/// The minimum share of policed captures with one stream that must be found.
 const FOUND_MIN: f64 = 0.8;
 const MOST_FILES: usize = 1000;
 
@@ -26,7 +26,7 @@ struct Judged {
     found: Result<Option<Policing>, String>,
 }
 
-/// The table, and every gate that was missed as a sentence; `data` in the place of the fixtures.
+/// Returns the table, and a sentence for every missed gate; `data` replaces the fixtures.
 pub fn verdict(data: Option<&Path>, only: &str) -> Result<(Table, Vec<String>), String> {
     let folder = data.map_or_else(|| tree::root().join(DATA), Path::to_path_buf);
     let mut judged = Vec::new();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn policers_of_the_fixtures_are_found_and_shapers_are_not() {
-        // Two of each suffice here; the bench takes all.
+        // Two of each suffice here; the bench uses all.
         for (only, kind) in [("CP=1006", Kind::Policer), ("CP=1084", Kind::Other)] {
             let (table, missed) = verdict(None, only).expect("the captures of the checkout");
             assert!(missed.is_empty(), "{}", missed.join("\n"));

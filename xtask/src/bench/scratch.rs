@@ -1,8 +1,8 @@
-//! Files of one bench, gone when it ends.
+//! Temporary files of one bench, removed when it ends.
 
 use std::path::PathBuf;
 
-/// A folder of this process among the temporary files.
+/// A folder of this process in the folder for temporary files.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
@@ -28,7 +28,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left-over files in the folder for temporary files harm nobody.
+        // Leftovers in the folder for temporary files are harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,10 +1,11 @@
-//! The incidents of June 2003, replayed under the eyes of an agent.
+//! Replays the incidents of June 2003 while an agent watches.
 //!
-//! Each shipped path has its event moved to a time at which the agent has seen enough of how it was;
-//! the agent is told nothing. What it says in the end is held to what the experts of then found.
+//! The event of each shipped path is moved to a time at which the agent has seen enough of the
+//! state before; the agent gets no hints. Its final diagnosis is compared with that of the experts
+//! of the time.
 //!
-//! - `slac-cesnet`: the route moves from Abilene to ESnet, round trips stay; the setting of then no
-//!   longer fits, and a re-tune finds one that does
+//! - `slac-cesnet`: the route moves from Abilene to ESnet, the RTT stays; the old setting no longer
+//!   fits, and a re-tune finds one that does
 //! - `slac-in2p3`: a route through a shaper with its peak, sustained rate and burst; then it is
 //!   repaired
 
@@ -17,20 +18,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Laying the path, the last runs, clearing away.
+/// Time for setting up the path, the last runs, and cleaning up.
 const MARGIN: Duration = Duration::from_secs(180);
 
 /// One incident.
 pub struct Seed {
     pub path: &'static str,
-    /// Of the page, while the replay goes on.
+    /// The port of the page during the replay.
     pub port: u16,
-    /// Changes of the path file: when it happens.
+    /// Edits of the path file: the time of the event.
     pub sets: &'static [&'static str],
     pub lasts_s: u64,
-    /// Measurements of the agent's file.
+    /// The measurements of the agent's watch file.
     measures: &'static str,
-    /// What must have been said: a word for the table, and whether it was.
+    /// The required statements: a word for the table, and whether it holds.
     gates: fn(&[Value]) -> Vec<(&'static str, bool)>,
 }
 
@@ -55,7 +56,7 @@ pub const SEEDS: &[Seed] = &[
     },
 ];
 
-/// The table of every gate, and those that were missed as sentences.
+/// Returns the table of all gates, and a sentence for every missed one.
 pub fn run_all(only: &str, keep: Option<&Path>) -> Result<(Table, Vec<String>), String> {
     crate::needs::namespaces()?;
     let longhaul = process::longhaul()?;
@@ -80,7 +81,7 @@ pub fn run_all(only: &str, keep: Option<&Path>) -> Result<(Table, Vec<String>), 
 }
 
 impl Seed {
-    /// Writes the agent's file into `folder`; says where it and the archive are.
+    /// Writes the agent's file into `folder` and returns the paths of it and of the archive.
     pub fn prepare(&self, folder: &Path) -> Result<(PathBuf, PathBuf), String> {
         let failed = |e: std::io::Error| format!("cannot write into {}: {e}", folder.display());
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -101,7 +102,7 @@ impl Seed {
         Ok((file, archive))
     }
 
-    /// The lab that replays it, with an agent at its near host.
+    /// Returns the lab command that replays it, with an agent at its near host.
     pub fn lab(&self, longhaul: &Path, file: &Path) -> Command {
         let mut lab = Command::new(longhaul);
         lab.args(["lab", "run", self.path]);
@@ -115,7 +116,7 @@ impl Seed {
         lab
     }
 
-    /// Replays it, shows every event as its reader sees it, and gives them all.
+    /// Replays it, prints every event as its reader sees it, and returns all events.
     fn replay(&self, longhaul: &Path, folder: &Path) -> Result<Vec<Value>, String> {
         let (file, archive) = self.prepare(folder)?;
         let limit = Duration::from_secs(self.lasts_s) + MARGIN;
@@ -137,7 +138,7 @@ impl Seed {
     }
 }
 
-/// Causes of the events of these quantities, with all that is said of them.
+/// Returns the causes of the events of these quantities, with all their statements.
 fn causes<'a>(events: &'a [Value], quantities: &'a [&str]) -> impl Iterator<Item = &'a Value> {
     let of = |event: &&Value| {
         event["quantity"]

@@ -1,4 +1,4 @@
-//! Markdown tables and the few statistics that the benches show.
+//! Markdown tables, and the statistics that the benches show.
 
 /// Rows under a heading, as Markdown.
 #[derive(Debug, Clone)]
@@ -34,7 +34,8 @@ impl Table {
     }
 }
 
-/// The middle of `values`; the mean of the two middle ones of an even number; `None` of none.
+/// Returns the median of `values`; for an even number the mean of the two middle ones; `None` if
+/// empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -46,7 +47,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The value below which `share` (0 to 1) of `values` lie; `None` of none.
+/// Returns the value below which `share` (0 to 1) of `values` lie; `None` if empty.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -54,7 +55,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(sorted[(share * last as f64).round() as usize])
 }
 
-/// A number with `digits` decimals, or a dash where there is none.
+/// Formats a number with `digits` decimals, or a dash if absent.
 pub fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
 }

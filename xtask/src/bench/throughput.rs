@@ -1,12 +1,11 @@
-//! How fast is bulk TCP beside the peers, and what does a byte cost?
+//! The speed and CPU cost per byte of bulk TCP, compared with other tools.
 //!
-//! Every contender of a cell runs in turn, A B C A B C, so that a change of the machine meets all
-//! of them; the table shows medians. Payload is counted by the kernel at the receiving device, for
-//! everybody alike, over a window inside the run.
+//! The contenders of a cell run in turn, A B C A B C, so that changes of the machine affect all of
+//! them; the table shows medians. Payload is counted by the kernel at the receiving device, in the
+//! same way for all, over a window inside the run.
 //!
-//! Wrong when: the machine serves others too. A run beside foreign load, or in which the cores
-//! changed their speed ([`window`]), is dropped; where none was clean the cell says so with an
-//! asterisk.
+//! Wrong when: the machine has other work. A run with foreign load, or in which the cores changed
+//! their speed ([`window`]), is dropped; an asterisk marks cells without a clean run.
 
 mod contenders;
 
@@ -21,7 +20,7 @@ use std::time::Duration;
 
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
 const REPETITIONS: usize = 3;
-/// The longest that connecting and warming up may take.
+/// The maximum time for connecting and warming up.
 const START_MAX: Duration = Duration::from_secs(4);
 const WINDOW: Window = Window {
     start_max: START_MAX,
@@ -29,13 +28,13 @@ const WINDOW: Window = Window {
     warm_up: Duration::from_millis(500),
     lasts: Duration::from_millis(1600),
 };
-/// How long the contender is told to run: warm-up and window, and a margin for both ends.
+/// The time for which the contender is told to run: warm-up and window, and a margin for both ends.
 pub(crate) const SECONDS: u32 = 4;
 
 /// The cost is that of both ends together.
 type Reading = window::Reading<1>;
 
-/// Measures every cell and gives one table for each bed and class whose title holds `only`.
+/// Measures every cell and returns one table for each bed and class whose title contains `only`.
 pub fn tables(only: &str) -> Result<Vec<Table>, String> {
     let longhaul = process::longhaul()?;
     let _allowed = AllowedControl::new()?;
@@ -81,7 +80,7 @@ fn measure_class(bed: &Bed, title: String, contenders: &[Contender]) -> Table {
     table
 }
 
-/// What one contender did in one cell.
+/// The results of one contender in one cell.
 struct Cell {
     gigabits: Option<f64>,
     cost: Option<f64>,
@@ -110,7 +109,7 @@ impl Cell {
     }
 }
 
-/// The first contender against the best of the others, in speed and in cost.
+/// Returns the first contender against the best of the others, in speed and in cost.
 fn ratio(column: &[Cell]) -> String {
     let best = |pick: fn(&Cell) -> Option<f64>, better: fn(f64, f64) -> f64| {
         column[1..].iter().filter_map(pick).reduce(better)
@@ -139,7 +138,7 @@ fn measure_cell(bed: &Bed, contenders: &[Contender], streams: u32) -> Vec<Cell> 
         .collect()
 }
 
-/// One run: far end, near end, warm-up, window.
+/// Performs one run: far end, near end, warm-up, window.
 fn run(bed: &Bed, contender: &Contender, streams: u32) -> Result<Reading, String> {
     let group = Group::new()?;
     let env = contender.env();

@@ -1,12 +1,13 @@
-//! Does the guided search find what a whole grid finds, and does theory predict a measured one?
+//! The guided search against whole grids, and predictions against measurements.
 //!
 //! - [`simulated`]: 600 paths with known truth
-//! - [`emulated`]: the paths of fixtures/tuning.toml, each with its whole grid measured here and now
-//! - [`predicted`]: `longhaul predict` beside measured scans
-//! - [`paths`], [`setting`], [`ground`], [`jobs`]: the paths, what is set on them, how they are laid
+//! - [`emulated`]: the paths of fixtures/tuning.toml, each with its whole grid measured
+//! - [`predicted`]: `longhaul predict` against measured scans
+//! - [`paths`], [`setting`], [`ground`], [`jobs`]: the paths, their settings, their setup
 //!
-//! Wrong when: the machine is too busy to keep the lab's timing. Of 40 cells the best is also the
-//! luckiest, so grid best, choice and default are measured again, in turns, before they are compared.
+//! Wrong when: the machine is too busy to keep the lab's timing. The best of 40 cells is also the
+//! luckiest, so grid best, choice and default are measured again, in turns, before they are
+//! compared.
 
 mod emulated;
 mod ground;
@@ -23,14 +24,14 @@ use paths::Paths;
 use std::path::Path;
 use std::time::Instant;
 
-/// Paths measured at one time, where the caller does not say.
+/// The default number of paths that are measured at once.
 const JOBS: usize = 3;
 
-/// Everything that was asked for.
+/// The results of all requested parts.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub tables: Vec<Table>,
-    /// Every gate that was missed, as a sentence.
+    /// A sentence for every missed gate.
     pub missed: Vec<String>,
 }
 
@@ -41,8 +42,8 @@ impl Verdict {
     }
 }
 
-/// The parts and paths whose name holds `only`: `simulated paths`, `tune NAME`, `predict NAME`;
-/// each report is also written to the folder `keep`.
+/// Runs the parts and paths whose name contains `only`: `simulated paths`, `tune NAME`,
+/// `predict NAME`; each report is also written to the folder `keep`.
 pub fn run_all(only: &str, keep: Option<&Path>, jobs: Option<usize>) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
     if simulated::NAME.contains(only) {

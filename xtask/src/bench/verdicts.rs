@@ -1,11 +1,11 @@
-//! Is the reason given for a rate the right one?
+//! Tests whether the reported reason for a rate is the right one.
 //!
-//! Each cell of fixtures/verdicts.toml makes one fault happen on an emulated path and lets
-//! longhaul measure across it. Right: `limited_by` is what was done, the finding asked for is
-//! there. Never: a fault case that looks healthy.
+//! Each cell of fixtures/verdicts.toml creates one fault on an emulated path and lets longhaul
+//! measure across it. Right: `limited_by` names the fault, and the expected finding is reported.
+//! Never: a fault case that looks healthy.
 //!
-//! Wrong when: the machine is too busy to keep the lab's timing; such cells carry the caveat, and
-//! a wrong one among them is measured once more.
+//! Wrong when: the machine is too busy to keep the lab's timing; such cells carry the caveat, and a
+//! wrong one among them is measured once more.
 
 pub mod matrix;
 mod starve;
@@ -20,14 +20,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Caveats with which a report says that it saw other work than its own.
+/// The caveats with which a report says that it saw foreign load.
 const BUSY: [&str; 2] = ["busy_machine", "stolen_time"];
-/// Of all cells, this share must be right.
+/// The minimum share of all cells that must be right.
 const RIGHT_RATIO_MIN: f64 = 0.9;
-/// What connecting, reporting and laying the path may take on top of a run.
+/// The time for connecting, reporting and setting up the path, in addition to a run.
 const MARGIN: Duration = Duration::from_secs(45);
 
-/// What longhaul said in one cell.
+/// The report of one cell.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub limited_by: String,
@@ -36,7 +36,7 @@ pub struct Said {
     pub goodput_mbps: Option<f64>,
 }
 
-/// One cell with its answer, or the reason why there is none.
+/// One cell with its result, or the reason why there is none.
 #[derive(Debug, Clone)]
 pub struct Judged {
     pub cell: Cell,
@@ -51,8 +51,8 @@ impl Judged {
             && finding.is_none_or(|cause| said.causes.contains(cause))
     }
 
-    /// Wrong, in a run whose report says that the machine was not its own; starving is a fault of
-    /// its own, and no excuse.
+    /// Reports whether the cell is wrong and the report saw foreign load; the starvation case is a
+    /// fault of its own and not excused.
     fn is_inconclusive(&self) -> bool {
         let Ok(said) = &self.said else { return false };
         let busy = said
@@ -62,7 +62,7 @@ impl Judged {
         busy && !self.cell.starve_far && !self.is_right()
     }
 
-    /// A fault was made, and nothing in the report speaks of one.
+    /// Reports whether a fault was created that the report does not mention.
     pub fn looks_healthy_but_is_not(&self) -> bool {
         let Ok(said) = &self.said else { return false };
         let silent = said.causes.iter().all(|cause| cause == "healthy");
@@ -70,16 +70,16 @@ impl Judged {
     }
 }
 
-/// Runs every cell of the matrix whose case's name holds `only`, one after the other; each report
-/// is also written to the folder `keep`.
+/// Runs every cell of the matrix whose case's name contains `only`, one after the other; each
+/// report is also written to the folder `keep`.
 pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Vec<Judged>, String> {
     let mut cells = Matrix::read()?.cells;
     cells.retain(|cell| cell.case.contains(only));
     run(longhaul, cells, keep)
 }
 
-/// Runs every case that must be right, and the clean path, once: at the short round-trip times in
-/// turn. A minute, where the whole takes eight.
+/// Runs every case that must be right and the clean path once, alternating between the short RTTs.
+/// It takes a minute; the whole matrix takes eight.
 pub fn run_in_turn(longhaul: &Path) -> Result<Vec<Judged>, String> {
     run(longhaul, Matrix::read()?.in_turn(), None)
 }
@@ -91,8 +91,8 @@ fn run(longhaul: &Path, cells: Vec<Cell>, keep: Option<&Path>) -> Result<Vec<Jud
         if !judged.is_inconclusive() {
             return judged;
         }
-        // The report itself says that something else had the processor: a reading of that is
-        // neither right nor wrong. The second one counts, whatever it says.
+        // The report says that something else had the processor: its verdict is neither right nor
+        // wrong. The second result counts in any case.
         judge(longhaul, &scratch, judged.cell, keep)
     });
     Ok(judged.collect())
@@ -108,7 +108,7 @@ fn judge(longhaul: &Path, scratch: &Scratch, cell: Cell, keep: Option<&Path>) ->
     judged
 }
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict(judged: &[Judged]) -> (Table, Vec<String>) {
     let columns = [
         "case", "RTT, ms", "expected", "said", "", "Mbit/s", "expected", "caveats",

@@ -1,44 +1,44 @@
-//! A window inside a run: payload that arrived in it, what each group of processes spent on that,
-//! and whether the machine was itself meanwhile.
+//! A window inside a run: the payload that arrived in it, the cost of each group of processes, and
+//! foreign load.
 
 use super::meter::{Group, core_speed, machine_cpu};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// More foreign load than this, in cores, and a run is not clean.
+/// The maximum foreign load of a clean run, in cores.
 const FOREIGN_CORES_MAX: f64 = 0.15;
-/// The same of a change of the cores' speed, as a share.
+/// The maximum change of the cores' speed in a clean run, as a share.
 const CORE_SPEED_CHANGE_MAX: f64 = 0.2;
 
-/// When to watch.
+/// The times of a window.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// The longest until payload flows.
+    /// The maximum time until payload flows.
     pub start_max: Duration,
-    /// Payload after which a run counts as under way.
+    /// The payload after which a run counts as started.
     pub started_bytes: u64,
     pub warm_up: Duration,
     pub lasts: Duration,
 }
 
-/// What one run gave, with a cost for each of `N` groups.
+/// The result of one run, with a cost for each of `N` groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading<const N: usize> {
     pub gigabits: f64,
     /// CPU seconds per 10^9 payload bytes.
     pub costs: [f64; N],
-    /// Nobody else used the machine, and the cores kept their speed.
+    /// There was no foreign load, and the cores kept their speed.
     pub clean: bool,
 }
 
 impl<const N: usize> Reading<N> {
-    /// Of all groups together.
+    /// Returns the cost of all groups together.
     pub fn cost(&self) -> f64 {
         self.costs.iter().sum()
     }
 }
 
-/// All that is read at the beginning of the window and at its end.
+/// The readings at the beginning of the window and at its end.
 struct Counts<const N: usize> {
     at: Instant,
     bytes: u64,
@@ -62,8 +62,8 @@ impl<const N: usize> Counts<N> {
 }
 
 impl Window {
-    /// Waits until payload flows, and measures once it has warmed up. `bytes` is the payload that
-    /// has arrived so far.
+    /// Waits until payload flows and has warmed up, then measures. `bytes` returns the payload that
+    /// has arrived.
     pub fn watch<const N: usize>(
         &self,
         bytes: &dyn Fn() -> Option<u64>,
@@ -105,7 +105,7 @@ fn between<const N: usize>(before: &Counts<N>, after: &Counts<N>) -> Result<Read
     })
 }
 
-/// Makes a run, which is clean only if the cores were as fast after it as before.
+/// Performs a run, which is clean only if the cores were as fast after it as before.
 pub fn at_steady_speed<const N: usize>(
     run: impl FnOnce() -> Result<Reading<N>, String>,
 ) -> Result<Reading<N>, String> {
@@ -118,12 +118,12 @@ pub fn at_steady_speed<const N: usize>(
     })
 }
 
-/// The repeats of one cell: the clean ones, else all there are.
+/// The repeats of one cell: the clean ones, or all if there are none.
 #[derive(Debug, Clone)]
 pub struct Repeats<const N: usize> {
     pub used: Vec<Reading<N>>,
     pub clean: usize,
-    /// Why a run gave nothing.
+    /// The reason why a run gave no result.
     pub why_empty: Option<String>,
 }
 

@@ -1,25 +1,26 @@
-//! Whether what the ends say is what the devices have carried, within two per cent.
+//! Checks the reported byte counts against what the devices carried, within two per cent.
 //!
-//! Payload is what a device carried less the headers of its packets. Like is held against like:
+//! Payload is what a device carried minus the headers of its packets. The comparison respects how
+//! each end counts:
 //!
 //! - A receiver counts until it is told to stop. It must have counted at least what its device had
-//!   received at that moment, and no more than what came in all. iperf3 counts whole blocks, as
-//!   a receiver and as a sender: one for each stream may be missing ([`Uncounted`]).
-//! - A sender counts what it wrote. That leaves its device, unless the connection is closed with
-//!   a reset while payload is still in the send buffer: then the sender says more than it sent, by
-//!   no more than its buffers hold. Such a row passes and is marked.
-//! - Segments sent again pass a device twice and are counted once; datagrams that the receiver says
-//!   it missed may have been lost behind its device.
+//!   received at that moment, and no more than what arrived in total. iperf3 counts whole blocks,
+//!   as receiver and as sender: one for each stream may be missing ([`Uncounted`]).
+//! - A sender counts what it wrote. That leaves its device, unless the connection is reset while
+//!   payload is still in the send buffer: then the sender reports more than it sent, by at most
+//!   what its buffers hold. Such a row passes and is marked.
+//! - Retransmits pass a device twice and are counted once; datagrams that the receiver reports as
+//!   lost may have been lost behind its device.
 
 use super::claims::{Claims, Told};
 use super::marks::Carried;
 use super::rows::Row;
 
 const TOLERANCE: f64 = 0.02;
-/// Payload of a full segment with time stamps.
+/// The payload of a full segment with timestamps.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// The devices of both ends, before a row, when its end was told, and after it.
+/// The counters of both ends' devices before a row, at its end, and after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Devices {
     pub near: Course,
@@ -33,29 +34,29 @@ pub struct Course {
     pub after: Carried,
 }
 
-/// How a row that ended well compares with the devices.
+/// The comparison of a completed row with the devices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     Alike,
-    /// The sender's count has so much that never left, as a share of what did.
+    /// The sender counted bytes that never left, as a share of those that did.
     Dropped(f64),
     Apart(String),
 }
 
-/// What the path allows, of which the checks make use.
+/// Tolerances that follow from the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Slack {
-    /// What the send buffer of a connection may hold.
+    /// The capacity of a connection's send buffer.
     pub buffer_bytes: f64,
-    /// What passes in a round trip at the rate of the path.
+    /// The bytes that pass in one RTT at the rate of the path.
     pub round_trip_bytes: f64,
-    /// The same in a tenth of a second.
+    /// The bytes that pass in a tenth of a second.
     pub sample_bytes: f64,
     pub uncounted_far: Uncounted,
     pub uncounted_near: Uncounted,
 }
 
-/// What each stream of an end may have passed on and not counted, in bytes.
+/// The bytes that each stream of an end may have transferred without counting them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncounted {
     pub sent: f64,
@@ -97,7 +98,7 @@ pub fn compare(row: Row, claims: &Claims, devices: &Devices, slack: Slack) -> Fo
     }
 }
 
-/// Payload that passed a device in one direction.
+/// The payload that passed a device in one direction.
 #[derive(Debug, Clone, Copy)]
 struct Sums {
     at_end: f64,
@@ -128,7 +129,7 @@ impl Sums {
     }
 }
 
-/// IP, and TCP with time stamps or UDP.
+/// Returns the length of the headers: IP, and TCP with timestamps or UDP.
 fn header_bytes(row: Row) -> f64 {
     let ip = if row.is_ipv6() { 40.0 } else { 20.0 };
     ip + if row.is_udp() { 8.0 } else { 32.0 }
@@ -138,9 +139,9 @@ fn header_bytes(row: Row) -> f64 {
 struct Direction {
     name: &'static str,
     told: Told,
-    /// What the sender may have written and not counted.
+    /// The bytes that the sender may have written without counting them.
     sender_drops: f64,
-    /// What the receiver may have received and not counted.
+    /// The bytes that the receiver may have received without counting them.
     receiver_drops: f64,
     sent: Sums,
     received: Sums,
@@ -165,7 +166,7 @@ impl Direction {
         ))
     }
 
-    /// The share of bytes that were counted and never sent.
+    /// Returns the share of bytes that were counted and never sent.
     fn sender(&self, row: Row, slack: Slack) -> Result<f64, String> {
         let Some(sent) = self.told.sent else {
             return Ok(0.0);
@@ -188,7 +189,8 @@ impl Direction {
     }
 }
 
-/// The two ends leave out their first second a round trip and a sample of 100 ms apart at most.
+/// Returns the payload by which the ends' omitted seconds may differ: they start at most an RTT and
+/// a sample of 100 ms apart.
 fn omit(row: Row, slack: Slack) -> f64 {
     if row.has("-O") {
         slack.round_trip_bytes + slack.sample_bytes

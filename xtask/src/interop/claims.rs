@@ -1,23 +1,23 @@
-//! What the two ends say that they have sent and received, out of the client's output.
+//! Reads the reported byte counts of both ends from the client's output.
 
 use super::peer::Says;
 use super::rows::Row;
 use serde_json::Value;
 
-/// Bytes of one direction, as the ends tell them.
+/// The bytes of one direction, as reported by the ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Told {
-    /// By the sender.
+    /// Reported by the sender.
     pub sent: Option<f64>,
-    /// By the receiver.
+    /// Reported by the receiver.
     pub received: Option<f64>,
-    /// Segments sent again, as the sender tells.
+    /// Retransmits, as reported by the sender.
     pub retransmits: f64,
-    /// Payload of datagrams that the receiver missed, as it tells.
+    /// The payload of lost datagrams, as reported by the receiver.
     pub lost_bytes: f64,
 }
 
-/// Both directions; one that the row does not ask for is `None`.
+/// Both directions; `None` for one that the row does not use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Claims {
     pub forward: Option<Told>,
@@ -62,13 +62,13 @@ fn from_json(row: Row, output: &str) -> Result<Claims, String> {
     })
 }
 
-/// Totals with this ending of their names.
+/// Returns the totals whose names have this ending.
 fn of(whole: &Value, ending: &str, row: Row) -> Told {
     let end = &whole["end"];
     let bytes = |name: &str| end[format!("{name}{ending}")]["bytes"].as_f64();
     let omitted = omitted(whole, ending);
     let (sent, received) = if row.is_udp() {
-        // Before 3.17 there is one sum for datagrams: of what was sent, with what was lost.
+        // Before 3.17 datagrams have one sum: of what was sent, with what was lost.
         let sent = bytes("sum_sent").or_else(|| bytes("sum"));
         (sent, bytes("sum_received").filter(|bytes| *bytes > 0.0))
     } else {
@@ -88,7 +88,7 @@ fn of(whole: &Value, ending: &str, row: Row) -> Told {
     }
 }
 
-/// Bytes of the seconds that were left out, which only this end tells.
+/// Returns the bytes of the omitted seconds, which only this end reports.
 fn omitted(whole: &Value, ending: &str) -> f64 {
     let intervals = whole["intervals"].as_array().into_iter().flatten();
     let sums = intervals.map(|interval| &interval[format!("sum{ending}")]);
@@ -96,7 +96,8 @@ fn omitted(whole: &Value, ending: &str) -> f64 {
     left_out.filter_map(|sum| sum["bytes"].as_f64()).sum()
 }
 
-/// `… 12.3 MBytes … sender`: first this end's count, then the far end's, whoever sends.
+/// Parses `… 12.3 MBytes … sender`: first this end's count, then the far end's, in either
+/// direction.
 fn from_text(row: Row, output: &str) -> Result<Claims, String> {
     let count = |who: &str| {
         let line = output.lines().find(|line| line.trim_end().ends_with(who))?;
@@ -133,7 +134,7 @@ fn from_text(row: Row, output: &str) -> Result<Claims, String> {
     })
 }
 
-/// The end of what a program said, in one line.
+/// Returns the first 160 characters of a program's output, on one line.
 pub fn start(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(160).collect()

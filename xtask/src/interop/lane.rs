@@ -1,8 +1,8 @@
-//! One emulated path with room for a server of anybody's at its far end.
+//! An emulated path whose far end is free for any server.
 //!
-//! `longhaul lab run` lays it and starts a `longhaul serve` there; that one is ended at once, since
-//! its port is wanted. All goes when the value is dropped, or when this program ends: the lab waits
-//! for the end of its near command's input.
+//! `longhaul lab run` sets it up and starts a `longhaul serve` there, which is ended at once,
+//! because its port is needed. Everything ends when the value is dropped or this program ends: the
+//! lab waits for the end of its near command's input.
 
 use super::Delay;
 use super::marks::Watch;
@@ -16,26 +16,26 @@ pub const PORT: u16 = 5201;
 pub const FAR_V4: &str = "10.77.0.2";
 pub const FAR_V6: &str = "fd77::2";
 pub const RATE_BPS: f64 = 50e6;
-/// Labs that are laid at one time wait for one another.
+/// Long, because concurrent setups of labs wait for one another.
 const LAY: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A laid path, and the eyes on the devices of both of its ends.
+/// An emulated path, with observers of the devices at both ends.
 #[derive(Debug)]
 pub struct Lane {
     near: u32,
     delay: Delay,
     pub near_watch: Watch,
     pub far_watch: Watch,
-    /// Keeps the far host, whoever serves there.
+    /// Keeps the far host alive, whichever server runs there.
     holder: Kept,
-    /// Dropped last: it takes the path down.
+    /// Dropped last, because it takes the path down.
     _lab: Kept,
 }
 
 impl Lane {
-    /// Lays a path of this delay; `name` tells lanes of one program apart.
+    /// Sets up a path of this delay; `name` distinguishes the paths of one program.
     pub fn lay(longhaul: &Path, delay: Delay, name: &str) -> Result<Lane, String> {
         let file = PathFile::write(delay, name)?;
         let mut words = Command::new(longhaul);
@@ -58,22 +58,22 @@ impl Lane {
         })
     }
 
-    /// A command at the near host.
+    /// Returns a command at the near host.
     pub fn near(&self, words: &[String]) -> Command {
         inside(self.near, words)
     }
 
-    /// A command at the far host.
+    /// Returns a command at the far host.
     pub fn far(&self, words: &[String]) -> Command {
         inside(self.holder.0.id(), words)
     }
 
-    /// What the send buffer of one connection may hold, unless it asks for more.
+    /// Returns the default capacity of a connection's send buffer.
     pub fn buffer_bytes(&self) -> f64 {
         window(self.delay) as f64
     }
 
-    /// Waits until somebody listens on the port at the far host.
+    /// Waits until the port at the far host is open.
     pub fn wait_for_listener(&self) -> Result<(), String> {
         let table = |name| format!("/proc/{}/net/{name}", self.holder.0.id());
         let listens = |name| {
@@ -97,7 +97,7 @@ impl Lane {
     }
 }
 
-/// The path's description, in the folder for temporary files.
+/// The path file, in the folder for temporary files.
 struct PathFile(PathBuf);
 
 impl PathFile {
@@ -111,13 +111,13 @@ impl PathFile {
 
 impl Drop for PathFile {
     fn drop(&mut self) {
-        // One left over in the folder for temporary files harms nobody.
+        // A leftover in the folder for temporary files is harmless.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// 50 Mbit/s, a queue that never overflows, and windows of twice what the path holds: enough to
-/// fill it, and little that is on the way when a test ends.
+/// Describes a path of 50 Mbit/s with a queue that never overflows and windows of twice the BDP:
+/// enough to fill it, and little in flight when a test ends.
 fn path(delay: Delay) -> String {
     let window = window(delay);
     let host = format!(
@@ -153,7 +153,7 @@ impl Kept {
         Ok(Kept(child))
     }
 
-    /// The command at host near, and the server at host far.
+    /// Returns the pids of the command at host near and of the server at host far.
     fn ends(&self) -> Result<(u32, u32), String> {
         let wait = |asked: fn(&kin::Kin) -> bool| {
             kin::wait_for(self.0.id(), LAY, asked).map(|kin| kin.pid)
@@ -193,7 +193,7 @@ fn inside(pid: u32, words: &[String]) -> Command {
     command
 }
 
-/// Ends the server that the lab has started, which the lab does not mind.
+/// Ends the server that the lab has started; the lab tolerates that.
 fn end_server(pid: u32) -> Result<(), String> {
     let mut kill = Command::new("kill");
     process::stdout_of(kill.arg(pid.to_string()), SOON)?;
@@ -207,7 +207,8 @@ fn end_server(pid: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// An ended child of the lab's stays in the table until the lab ends.
+/// Reports whether the process runs: an ended child of the lab stays in the table until the lab
+/// ends.
 fn is_running(pid: u32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = text.rsplit(')').next().unwrap_or_default().trim_start();

@@ -1,12 +1,12 @@
-//! What the device of one host has carried, over time, and when the test's end passed it.
+//! Records the counters of one host's device over time, and when a test's end message passed.
 //!
-//! A thread in the host's namespace reads the device's counters every few milliseconds, and hears
-//! the one-byte messages of the control connection through a packet filter. The kernel stamps
-//! those, so that a receiver's count can be held against the counter at the moment at which the
-//! receiver was told to stop.
+//! A thread in the host's namespace reads the device's counters every few milliseconds, and
+//! receives the one-byte messages of the control connection through a packet filter. The kernel
+//! timestamps those, so that a receiver's count can be compared with the counter at the moment at
+//! which the receiver was told to stop.
 //!
-//! Error: the counters between two readings are taken as a line, `PERIOD` apart and more when the
-//! machine is busy. At 50 Mbit/s, 5 ms are 31 kB.
+//! Error: the counters are interpolated between two readings, which are `PERIOD` apart, or more
+//! when the machine is busy. At 50 Mbit/s, 5 ms are 31 kB.
 
 use longhaul_sys::netns::{self, Kind};
 use longhaul_sys::packet_ring::{Instruction, Ring};
@@ -19,10 +19,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const PERIOD: Duration = Duration::from_millis(5);
 /// The lab's device of each host.
 const DEVICE: &str = "wan0:";
-/// State byte of iperf3's wire: the client says that the test is over.
+/// The state byte of iperf3's protocol with which the client ends the test.
 const TEST_END: u8 = 4;
 
-/// What a device had carried at one time, since it was made.
+/// The counters of a device since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Carried {
     pub received_bytes: u64,
@@ -33,12 +33,12 @@ pub struct Carried {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Since the epoch.
+    /// Times are since the epoch.
     readings: Vec<(Duration, Carried)>,
     ends: Vec<Duration>,
 }
 
-/// Eyes on one host, closed when the value is dropped.
+/// Observes one host until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     pid: u32,
@@ -48,14 +48,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches the host that process `pid` is at.
+    /// Observes the host of process `pid`.
     pub fn start(pid: u32) -> Result<Watch, String> {
         let failed = |what: &str, e: std::io::Error| format!("cannot {what} of process {pid}: {e}");
         let net =
             File::open(format!("/proc/{pid}/ns/net")).map_err(|e| failed("open the host", e))?;
         let (seen, stop) = <(Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
         let (shared, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
-        // The thread enters the host for good, so it is one of its own.
+        // The thread enters the host permanently, so it is a separate one.
         let opened = std::thread::spawn(move || {
             netns::enter(&net, Kind::Net)?;
             Ring::open(&filter())
@@ -71,18 +71,18 @@ impl Watch {
         })
     }
 
-    /// The counters now.
+    /// Returns the current counters.
     pub fn now(&self) -> Result<Carried, String> {
         read(self.pid).ok_or_else(|| format!("device wan0 of process {} is gone", self.pid))
     }
 
-    /// Forgets what was before.
+    /// Discards earlier readings.
     pub fn forget(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::default();
     }
 
-    /// The counters so long before the first word of the end of a test passed; `None` when none
-    /// did.
+    /// Returns the counters `lead` before the first message of a test's end; `None` if there was
+    /// none.
     pub fn before_end(&self, lead: Duration) -> Option<Carried> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let at = seen.ends.first()?.saturating_sub(lead);
@@ -94,7 +94,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It panicked only if a lock was poisoned, which its readers live with.
+            // It panicked only if a lock was poisoned, which its readers tolerate.
             let _ = thread.join();
         }
     }
@@ -113,7 +113,7 @@ fn look(pid: u32, mut ring: Ring, shared: &Mutex<Seen>, stopped: &AtomicBool) {
         let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
         seen.ends.extend(ends);
         if let (Ok(now), Some(carried)) = (now, read(pid)) {
-            // Hours of standing idle would fill the memory otherwise.
+            // Otherwise hours of idle time would fill the memory.
             match seen.readings.as_mut_slice() {
                 [.., before, last] if before.1 == carried && last.1 == carried => last.0 = now,
                 _ => seen.readings.push((now, carried)),
@@ -141,7 +141,7 @@ fn read(pid: u32) -> Option<Carried> {
     })
 }
 
-/// The counters at a time between two readings.
+/// Interpolates the counters at a time between two readings.
 fn between(readings: &[(Duration, Carried)], at: Duration) -> Option<Carried> {
     let after = readings.partition_point(|(time, _)| *time < at);
     let (before, after) = (readings.get(after.checked_sub(1)?)?, readings.get(after)?);
@@ -156,7 +156,7 @@ fn between(readings: &[(Duration, Carried)], at: Duration) -> Option<Carried> {
     })
 }
 
-/// Short TCP packets that push: state bytes, and few others. Codes from `linux/bpf_common.h`.
+/// Matches short TCP packets with PSH: state bytes and few others. Codes from `linux/bpf_common.h`.
 fn filter() -> [Instruction; 18] {
     let load_byte = |at| step(0x30, at, 0, 0);
     let load_half = |at| step(0x28, at, 0, 0);
@@ -175,7 +175,7 @@ fn filter() -> [Instruction; 18] {
         load_byte(33),
         push(8),
         keep(128),
-        // Not of version 4, so of 6; 53 is where its flags are.
+        // Not version 4, so version 6; its flags are at 53.
         load_byte(6),
         equal(6, 5),
         load_half(4),
@@ -191,7 +191,7 @@ const fn step(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
     Instruction { code, jt, jf, k }
 }
 
-/// The one byte that the client says on a connection to the server's port.
+/// Returns the single byte that the client sends on a connection to the server's port.
 fn state_byte(packet: &[u8]) -> Option<u8> {
     let (header, total) = match packet.first()? >> 4 {
         4 => {
@@ -215,7 +215,7 @@ fn half(packet: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A packet of TCP with 12 bytes of options, from port 40000 to `port`, with `payload`.
+    /// Returns a TCP packet with 12 bytes of options, from port 40000 to `port`, with `payload`.
     fn packet(version: u8, port: u16, payload: &[u8]) -> Vec<u8> {
         let tcp = [0x9c, 0x40, (port >> 8) as u8, port as u8];
         let length = (32 + payload.len()) as u16;

@@ -1,4 +1,4 @@
-//! The rows of one pair on one path, one after the other against one server.
+//! Runs the rows of one pair on one path, one after the other against one server.
 
 use super::check::{self, Course, Devices, Found, Slack};
 use super::lane::{FAR_V4, FAR_V6, Lane, RATE_BPS};
@@ -10,25 +10,25 @@ use crate::process;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Beyond the time of a row in which payload flows; a row that takes longer hangs.
+/// The time beyond the transfer after which a row counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// uiperf3 always takes ten seconds.
 const UIPERF_FLOWS: Duration = Duration::from_secs(11);
 const SETTLED: Duration = Duration::from_millis(60);
 const SETTLE_MAX: Duration = Duration::from_secs(4);
 
-/// What became of a row.
+/// The result of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Result {
     Passed,
     /// As [`Found::Dropped`].
     Dropped(f64),
-    /// The counts lay apart at the first try, and were alike at the second one.
+    /// The counts disagreed at the first attempt and agreed at the second.
     PassedAgain(String),
     Failed(String),
 }
 
-/// All rows that both ends know.
+/// The rows that both ends support.
 #[derive(Debug, Clone)]
 pub struct Played {
     pub unit: Unit,
@@ -41,7 +41,8 @@ impl Played {
         self.rows.len() - self.rows.iter().filter(failed).count()
     }
 
-    /// The rows in which the sender's count holds what it dropped, and the largest share of that.
+    /// Returns the number of rows in which the sender counted bytes that it dropped, and their
+    /// largest share.
     pub fn dropped(&self) -> (usize, f64) {
         let shares = self.rows.iter().filter_map(|(_, result)| match result {
             Result::Dropped(share) => Some(*share),
@@ -52,7 +53,7 @@ impl Played {
         })
     }
 
-    /// The rows whose counts were alike only at the second try.
+    /// Returns the rows whose counts agreed only at the second attempt.
     pub fn again(&self) -> impl Iterator<Item = (Row, &str)> {
         self.rows.iter().filter_map(|(row, result)| match result {
             Result::PassedAgain(why) => Some((*row, why.as_str())),
@@ -75,7 +76,7 @@ impl Played {
         format!("{}/{}{}", self.passed(), self.rows.len(), failures.concat())
     }
 
-    /// One sentence for each row that failed.
+    /// Returns one sentence for each failed row.
     pub fn misses(&self) -> Vec<String> {
         let title = self.unit.title();
         self.failures()
@@ -84,7 +85,7 @@ impl Played {
     }
 }
 
-/// Plays every row of `rows` that both ends know.
+/// Runs every row of `rows` that both ends support.
 pub fn play(lane: &Lane, unit: &Unit, rows: &'static [&'static str]) -> Played {
     let mut server = None;
     let mut results = Vec::new();
@@ -102,7 +103,7 @@ pub fn play(lane: &Lane, unit: &Unit, rows: &'static [&'static str]) -> Played {
             Err(why) => Result::Failed(why),
         };
         if matches!(result, Result::Failed(_)) {
-            // The next row is to meet a server that nothing has happened to.
+            // The next row starts with a fresh server.
             server = None;
         }
         results.push((row, result));
@@ -113,7 +114,7 @@ pub fn play(lane: &Lane, unit: &Unit, rows: &'static [&'static str]) -> Played {
     }
 }
 
-/// A server that is ended with the value.
+/// A server that ends when the value is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -139,8 +140,8 @@ fn served(
     lane.wait_for_listener()
 }
 
-/// Counts that lie apart are looked at twice: on a busy machine a reader may be behind for longer
-/// than the tolerance allows. A hang or an error is one at once.
+/// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
+/// the tolerance. A hang or an error fails at once.
 fn one(lane: &Lane, unit: &Unit, row: Row, words: &[String]) -> Result {
     let first = attempt(lane, unit, row, words);
     match first {
@@ -208,12 +209,12 @@ fn attempt(
 }
 
 fn hang(why: &str) -> String {
-    // The words of the client are those of the row.
+    // The client's words are those of the row.
     let (_, short) = why.rsplit_once("`: ").unwrap_or(("", why));
     format!("hangs: {short}")
 }
 
-/// The counters once nothing passes any more.
+/// Returns the counters once no more packets pass.
 fn settled(lane: &Lane, round_trip: Duration) -> std::result::Result<(Carried, Carried), String> {
     let deadline = Instant::now() + SETTLE_MAX;
     let read = || Ok::<_, String>((lane.near_watch.now()?, lane.far_watch.now()?));

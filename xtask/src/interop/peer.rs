@@ -1,4 +1,4 @@
-//! The peers of the matrix, and the words that start each of them in each role.
+//! The peers of the matrix, and their command lines in each role.
 
 use super::check::Uncounted;
 use super::rows::Row;
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The one that Debian 12 has, and CI.
+/// The version of Debian 12 and CI.
 const DEBIANS: &str = "iperf3 3.12";
 const PERSONALITY: &str = "longhaul iperf3";
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A program that speaks iperf3's wire.
+/// A program that speaks iperf3's protocol.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// As the table shows it.
+    /// The name in the table.
     pub name: String,
-    /// What it says of its version.
+    /// The version that it reports.
     pub version: String,
     kind: Kind,
 }
 
 #[derive(Debug, Clone)]
 enum Kind {
-    /// iperf3's own options and JSON; the program, and the words that make it iperf3.
+    /// iperf3's own options and JSON; the command that runs it as iperf3.
     Iperf3(Vec<String>),
     /// `longhaul test --iperf3` and `longhaul serve`.
     Longhaul(PathBuf),
@@ -32,7 +32,7 @@ enum Kind {
     Uiperf3(Vec<String>),
 }
 
-/// How a peer says what it has counted.
+/// The format in which a peer reports its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
     Json,
@@ -40,14 +40,14 @@ pub enum Says {
 }
 
 impl Peer {
-    /// Debian's, which every machine of the project has.
+    /// Debian's iperf3, which every machine of the project has.
     pub fn debian() -> Result<Peer, String> {
         let program = process::find_program("iperf3")
             .ok_or("there is no iperf3 here; install it: apt-get install iperf3")?;
         Peer::iperf3(DEBIANS, vec![program.to_string_lossy().into_owned()])
     }
 
-    /// Whatever has iperf3's options.
+    /// Any program with iperf3's options.
     pub fn iperf3(name: &str, words: Vec<String>) -> Result<Peer, String> {
         let version = version_of(&words)?;
         Ok(Peer {
@@ -57,7 +57,7 @@ impl Peer {
         })
     }
 
-    /// Ours, in its own words.
+    /// longhaul with its own options.
     pub fn longhaul(program: &Path) -> Result<Peer, String> {
         let words = [program.to_string_lossy().into_owned()];
         Ok(Peer {
@@ -81,7 +81,7 @@ impl Peer {
         }
     }
 
-    /// Every foreign peer that is here; with `install` those too that can be had.
+    /// Returns every available foreign peer; with `install` it installs missing ones if possible.
     pub fn foreign(install: bool) -> Result<Vec<Peer>, String> {
         let found = |name: &str, installed: fn() -> Option<String>| {
             let there = peers::present(name).map(|path| path.to_string_lossy().into_owned());
@@ -106,7 +106,7 @@ impl Peer {
         Ok(all)
     }
 
-    /// The one that every machine of the project has.
+    /// Reports whether this is Debian's iperf3.
     pub fn is_debians(&self) -> bool {
         self.name == DEBIANS
     }
@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// The words that start it as a server on port 5201.
+    /// Returns the command that starts a server on port 5201.
     pub fn server(&self) -> Vec<String> {
         match &self.kind {
             Kind::Iperf3(words) | Kind::Uiperf3(words) => with(words, &["-s"]),
@@ -139,11 +139,11 @@ impl Peer {
         }
     }
 
-    /// The words that start it as a client with the options of `row`; `None` when it does not know
-    /// one of them.
+    /// Returns the command that starts a client with the options of `row`; `None` if it does not
+    /// support one of them.
     pub fn client(&self, host: &str, row: Row) -> Option<Vec<String>> {
         match &self.kind {
-            // It never ends these, against its own server either.
+            // It never ends these, not even with its own server.
             Kind::Iperf3(_) if self.name == "iperf3 3.9" && by_amount(row) && row.has("-R") => None,
             Kind::Iperf3(words) => {
                 let mut words = with(words, &["-c", host, "-J"]);
@@ -166,8 +166,9 @@ impl Peer {
         }
     }
 
-    /// How long before it tells the end of a test it has stopped to count what it receives. The
-    /// client of riperf3 0.8.0 ends its streams, sleeps 100 ms and tells then, as its source has it.
+    /// Returns the time between the end of counting and the message that ends the test. The client
+    /// of riperf3 0.8.0 ends its streams, sleeps 100 ms and then sends the message, according to
+    /// its source.
     pub fn stops_early(&self) -> Duration {
         if self.name == "riperf3" {
             Duration::from_millis(100)
@@ -176,9 +177,9 @@ impl Peer {
         }
     }
 
-    /// Bytes that a stream may have passed on without counting them. iperf3 counts what it reads
-    /// and writes in whole blocks, and at the end drops the one that is not whole; so does riperf3
-    /// what it writes. uiperf3 writes on after the end, uncounted, until its socket is full.
+    /// Returns the bytes that a stream may transfer without counting them. iperf3 counts whole
+    /// blocks that it reads and writes, and drops the last, partial one; riperf3 does so for
+    /// writes. uiperf3 keeps writing after the end, uncounted, until its socket is full.
     pub fn uncounted(&self, row: Row, buffer_bytes: f64) -> Uncounted {
         let nothing = Uncounted::default();
         if row.is_udp() {
@@ -202,10 +203,10 @@ impl Peer {
         }
     }
 
-    /// A server that can do what `row` asks for.
+    /// Reports whether the server supports the options of `row`.
     pub fn serves(&self, row: Row) -> bool {
-        // It knows one stream and one direction, and IPv4; of omitting it knows nothing. As a
-        // sender of datagrams it writes no heads into them.
+        // It supports one stream, one direction and IPv4, but not omitting. As a sender of
+        // datagrams it writes no headers into them.
         let beyond = ["-P", "--bidir", "-6", "-O", "--udp-counters-64bit"];
         let is_small = !beyond.iter().any(|option| row.has(option));
         let sends_datagrams = row.is_udp() && row.is_reverse();
@@ -213,7 +214,7 @@ impl Peer {
     }
 }
 
-/// What one write or read of a TCP row asks for.
+/// Returns the size of one write or read of a TCP row.
 fn block_bytes(row: Row) -> f64 {
     const USUAL: f64 = 131_072.0;
     let asked = row.value("-l").and_then(|text| text.strip_suffix('K'));
@@ -225,7 +226,7 @@ fn by_amount(row: Row) -> bool {
     row.has("-n") || row.has("-k")
 }
 
-/// The row in the words of `longhaul test`; `None` when something has no counterpart there.
+/// Returns the row as options of `longhaul test`; `None` if one has no counterpart.
 fn own_options(row: Row) -> Option<Vec<String>> {
     let mut words = row.words();
     let mut own = Vec::new();
@@ -238,7 +239,7 @@ fn own_options(row: Row) -> Option<Vec<String>> {
             | "--udp-counters-64bit" => return None,
             "-A" => own.extend(["-A".to_owned(), words.next()?.replace(',', "/")]),
             "-b" if row.text.contains("M/") => return None,
-            // iperf3's rate is one stream's, ours is that of all.
+            // iperf3's rate is per stream, longhaul's is the total.
             "-b" => own.extend(["-b".to_owned(), total_rate(words.next()?, row)?]),
             "-S" => {
                 let dscp = words.next()?.parse::<u8>().ok()? >> 2;
@@ -256,7 +257,7 @@ fn total_rate(each: &str, row: Row) -> Option<String> {
     Some(format!("{}M", megabits * streams))
 }
 
-/// Its four kinds of test, each asked for by one row.
+/// Returns the options of its four kinds of test; one row uses each of them.
 fn uiperf_options(row: Row) -> Option<Vec<String>> {
     let words = match row.text {
         "-t 2" => "",
@@ -278,7 +279,7 @@ fn version_of(words: &[String]) -> Result<String, String> {
     command.args(&words[1..]).arg("--version");
     let said = process::capture(&mut command, LIMIT)?;
     let first = said.stdout.lines().next().unwrap_or_default();
-    // What follows in brackets says how it was built.
+    // The parentheses contain build options.
     let first = first.split(" (").next().unwrap_or_default().trim();
     if first.is_empty() {
         let why = said.stderr.trim();

@@ -1,12 +1,12 @@
-//! What each pair is asked to do: rows of options like those of iperf3's own `test_commands.sh`.
+//! The option rows of each pair, like those of iperf3's own `test_commands.sh`.
 //!
 //! Source: the client rows of `test_commands.sh` of iperf 3.22, shortened to two seconds, at rates
-//! that the path bears without loss. Left out: SCTP, which kernels often lack.
+//! that the path carries without loss. Left out: SCTP, which many kernels lack.
 
 use super::Delay;
 use std::time::Duration;
 
-/// A row, as typed behind `iperf3 -c HOST -J`.
+/// The options after `iperf3 -c HOST -J`.
 pub const ROWS: &[&str] = &[
     "-t 2",
     "-t 2 -i 0.3 -O 1",
@@ -53,7 +53,7 @@ pub const ROWS: &[&str] = &[
     "-u -k 1K -b 10M -R",
 ];
 
-/// The rows of a test that has seconds, not minutes.
+/// The rows of a test that takes seconds, not minutes.
 pub const SLICE: &[&str] = &[
     "-t 1 -P 2",
     "-t 1 -R",
@@ -63,14 +63,14 @@ pub const SLICE: &[&str] = &[
     "-u -t 1 -b 5M -P 2 -R",
 ];
 
-/// What a row asks for, as far as the checks must know it.
+/// The properties of a row that the checks use.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub text: &'static str,
 }
 
 impl Row {
-    /// Its words.
+    /// Returns the options as words.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         self.text.split(' ')
     }
@@ -79,7 +79,7 @@ impl Row {
         self.words().any(|word| word == option)
     }
 
-    /// What follows an option.
+    /// Returns the value of an option.
     pub fn value(self, option: &str) -> Option<&'static str> {
         self.words().skip_while(|word| *word != option).nth(1)
     }
@@ -92,19 +92,19 @@ impl Row {
         self.has("-6")
     }
 
-    /// Streams in each direction.
+    /// Returns the number of streams in each direction.
     pub fn streams(self) -> f64 {
         self.value("-P")
             .and_then(|text| text.parse().ok())
             .unwrap_or(1.0)
     }
 
-    /// The far end sends.
+    /// Reports whether the far end sends.
     pub fn is_reverse(self) -> bool {
         self.has("-R") || self.has("--bidir")
     }
 
-    /// How long payload flows, about.
+    /// Returns the approximate duration of the transfer.
     pub fn flows(self, delay: Delay) -> Duration {
         let seconds = |option| self.value(option).and_then(|text| text.parse().ok());
         let asked: u64 = seconds("-t").unwrap_or(4) + seconds("-O").unwrap_or(0);

@@ -8,7 +8,7 @@ use crate::bench::table::Table;
 use longhaul_analysis::event;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The page: who took part, the cells, and a note for each thing that failed.
+/// Formats the page: the participants, the cells, and a note for each failure.
 pub fn markdown(peers: &[Peer], played: &[Played]) -> String {
     let mut notes = Vec::new();
     let tables: String = DELAYS
@@ -78,7 +78,7 @@ fn table(
     Some(table)
 }
 
-/// Rows passed of rows tried, with the numbers of the notes.
+/// Formats rows passed of rows tried, with the numbers of the notes.
 fn cell(played: &Played, notes: &mut Vec<String>) -> String {
     let mut parts = vec![format!("{}/{}", played.passed(), played.rows.len())];
     let (count, share) = played.dropped();

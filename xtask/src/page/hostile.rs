@@ -1,4 +1,5 @@
-//! The API under schemathesis: requests made from its own description, right ones and wrong ones.
+//! Fuzzes the API with schemathesis: valid and invalid requests, generated from its own
+//! description.
 
 use super::standing::Standing;
 use crate::process::{self, show_and_run};
@@ -7,26 +8,26 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Held to, so that a new version of the tool does not change what CI says.
+/// Pinned, so that a new version of the tool does not change CI results.
 const TOOL: &str = "schemathesis>=4,<5";
-/// Examples for each address and way of making them; more of them is for another place.
+/// The number of examples for each address and generation method; more belong elsewhere.
 const EXAMPLES: &str = "25";
-/// The same examples each time.
+/// A fixed seed, so that the examples are always the same.
 const SEED: &str = "280";
 
-/// Runs it against the program's agent; `examples` for each address, or as CI has them.
+/// Fuzzes the agent's API with `examples` for each address, or CI's default.
 pub fn run(examples: Option<&str>) -> Outcome {
     let program = process::longhaul_for_tests()?;
     let mut standing = Standing::new(&program)?;
     let outcome = show_and_run(
         Command::new(tool()?)
-            // It leaves a folder where it runs.
+            // The tool creates a folder in its working directory.
             .current_dir(process::target_folder()?)
             .arg("run")
             .arg(format!("{}/api/v1/openapi.json", standing.address()))
-            // News never end, so they have tests of their own.
+            // The news stream never ends, so it has its own tests.
             .args(["--exclude-path", "/api/v1/live"])
-            // A range whose end is before its begin is refused; no schema can say so.
+            // A range that ends before it begins is refused; a schema cannot express that.
             .args(["--exclude-checks", "positive_data_acceptance"])
             .args(["--phases", "examples,coverage,fuzzing"])
             .args(["--max-examples", examples.unwrap_or(EXAMPLES)])
@@ -39,7 +40,7 @@ pub fn run(examples: Option<&str>) -> Outcome {
     outcome
 }
 
-/// `SCHEMATHESIS`, or one in the target folder, made when it is not there.
+/// Returns `SCHEMATHESIS`, or a copy in the target folder, installed if necessary.
 fn tool() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("SCHEMATHESIS") {
         return Ok(PathBuf::from(named));

@@ -1,4 +1,4 @@
-//! An agent of the program on a port of its own, over an archive made of the page's fixtures.
+//! A running agent on its own port, with an archive of the page's fixtures.
 
 use crate::{process, tree};
 use longhaul_model::report::v1::event::Event;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// 2026-09-12T09:00:00Z, where the browser's clock stands too.
+/// 2026-09-12T09:00:00Z, also the time of the browser's clock.
 pub const NOW_US: i64 = 1_789_203_600_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 const DAYS: i64 = 40;
-/// When throughput of the changed path falls.
+/// The time at which the throughput of the changed path falls.
 const CHANGE_US: i64 = NOW_US - 19 * HOUR_US;
 const READY: Duration = Duration::from_secs(60);
 const HOSTS: [&str; 4] = ["slac", "cesnet", "in2p3", "cern"];
@@ -35,7 +35,7 @@ impl Standing {
         Standing::filled(program, fill)
     }
 
-    /// With a million values of one path, one every half a minute.
+    /// Starts an agent with a million values of one path, one every half minute.
     pub fn with_many(program: &Path) -> Result<Standing, String> {
         Standing::filled(program, |path| {
             fill(path)?;
@@ -68,12 +68,12 @@ impl Standing {
         Ok(standing)
     }
 
-    /// `http://127.0.0.1:PORT`
+    /// Returns `http://127.0.0.1:PORT`.
     pub fn address(&self) -> String {
         format!("http://{}", self.at)
     }
 
-    /// Until it answers.
+    /// Waits until it answers.
     fn wait(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + READY;
         while Instant::now() < deadline {
@@ -88,12 +88,12 @@ impl Standing {
         Err(format!("the agent does not answer: {}", self.log()))
     }
 
-    /// What it said.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Whether it still runs and answers.
+    /// Reports whether it still runs and answers.
     pub fn is_well(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None)) && healthy(self.at)
     }
@@ -102,7 +102,7 @@ impl Standing {
 impl Drop for Standing {
     fn drop(&mut self) {
         process::end(&mut self.child);
-        // What is left is in the folder for temporary files.
+        // Leftovers are in the folder for temporary files.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -127,7 +127,7 @@ fn healthy(at: SocketAddr) -> bool {
     ask().is_ok_and(|answer| answer.contains(" 200 "))
 }
 
-/// Nothing answers at the far ends, and nothing is due before long.
+/// Returns a watch file whose targets do not answer and which schedules nothing soon.
 fn watch_file(at: SocketAddr) -> String {
     let head = format!(
         "[agent]\nname = \"slac\"\narchive = \"archive.sqlite3\"\nlisten = \"{at}\"\n\
@@ -168,7 +168,7 @@ fn fill(path: &Path) -> Result<(), String> {
     planned(&mut archive)
 }
 
-/// Values of the throughput from `slac` to `cern`.
+/// Inserts throughput values from `slac` to `cern`.
 fn fill_many(path: &Path) -> Result<(), String> {
     const RUNS: i64 = 100;
     const VALUES: i64 = 10_000;
@@ -213,7 +213,7 @@ fn pairs() -> Vec<Pair> {
         .collect()
 }
 
-/// The reports of fixtures, as runs of the changed path.
+/// Returns the fixtures' reports as runs of the changed path.
 fn reports() -> Result<Vec<WatchedRun>, String> {
     let mut runs = Vec::new();
     let folders = ["fixtures/reports", "web/fixtures"];
@@ -242,7 +242,7 @@ fn reports() -> Result<Vec<WatchedRun>, String> {
     Ok(runs)
 }
 
-/// A value an hour of each quantity, with a change in one path; one run carries them all.
+/// Returns hourly values of each quantity, with a change in one path; one run carries them all.
 fn series(carrier: &WatchedRun, pair: &Pair, number: i64) -> WatchedRun {
     let changed = pair.from == "slac" && pair.to == "cesnet";
     let mut run = carrier.clone();
@@ -324,7 +324,7 @@ fn planned(archive: &mut Archive) -> Result<(), String> {
     Ok(())
 }
 
-/// Microseconds of `2026-09-11T14:15:00Z`, without a crate for times.
+/// Parses `2026-09-11T14:15:00Z` into microseconds, without a date crate.
 fn moment_us(text: &str) -> Result<i64, ()> {
     let number = |from: usize, to: usize| -> Result<i64, ()> {
         text.get(from..to).and_then(|it| it.parse().ok()).ok_or(())

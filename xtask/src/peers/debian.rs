@@ -1,5 +1,5 @@
-//! iperf3 of other releases of Debian, each with the libraries of its own release, unpacked beside
-//! the build output. Nothing of the machine's own packages is touched.
+//! iperf3 of other Debian releases, each with the libraries of its release, unpacked beside the
+//! build output. The machine's own packages are not changed.
 
 use crate::process::{self, find_program};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ const DONE: &str = "installed";
 /// A release whose iperf3 is run, and the packages that it needs.
 #[derive(Debug)]
 pub struct Release {
-    /// As the table calls it.
+    /// The name in the table.
     pub name: &'static str,
     codename: &'static str,
     packages: &'static [&'static str],
 }
 
-/// The oldest that Debian's mirrors still have, and one whose streams have threads.
+/// The oldest release on Debian's mirrors, and one whose streams have threads.
 pub const RELEASES: [Release; 2] = [
     Release {
         name: "iperf3 3.9",
@@ -41,7 +41,7 @@ pub const RELEASES: [Release; 2] = [
 ];
 
 impl Release {
-    /// The words that start its iperf3, when it is there already.
+    /// Returns the command of its iperf3, if it is installed.
     pub fn present(&self, peers: &Path) -> Option<Vec<String>> {
         let root = self.folder(peers).join("root");
         self.folder(peers).join(DONE).is_file().then_some(())?;
@@ -50,7 +50,7 @@ impl Release {
         let folders: Vec<PathBuf> = folders
             .filter(|folder| folder.to_string_lossy().ends_with("-linux-gnu"))
             .collect();
-        // Its own loader, since the machine's fits the machine's libraries only.
+        // It uses its own loader, because the machine's fits only the machine's libraries.
         let mut files = folders.iter().flat_map(|folder| entries(folder));
         let loader = files.find(|file| is_loader(file))?;
         let path: Vec<String> = folders.iter().map(|folder| text(folder)).collect();
@@ -62,7 +62,7 @@ impl Release {
         ])
     }
 
-    /// The same; it is fetched when it is not there.
+    /// Returns the command of its iperf3, fetched if necessary.
     pub fn install(&self, peers: &Path) -> Result<Vec<String>, String> {
         if let Some(words) = self.present(peers) {
             return Ok(words);
@@ -128,7 +128,7 @@ impl Release {
     }
 }
 
-/// Where this machine gets Debian's packages.
+/// Returns the mirror from which this machine gets Debian packages.
 fn mirror() -> Result<String, String> {
     let mut apt = Command::new("apt-get");
     apt.args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]);

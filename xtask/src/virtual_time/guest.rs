@@ -1,4 +1,4 @@
-//! One run of a script in a guest.
+//! Runs a script in a guest.
 
 use super::kernel::{self, Kernel};
 use crate::process;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Memory of a guest; the host gives what is touched.
+/// The memory of a guest; the host allocates what is touched.
 const MEMORY: &str = "mem=1500M";
 
 /// A guest, ready to run one script.
@@ -18,7 +18,7 @@ pub struct Guest {
     share: PathBuf,
 }
 
-/// The end of a script, and everything that it printed.
+/// The exit status of a script, and its output.
 #[derive(Debug)]
 pub struct GuestOutcome {
     pub status: i32,
@@ -54,7 +54,7 @@ impl Guest {
     }
 
     fn command(&self) -> Command {
-        // The kernel and its processes end with this program, whatever ends that.
+        // The kernel and its processes end with this program, however it ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         command.arg(&self.kernel.executable);

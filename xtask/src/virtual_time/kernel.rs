@@ -1,5 +1,5 @@
-//! The kernel of the guests: taken from `LONGHAUL_VT_KERNEL`, or built once from Debian's package of
-//! the Linux sources and kept in the target folder.
+//! The kernel of the guests: given by `LONGHAUL_VT_KERNEL`, or built once from Debian's package of
+//! the Linux sources and cached in the target folder.
 
 use crate::needs::{self, is_root};
 use crate::process::{self, find_program, show_and_run};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Names a kernel that is ready: an executable, or one that xz has compressed.
+/// Names a prebuilt kernel: an executable, or one compressed by xz.
 pub const GIVEN: &str = "LONGHAUL_VT_KERNEL";
 const SOURCES: &str = "linux-source-6.12";
 const CONFIG: &str = include_str!("kernel.config");
 const SHIM: &str = include_str!("xsave.c");
-/// Debian packages that the build needs beside a C compiler.
+/// Debian packages that the build needs besides a C compiler.
 const BUILD_TOOLS: [&str; 6] = ["flex", "bison", "bc", "libelf-dev", "xz-utils", "rsync"];
 
 /// A kernel and the library that it is started with.
@@ -27,9 +27,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Finds the given kernel or the one that was built before.
+    /// Finds the given kernel or a previously built one.
     pub fn find() -> Result<Kernel, String> {
-        // Tests of one program ask at the same time.
+        // Tests of one program may ask at the same time.
         static PREPARING: Mutex<()> = Mutex::new(());
         let _guard = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = cache_folder()?;
@@ -49,7 +49,7 @@ impl Kernel {
     }
 }
 
-/// Finds a kernel, or builds one where that is possible.
+/// Finds a kernel, or builds one if possible.
 pub fn ensure() -> Outcome {
     let found = Kernel::find();
     if found.is_ok() || !is_root() || find_program("apt-get").is_none() {
@@ -59,7 +59,7 @@ pub fn ensure() -> Outcome {
     Kernel::find().map(drop)
 }
 
-/// A folder for this configuration of the kernel.
+/// Returns the cache folder for this kernel configuration.
 fn cache_folder() -> Result<PathBuf, String> {
     let folder = process::target_folder()?.join("virtual-time");
     fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
@@ -85,7 +85,7 @@ fn unpack_kernel(given: &Path, folder: &Path) -> Result<PathBuf, String> {
     Ok(unpacked)
 }
 
-/// Writes an executable beside its place and moves it there, so that no one sees half of it.
+/// Writes an executable atomically.
 fn write_executable(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<fs::File>) -> Outcome,
@@ -142,7 +142,7 @@ fn build_kernel(folder: &Path) -> Outcome {
     fs::remove_dir_all(&sources).map_err(|e| format!("cannot remove {}: {e}", sources.display()))
 }
 
-/// The script that a guest starts with, in the checkout.
+/// Returns the script with which a guest starts, in the checkout.
 pub fn init_script() -> PathBuf {
     tree::root().join("xtask/src/virtual_time/init.sh")
 }

@@ -1,9 +1,9 @@
-//! How good are the estimators of capacity and available bandwidth, on simulated paths?
+//! Accuracy of the estimators of capacity and available bandwidth on simulated paths.
 //!
-//! Each case drives the course that real sessions follow. Load 10, 30, 50, 70 and 85 %; sender 2.5,
-//! 10 or 100 times as fast as the link. Errors are shares of the capacity; the truth is what the
-//! simulated link had free between the first and the last probe. Beside them what the formulas of
-//! abing and Spruce say of the same paths.
+//! Each case runs the same probe schedule as a real session. The load is 10, 30, 50, 70 or 85 %;
+//! the sender is 2.5, 10 or 100 times as fast as the link. Errors are shares of the capacity; the
+//! truth is what the simulated link had free between the first and the last probe. The formulas of
+//! abing and Spruce are evaluated on the same paths for comparison.
 
 mod busy;
 mod classes;
@@ -25,12 +25,12 @@ use traffic::Traffic;
 
 const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.85];
 const LINES: [f64; 3] = [2.5, 10.0, 100.0];
-/// No simulated sender is faster than this.
+/// The maximum line rate of a simulated sender, unless the link is faster than 10 Gbit/s.
 const MOST_LINE_BPS: f64 = 25e9;
 const BATCHING_S: [f64; 3] = [0.0, 50e-6, 125e-6];
 const TRAFFIC: [Traffic; 3] = [Traffic::Poisson, Traffic::Bursty, Traffic::HeavyTailed];
 
-/// Errors of one row while its cases run.
+/// Collects the errors of one row.
 #[derive(Default)]
 struct Tally {
     cases: usize,
@@ -63,7 +63,7 @@ impl Tally {
     }
 }
 
-/// All rows, with so many cases in each.
+/// Evaluates all estimators, with at least `cases` cases in each row.
 pub fn rows(seed: u64, cases: usize) -> Vec<Row> {
     let mut found = Vec::new();
     let (mut abing, mut spruce) = (Tally::default(), Tally::default());
@@ -100,7 +100,7 @@ fn one_hop(capacity_bps: f64, batching_s: f64, traffic: Traffic, seed: u64, case
     Path::new(line_bps, vec![link], batching_s, seed ^ 0x63)
 }
 
-/// One direction, from the first probe to the conclusion.
+/// Simulates one direction, from the first probe to the conclusion.
 pub(crate) fn measure(path: &mut Path, plan: &Plan) -> Estimate {
     let probing = probe(path, plan);
     let observation = Observation {
@@ -114,7 +114,7 @@ pub(crate) fn measure(path: &mut Path, plan: &Plan) -> Estimate {
         .unwrap_or_default()
 }
 
-/// The trains that the course asks for, sent over the path.
+/// Sends the trains that the probe schedule requests over the path.
 pub(crate) fn probe(path: &mut Path, plan: &Plan) -> Probing {
     let facts = Facts {
         idle_rtt_us: Some(10_000),
@@ -185,7 +185,7 @@ fn rivals_on(path: &Path, seed: u64, abing: &mut Tally, spruce: &mut Tally) {
     spruce.add(found, None, own.truth_bps(), capacity);
 }
 
-/// Light mode, all batching and traffic together.
+/// Evaluates light mode, with all batching and traffic together.
 fn light(seed: u64, cases: usize) -> Vec<Row> {
     let names = [
         "available, light mode, 10 Mbit/s",
@@ -205,10 +205,10 @@ fn light(seed: u64, cases: usize) -> Vec<Row> {
     names.into_iter().zip([1e7, 1e8, 1e9]).map(row).collect()
 }
 
-/// Loads and capacities of links in a row.
+/// Capacities and loads of consecutive links.
 type Hops = &'static [(f64, f64)];
 
-/// Errors with several loaded links; and in how many runs they were told to be several.
+/// The errors with several loaded links, and the number of runs that report several loaded links.
 fn several_hops(seed: u64, cases: usize) -> Vec<Row> {
     let paths: [(Hops, &'static str, &'static str); 4] = [
         (
@@ -266,7 +266,8 @@ fn chain(hops: Hops, traffic: Traffic, seed: u64) -> Path {
     Path::new(1e9, links.collect(), 0.0, seed)
 }
 
-/// The seed's contract of 135 Mbit/s of cells, 67 sustained, 100 cells: in IP.
+/// The contract of the seed scenario: 135 Mbit/s peak and 67 Mbit/s sustained in ATM cells, with a
+/// burst of 100 cells. The figures below are in IP bytes.
 pub(crate) fn seed_case(seed: u64) -> Path {
     let link = Link::new(119e6, 0.0, Traffic::Poisson, seed);
     Path::new(
@@ -277,7 +278,7 @@ pub(crate) fn seed_case(seed: u64) -> Path {
     )
 }
 
-/// A bucket that lasts for seconds.
+/// A token bucket that takes seconds to empty.
 pub(crate) fn large_bucket(rng: &mut Rng, drops: bool) -> (Path, f64, f64) {
     let peak = rng.between(3e7, 1.2e8);
     let rate = peak / rng.between(1.4, 3.0);
@@ -288,7 +289,7 @@ pub(crate) fn large_bucket(rng: &mut Rng, drops: bool) -> (Path, f64, f64) {
     (Path::new(1e9, vec![link], 0.0, seed), rate, bytes)
 }
 
-/// A bucket of some packets, with a short queue, before a slower link that others use as well.
+/// A bucket of a few packets with a short queue, in front of a slower link with cross traffic.
 pub(crate) fn middle_bucket(rng: &mut Rng, drops: bool) -> (Path, f64, f64) {
     let narrow = rng.between(2e7, 2e8);
     let rate = narrow / rng.between(1.5, 2.5);
@@ -325,7 +326,7 @@ fn buckets(seed: u64, cases: usize) -> Vec<Row> {
     rows
 }
 
-/// A path with a bucket that drops or not, its rate and its bytes.
+/// Draws a path with a bucket that drops or queues, and returns its rate and its size in bytes.
 type Draw = fn(&mut Rng, bool) -> (Path, f64, f64);
 
 const LONG_LOOKS: [(Draw, bool, [&str; 2]); 4] = [
@@ -357,7 +358,7 @@ const LONG_LOOKS: [(Draw, bool, [&str; 2]); 4] = [
     ),
 ];
 
-/// What `available --shaper` asks for.
+/// The plan of `available --shaper`.
 pub(crate) fn long_look(seed: u64) -> Plan {
     Plan {
         most_bytes: 200_000_000,

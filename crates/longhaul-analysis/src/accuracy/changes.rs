@@ -1,9 +1,10 @@
-//! Is a change of level found, with its size, and is none found where there is none?
+//! Accuracy of change detection: changes of level and their size, and false alarms.
 //!
-//! Two periods of 6 to 60 values each, noise of 1 to 5 %, now and then a wild value; the second period
-//! is 0.5 to 2 times the first. And pairs of both directions, of which one is 0.4 to 2.5 times the
-//! other. The error is that of the ratio.
-//! Units: ratios. Wrong when: the two periods differ in scatter, as they do where a path got crowded.
+//! Two periods of 6 to 60 values each, noise of 1 to 5 %, some outliers; the second period is 0.5
+//! to 2 times the first. Also pairs of both directions, one 0.4 to 2.5 times the other. The error
+//! is that of the ratio.
+//! Units: ratios. Wrong when: the two periods differ in scatter, as on a path that became
+//! congested.
 
 use super::rng::Rng;
 use super::series::noise;
@@ -11,7 +12,7 @@ use super::{CASES, Row, row};
 use crate::stats::quantile::{median, sorted};
 use crate::stats::{change, sign};
 
-/// Change that the test of power has to find, with eight values on each side.
+/// The change that the power test has to find, with eight values on each side.
 const FOUND_RATIO: f64 = 0.85;
 const FOUND_VALUES: usize = 8;
 
@@ -31,7 +32,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     ]
 }
 
-/// Logarithms of values about a level.
+/// Draws logarithms of values around a level.
 fn values(rng: &mut Rng, count: usize, (level, scatter): (f64, f64), correlation: f64) -> Vec<f64> {
     let deviations = noise(rng, count, correlation);
     deviations
@@ -70,7 +71,7 @@ fn sized(method: &'static str, rng: &mut Rng, correlation: f64) -> Row {
     }
 }
 
-/// Cases in which a change is said to be there; every answer is an error.
+/// Cases in which a change is reported although there is none; every answer is an error.
 fn alarms(method: &'static str, rng: &mut Rng, correlation: f64) -> Row {
     let said = (0..CASES).filter(|_| {
         let found = drawn(rng, 1.0, correlation);
@@ -91,7 +92,7 @@ fn found(rng: &mut Rng) -> Row {
     row("change of 15 %, 8 values each, 5 % noise", errors)
 }
 
-/// The ratio of two directions, from pairs of runs.
+/// Evaluates the ratio of two directions, from pairs of runs.
 fn matched(rng: &mut Rng) -> Row {
     let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
     for _ in 0..CASES {

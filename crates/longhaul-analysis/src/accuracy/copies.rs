@@ -1,5 +1,5 @@
-//! Copies whose slowest stage is known: a pipeline of five stages with short queues, played block
-//! by block.
+//! Copies whose slowest stage is known: a pipeline of five stages with short queues, simulated
+//! block by block.
 //!
 //! Wrong when: real stages share cores and disks; here each has its own.
 
@@ -8,11 +8,11 @@ use super::{Row, row};
 use crate::copy::split;
 use longhaul_model::report::v1::copy::{End, Observation, Split, Stage};
 
-/// Room between two stages, in blocks.
+/// Queue capacity between two stages, in blocks.
 const ROOM: usize = 4;
 const CASES: usize = 200;
 
-/// Time of one block in each stage, in microseconds.
+/// The time of one block in each stage, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pipeline {
     pub read: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Pipeline {
     pub write: f64,
 }
 
-/// When each step of a block began and ended.
+/// Start and end times of each step of a block.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     read_until: f64,
@@ -44,7 +44,7 @@ impl Pipeline {
         write: 1000.0,
     };
 
-    /// One thread for each stage: read and sum up, send, receive and sum up, write.
+    /// Runs one thread for each stage: read and hash, send, receive and hash, write.
     pub fn run(&self, blocks: usize) -> Observation {
         let mut all: Vec<Times> = Vec::with_capacity(blocks);
         for index in 0..blocks {
@@ -55,7 +55,7 @@ impl Pipeline {
             };
             let read_until = before.handed_on + self.read + self.source_hash;
             let handed_on = read_until.max(room(|times| times.sent_from));
-            // The kernel's buffers hold little: a block is under way until it is taken.
+            // The kernel's buffers hold little: a block is in transit until the target takes it.
             let sent_from = handed_on.max(before.sent_until);
             let sent_until = (sent_from + self.network).max(before.taken);
             let summed = sent_until.max(before.taken) + self.target_hash;
@@ -115,7 +115,7 @@ impl Pipeline {
         }
     }
 
-    /// The truth, where one stage is much slower than all others: nearly all waits are for it.
+    /// Draws a pipeline with one very slow stage; nearly all waiting is due to it.
     fn draw(rng: &mut Rng) -> (Pipeline, fn(&Split) -> f64) {
         let mut drawn = Pipeline {
             read: rng.between(50.0, 300.0),
@@ -151,7 +151,7 @@ impl Pipeline {
     }
 }
 
-/// How far the share of the one slow stage is from the whole.
+/// The distance of the slow stage's share from 100 %.
 pub(super) fn slow_stage(seed: u64) -> Row {
     let mut errors = Vec::new();
     for case in 0..CASES {

@@ -1,4 +1,4 @@
-//! Probes beside a load whose queue is known: sawtooth, cross traffic, noise of hosts, clock drift.
+//! Probes during a load whose queue is known: sawtooth, cross traffic, host noise, clock drift.
 
 use super::rng::Rng;
 use super::{Row, row};
@@ -15,14 +15,14 @@ const LOAD_US: u64 = 10_000_000;
 pub struct Case {
     pub plan: Plan,
     pub observation: Observation,
-    /// Most that the queue adds, and what it adds half of the time.
+    /// The delay that the full queue adds, and the median of the added delay.
     full_ns: f64,
     middle_ns: f64,
     capacity_bps: f64,
     drains_us: f64,
 }
 
-/// 5 to 200 ms, a queue of 10 to 800 ms that a loss-based flow keeps between 70 and 100 % full.
+/// RTTs of 5 to 200 ms; a queue of 10 to 800 ms that a loss-based flow keeps 70 to 100 % full.
 pub fn case(rng: &mut Rng) -> Case {
     let base_ns = rng.between(5e6, 200e6);
     let full_ns = rng.between(10e6, 800e6);
@@ -31,10 +31,10 @@ pub fn case(rng: &mut Rng) -> Case {
     let drift = rng.between(-60e-6, 60e-6);
     let capacity_bps = rng.between(1e7, 1e9);
     let (begin, end) = (IDLE_US, IDLE_US + LOAD_US);
-    // Of a cubic sawtooth half of the time lies above this; the queue's own noise is a packet or two.
+    // A cubic sawtooth is above this half of the time; the queue's own noise is a packet or two.
     let course = |phase: f64| 1.0 - 0.3 * (1.0 - phase).powi(3);
     let queue = |at_us: f64| {
-        // What stands in the queue when the load ends drains from there.
+        // The queue at the end of the load drains from there.
         let since = (at_us - begin as f64).min(LOAD_US as f64);
         let part = course((since / period_us).fract());
         let filled = (since / 4e5).min(1.0);
@@ -80,7 +80,7 @@ pub fn case(rng: &mut Rng) -> Case {
         full_ns,
         middle_ns: full_ns * course(0.5),
         capacity_bps,
-        // A probe meets the queue half a round trip after it was sent.
+        // A probe reaches the queue half a round trip after it was sent.
         drains_us: (full_ns * course((LOAD_US as f64 / period_us).fract()) - base_ns / 2.0)
             .max(INTERVAL_US as f64 * 1e3)
             / 1e3,
@@ -118,7 +118,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Payload at the capacity of IP packets.
+/// A flow whose packets fill the capacity; its series counts payload bytes.
 fn load(from_us: u64, until_us: u64, capacity_bps: f64) -> Flow {
     let goodput = capacity_bps * 1448.0 / 1500.0;
     let at = |i: u64| from_us + (until_us - from_us) * i / 100;
@@ -139,7 +139,7 @@ fn load(from_us: u64, until_us: u64, capacity_bps: f64) -> Flow {
     }
 }
 
-/// Errors of the rise, of the queue's size and of the recovery; directions told wrongly.
+/// Errors of the RTT rise, the queue size and the recovery, and wrongly reported directions.
 pub fn rows(seed: u64) -> Vec<Row> {
     let mut rng = Rng::new(seed);
     let (mut rises, mut delays, mut sizes) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
-//! How often is the narrow link found, and how often is a wrong one named?
+//! Accuracy of the narrow link's location: the rates of right answers and of wrong ones.
 //!
-//! Paths with one queue of known place, drawn with silent, rate-limited and late hops, in the bench
-//! 400 for each place; the error of an answer is its width: links in it beyond the right one, as a
-//! share of those of the path.
-//! Units: ratios. Wrong when: real queues move faster or more slowly than the sawtooth of the model.
+//! Paths with one queue at a known place, drawn with silent, rate-limited and late hops; the bench
+//! draws 400 for each place. The error of an answer is its width: the number of links beyond the
+//! right one, as a share of the links of the path.
+//! Units: ratios. Wrong when: real queues vary faster or more slowly than the model's sawtooth.
 
 pub(crate) mod hop_case;
 
@@ -15,15 +15,15 @@ use longhaul_model::report::v1::path::{NarrowLink, Plan, Protocol};
 
 /// Places of the narrow link, by the hop before it.
 const PLACES: std::ops::Range<u8> = 0..8;
-/// Cases of each place.
+/// The number of cases for each place.
 const CASES: usize = 50;
-/// Cases without a queue, and with one on the way back.
+/// The number of cases without a queue, and of those with a queue on the return path.
 const OTHERS: usize = 200;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
-    /// The right link, or a span that holds it: links beyond the right one, of those of the path.
+    /// The right link, or a span with it: the share of the path's links that is wrongly included.
     Right(f64),
     WrongLink,
     WrongSpan,
@@ -74,7 +74,7 @@ fn counted(method: &'static str, cases: usize, errors: impl Iterator<Item = f64>
     }
 }
 
-/// Cases in which it was said are answered, without an error.
+/// Counts the cases with the expected verdict as answered, without an error.
 fn repeated(method: &'static str, rng: &mut Rng, said: impl Fn(&mut Rng) -> bool) -> Row {
     let right = (0..OTHERS).filter(|_| said(rng)).map(|_| 0.0);
     counted(method, OTHERS, right.collect::<Vec<_>>().into_iter())
@@ -124,7 +124,7 @@ mod tests {
         assert!(share(0) >= 0.95, "right: {:?}", rows[0]);
         assert!(rows[0].median_error_ratio < 0.01, "{:?}", rows[0]);
         assert!(share(1) <= 0.01, "wrong: {:?}", rows[1]);
-        // A policer may take most of the few probes of a far end: then it is "cannot tell".
+        // A policer may drop most of the far end's few probes: then it is "cannot tell".
         assert!(share(2) >= 0.98, "{:?}", rows[2]);
         assert_eq!(rows[3].answered, rows[3].cases, "{:?}", rows[3]);
         assert!(share(4) >= 0.95, "{:?}", rows[4]);

@@ -1,4 +1,4 @@
-//! Observations of a stream that meets a policer, or random loss, in round trips: with known rate.
+//! Observations of a stream that meets a policer of known rate, or random loss, in round trips.
 
 use super::rng::Rng;
 use longhaul_model::report::v1::observation::{
@@ -8,18 +8,18 @@ use longhaul_model::report::v1::observation::{
 const MSS: f64 = 1448.0;
 const RUN_S: f64 = 15.0;
 const SPACING_S: f64 = 0.1;
-/// Reno halves; the estimator must not depend on the flavour.
+/// Reno halves the window; the estimator must not depend on the congestion control.
 const DROP: f64 = 0.5;
 
 /// A transfer whose losses have one known cause.
 pub struct LossCase {
     pub observation: Observation,
-    /// Of the policer; absent where the loss is random.
+    /// The rate of the policer; absent if the loss is random.
     pub rate_bps: Option<f64>,
 }
 
 impl LossCase {
-    /// Rates of 5 to 50 Mbit/s, bursts of 50 to 250 ms of them, RTTs of 10 to 100 ms.
+    /// Draws rates of 5 to 50 Mbit/s, bursts of 50 to 250 ms at that rate, RTTs of 10 to 100 ms.
     pub fn policed(rng: &mut Rng) -> LossCase {
         let rate_bps = rng.between(5e6, 50e6);
         let burst = rate_bps / 8.0 * rng.between(0.05, 0.25);
@@ -38,7 +38,7 @@ impl LossCase {
         }
     }
 
-    /// Loss of 0.05 to 2 %, the same RTTs.
+    /// Draws a loss of 0.05 to 2 %, with the same RTTs.
     pub fn random(rng: &mut Rng) -> LossCase {
         let loss = 10f64.powf(rng.between(-3.3, -1.7));
         let rtt_s = rng.between(0.01, 0.1);
@@ -56,7 +56,7 @@ impl LossCase {
     }
 }
 
-/// Slow start, then additive increase; `passes` says how much of a round's bytes arrives.
+/// Simulates slow start and additive increase. `passes` returns the bytes of a round that arrive.
 fn transfer(rtt_s: f64, mut passes: impl FnMut(f64, f64) -> f64) -> Observation {
     let (mut cwnd, mut threshold) = (10.0 * MSS, 4e6);
     let (mut now_s, mut due_s, mut bytes, mut sent, mut lost) = (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -1,8 +1,8 @@
-//! The round model and the closed bounds against a packet simulator's cells.
+//! The round model and the analytic bounds against results of a packet simulator.
 //!
-//! The cells are frozen in `fixtures/ns3`, with the script that made them.
+//! The simulator's results are frozen in `fixtures/ns3`, with the script that made them.
 //! Units: ratios of the simulator's goodput. Wrong when: the simulator differs from a kernel; the
-//! lab's scans tell.
+//! lab's scans show it.
 
 use super::Row;
 use crate::predict::predict;
@@ -10,11 +10,11 @@ use crate::stats::quantile::{quantile, sorted};
 use longhaul_model::report::v1::predict::{Cell, Hosts, Observation, Path, Plan};
 
 const CELLS: &str = include_str!("../../../../fixtures/ns3/cells.tsv");
-/// IPv4 and TCP with timestamps, and what the simulator's link adds.
+/// Headers of IPv4 and TCP with timestamps, and those of the simulator's link.
 const HEADER_BYTES: u32 = 54;
 const MSS_BYTES: u32 = 1448;
 
-/// One cell of the simulator, with what is predicted for it.
+/// One result of the simulator, with the prediction for it.
 struct Reference {
     #[cfg(test)]
     name: &'static str,
@@ -22,7 +22,7 @@ struct Reference {
     predicted: Cell,
 }
 
-/// The errors of the round model, and those of the least bound alone.
+/// Evaluates the round model, and the lowest analytic bound alone.
 pub fn rows() -> [Row; 2] {
     let references = references();
     let row = |method, of: fn(&Cell) -> f64| {

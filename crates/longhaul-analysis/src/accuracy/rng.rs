@@ -1,4 +1,4 @@
-//! A small generator of our own, so that the rows never change with a library.
+//! A small generator of our own, so that no library update changes the rows.
 //!
 //! SplitMix64 (Steele, Lea, Flood 2014).
 
@@ -20,18 +20,18 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly between the two.
+    /// Draws uniformly from `low..high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         low + (high - low) * unit
     }
 
-    /// Evenly among `0..count`.
+    /// Draws uniformly from `0..count`.
     pub fn below(&mut self, count: usize) -> usize {
         (self.next() % count.max(1) as u64) as usize
     }
 
-    /// Standard normal, by the sum of twelve.
+    /// Draws from a standard normal distribution, approximated by the sum of twelve uniform values.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.between(0.0, 1.0)).sum::<f64>() - 6.0
     }

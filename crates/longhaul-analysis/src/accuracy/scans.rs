@@ -10,15 +10,15 @@ use longhaul_model::report::v1::scan::{
 };
 use longhaul_model::report::v1::{plan, scan as shape};
 
-/// Scans in each row.
+/// The number of scans in each row.
 const SCANS: usize = 200;
-/// Draws of each cell for the true distribution of the measurements.
+/// The number of draws of each cell for the true distribution of the measurements.
 const DRAWS: usize = 200;
 const CELL_US: u64 = 10_000_000;
-/// How far the path drops in the scans with a step.
+/// The level of the path after the drop, in the scans with a step.
 const STEP: f64 = 0.7;
 
-/// Of the top tenth, the recommended setting, and the steps that are and are not there.
+/// Evaluates the top tenth, the recommended setting, and steps that exist and that do not.
 pub fn rows(seed: u64) -> Vec<Row> {
     let mut rng = Rng::new(seed);
     vec![
@@ -29,7 +29,7 @@ pub fn rows(seed: u64) -> Vec<Row> {
     ]
 }
 
-/// A path: capacity, round trip and scatter of one probe.
+/// A path: capacity, RTT and scatter of one probe.
 struct PathCase {
     capacity_bps: f64,
     rtt_s: f64,
@@ -45,7 +45,7 @@ impl PathCase {
         }
     }
 
-    /// Window-bound until unsynchronised streams fill the path but for their sawtooth.
+    /// Limited by the windows until unsynchronised streams fill the path but for their sawtooth.
     fn truth_bps(&self, setting: &Setting) -> f64 {
         let streams = f64::from(setting.streams);
         let window = setting.window_bytes.unwrap_or(4 << 20) as f64;
@@ -76,7 +76,7 @@ impl PathCase {
     }
 }
 
-/// Six windows around what the path holds, six counts of streams.
+/// Six windows around the bandwidth-delay product, and six stream counts.
 fn grid(path: &PathCase, repeats: u32, seed: u64) -> Plan {
     let holds = (path.capacity_bps * path.rtt_s / 8.0) as u64;
     Plan {
@@ -97,7 +97,7 @@ fn grid(path: &PathCase, repeats: u32, seed: u64) -> Plan {
     }
 }
 
-/// The scan's conclusions, where the path drops to `level` at the place `at` (0 to 1) of its order.
+/// Returns the scan's conclusions if the path drops to `level` at `at` (0 to 1) of the scan.
 fn scanned(path: &PathCase, plan: &Plan, (at, level): (f64, f64), rng: &mut Rng) -> Analysis {
     let slots = scan::order(plan);
     let change = at * slots.len() as f64;
@@ -115,7 +115,7 @@ fn scanned(path: &PathCase, plan: &Plan, (at, level): (f64, f64), rng: &mut Rng)
     scan::conclude(plan, &observation, &[], "grid_done").analysis
 }
 
-/// Against the true quantile of the measurements; the error is that of the value.
+/// Compares with the true quantile of the measurements; the error is that of the value.
 fn top_tenth(rng: &mut Rng) -> Row {
     let (mut errors, mut held, mut intervals) = (Vec::new(), 0usize, 0usize);
     for seed in 0..SCANS {
@@ -148,7 +148,7 @@ fn true_quantile(path: &PathCase, plan: &Plan, rng: &mut Rng) -> f64 {
     quantile(&sorted(all), 0.9).unwrap_or(f64::NAN)
 }
 
-/// What the recommended setting gives up against the best one, by the truth.
+/// The share of the best setting's true goodput that the recommended setting loses.
 fn recommended(rng: &mut Rng) -> Row {
     let mut errors = Vec::new();
     for seed in 0..SCANS {
@@ -172,7 +172,8 @@ fn recommended(rng: &mut Rng) -> Row {
     }
 }
 
-/// Answered: scans in which a change was told; the error is its place, as a share of the scan.
+/// Answered: scans with a reported change. The error is that of its position, as a share of the
+/// scan.
 fn steps(method: &'static str, rng: &mut Rng, level: f64) -> Row {
     let mut errors = Vec::new();
     for seed in 0..SCANS {

@@ -2,7 +2,7 @@
 
 use super::rng::Rng;
 
-/// A run that ramps up and then stays at a level.
+/// A run that ramps up and then stays at one level.
 pub struct RateCase {
     pub rates_bps: Vec<f64>,
     pub truth_bps: f64,
@@ -10,8 +10,8 @@ pub struct RateCase {
 }
 
 impl RateCase {
-    /// 80 to 160 samples, a doubling ramp of 0 to 15, noise of 1 to 12 %, a dip in every third. The
-    /// truth is the mean that the process has, dip included.
+    /// Draws 80 to 160 samples, a doubling ramp of 0 to 15, noise of 1 to 12 %, a dip in every
+    /// third case. The truth is the mean of the process, dip included.
     pub fn draw(rng: &mut Rng, correlation: f64) -> RateCase {
         let count = 80 + rng.below(81);
         let ramp_samples = rng.below(16);
@@ -59,7 +59,8 @@ pub struct BucketCase {
 }
 
 impl BucketCase {
-    /// Knee after 0.6 to 5 s of 10 s, peak 1.3 to 3 times the sustained rate, noise of 1 to 6 %.
+    /// Draws a knee at 0.6 to 5 s of 10 s, a peak of 1.3 to 3 times the sustained rate, noise of 1
+    /// to 6 %.
     pub fn draw(rng: &mut Rng) -> BucketCase {
         let sustained_bps = rng.between(1e7, 1e9);
         let peak_bps = sustained_bps * rng.between(1.3, 3.0);

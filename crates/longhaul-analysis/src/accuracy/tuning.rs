@@ -1,15 +1,15 @@
-//! How good is the guided search? Random paths with known truth, and how near its choice comes.
+//! Accuracy of the guided search: the distance of its choice from the optimum on random paths.
 //!
 //! Six hundred paths: 10 Mbit/s to 20 Gbit/s, 1 to 250 ms, kernel caps of 64 KiB to 64 MiB, random
 //! loss up to 10⁻³, up to ten competing flows, host limits, buffers of 0.05 to 2 bandwidth-delay
 //! products; 5 % noise between probes; one verdict in ten is wrong.
 //!
-//! The optimum is that of the whole grid of eleven windows by eleven numbers of streams, and of the
-//! windows that the kernels choose, and of both again with BBR where the host permits it: all that
-//! the search itself may use, so that no knob flatters it.
+//! The optimum is that of the whole grid of eleven windows by eleven stream counts, of autotuned
+//! windows, and of both with BBR if the host permits it. These are all settings that the search may
+//! use, so no setting outside the grid flatters the search.
 //!
-//! Source: as [`path`] says. Units: ratios of the optimum's true goodput. Error: about 1 % for a
-//! share of 600 paths. Wrong when: real paths differ; the lab's paths tell (`xtask bench tune`).
+//! Source: see the simulated path. Units: ratios of the optimum's true goodput. Error: about 1 %
+//! for a share of 600 paths. Wrong when: real paths differ; see `xtask bench tune`.
 
 mod path;
 mod rivals;
@@ -24,35 +24,35 @@ use path::Path;
 use std::time::Duration;
 
 const PATHS: usize = 600;
-/// The grid: 64 KiB to 64 MiB by factors of two.
+/// The number of windows in the grid: 64 KiB to 64 MiB by factors of two.
 const WINDOWS: u32 = 11;
 const STREAMS: [u32; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48];
-/// What the search may use.
+/// The probe budget of the search.
 const MOST_PROBES: u32 = 10;
 const FEW_PROBES: u32 = 8;
 const PROBE_US: u64 = 10_000_000;
 
-/// How one strategy did on all paths.
+/// The performance of one strategy on all paths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuning {
     pub strategy: &'static str,
     pub paths: usize,
-    /// Shares of paths on which the choice gives this much of the optimum, in truth.
+    /// The share of paths on which the choice reaches this percentage of the optimum in truth.
     pub at_least_95: f64,
     pub at_least_90: f64,
-    /// The choice's share of the optimum on the twentieth part of paths where it is worst, at best.
+    /// The 5th percentile over all paths of the choice's share of the optimum.
     pub worst_5_percent: f64,
     pub mean_probes: f64,
     pub p90_probes: f64,
     pub share_within_8_probes: f64,
 }
 
-/// The guided search.
+/// Evaluates the guided search.
 pub fn tuning(seed: u64) -> Tuning {
     measure("limiter-guided", seed, guided)
 }
 
-/// What else one could do with the same probes, on the same paths.
+/// Evaluates alternative strategies with the same probes on the same paths.
 pub fn tuning_rivals(seed: u64) -> Vec<Tuning> {
     rivals::ALL
         .iter()
@@ -60,7 +60,7 @@ pub fn tuning_rivals(seed: u64) -> Vec<Tuning> {
         .collect()
 }
 
-/// A strategy: measures on the path as it likes, and gives its choice and how many probes it took.
+/// A strategy: probes the path and returns its choice and the number of probes used.
 type Strategy = fn(&Path, &mut Rng) -> (Setting, u32);
 
 fn measure(strategy: &'static str, seed: u64, run: Strategy) -> Tuning {
@@ -101,7 +101,7 @@ fn guided(path: &Path, noise: &mut Rng) -> (Setting, u32) {
     (recommended(search.trials()).unwrap_or_default(), probes)
 }
 
-/// What the user is told in the end.
+/// Returns the setting that the scan report would recommend.
 fn recommended(trials: &[Trial]) -> Option<Setting> {
     let cells = trials.iter().zip(0u32..).map(|(trial, index)| Cell {
         index,
@@ -136,7 +136,7 @@ fn recommended(trials: &[Trial]) -> Option<Setting> {
     Some(direction.recommended?.setting)
 }
 
-/// Nothing is forbidden; only the number of probes is limited.
+/// A plan without restrictions except for the number of probes.
 fn free_plan() -> Plan {
     Plan {
         search: scan::Search::Guided,
@@ -156,7 +156,7 @@ fn free_plan() -> Plan {
     }
 }
 
-/// Every cell of the grid, window by window.
+/// Lists every setting of the grid, window by window.
 fn grid() -> impl Iterator<Item = Setting> + Clone {
     (0..WINDOWS).flat_map(|j| {
         STREAMS.map(|streams| Setting {

@@ -1,8 +1,8 @@
-//! Is TCP allowed what long paths need of it?
+//! Checks the TCP features that long paths need.
 //!
-//! Source: as each rule says. Units: bytes, bit/s.
-//! Error: a feature that is on here may be refused by the far end or taken out on the way.
-//! Wrong when: programs set these for themselves.
+//! Source: see each rule. Units: bytes, bit/s.
+//! Error: a feature that is on here may be refused by the peer or removed by a middlebox.
+//! Wrong when: programs set these options themselves.
 
 use super::Rule;
 use super::case::Case;
@@ -18,9 +18,9 @@ const DSACK: &str = "net.ipv4.tcp_dsack";
 const RECOVERY: &str = "net.ipv4.tcp_recovery";
 const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 const NO_METRICS: &str = "net.ipv4.tcp_no_metrics_save";
-/// The widest window without the option.
+/// The maximum window without window scaling.
 const UNSCALED_WINDOW: u64 = 65_535;
-/// Below this in flight a lost segment is repaired soon whatever is set.
+/// With less than this in flight, lost segments are repaired soon with any setting.
 const LONG_FAT: u64 = 1 << 20;
 
 pub const RULES: &[Rule] = &[

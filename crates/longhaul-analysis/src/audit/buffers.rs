@@ -1,12 +1,12 @@
-//! Are the buffers' limits large enough for what the path keeps in flight?
+//! Checks the buffer limits against the bandwidth-delay product of the path.
 //!
-//! A stream carries at most window / RTT. Autotuning lets a buffer grow to the third number of
-//! tcp_rmem and tcp_wmem; a program that asks for its own is clipped at rmem_max and wmem_max, and
-//! told nothing: the trap of Daresbury, 2001.
+//! A stream reaches at most window / RTT. Autotuning lets a buffer grow to the third number of
+//! tcp_rmem and tcp_wmem. A program that requests a buffer size gets at most rmem_max or wmem_max
+//! and no error: the trap of Daresbury, 2001.
 //!
-//! Source: as each rule says. Units: bytes, bit/s.
-//! Error: the window's share of the receive buffer is that of tcp_adv_win_scale, a half; since
-//! Linux 6.6 the kernel measures it, and it may come to nearly all.
+//! Source: see each rule. Units: bytes, bit/s.
+//! Error: the window's share of the receive buffer is that of tcp_adv_win_scale, one half; since
+//! Linux 6.6 the kernel measures it, and it may approach the whole buffer.
 //! Wrong when: a host with a large MTU receives small segments; they need six to eleven times the
 //! buffer (ESnet).
 
@@ -70,7 +70,7 @@ pub const RULES: &[Rule] = &[
         source: "Linux ip-sysctl, tcp_mem (2025)",
         needs: &["net.ipv4.tcp_mem"],
         by_path: true,
-        // More memory for TCP is less for everything else: a person decides.
+        // Memory for TCP is taken from everything else, so the user decides.
         applies: false,
         judge: tcp_memory,
     },
@@ -85,7 +85,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The window that a receive buffer of this size gives, by tcp_adv_win_scale.
+/// Returns the window that a receive buffer of this size gives, by tcp_adv_win_scale.
 fn window_of(case: &Case, buffer: u64) -> u64 {
     let scale = case.readings.text("net.ipv4.tcp_adv_win_scale").ok();
     let window = match scale.and_then(|text| text.parse::<i32>().ok()) {
@@ -138,7 +138,7 @@ fn asked_buffer(case: &Case, name: &str, which: &str) -> Read<Judgement> {
     }))
 }
 
-/// Judged by what is in flight.
+/// Judges a window by the bandwidth-delay product.
 fn by_window(case: &Case, what: &str, buffer: u64, window: u64) -> Judgement {
     let carried = case.carried_bps(window);
     let allowed = carried.map_or_else(String::new, |bps| {
@@ -162,7 +162,7 @@ fn by_window(case: &Case, what: &str, buffer: u64, window: u64) -> Judgement {
     judged.bound(carried)
 }
 
-/// With what would help: a greater most, never a smaller one, or else more streams.
+/// Adds a remedy: a larger maximum, never a smaller one, or else more streams.
 fn raised(
     case: &Case,
     judged: Judgement,
@@ -200,7 +200,7 @@ fn purpose(case: &Case, wanted: u64, asked: bool) -> String {
     )
 }
 
-/// ESnet's sets by the speed of the interface: what programs may ask, what autotuning may reach.
+/// Returns ESnet's size for the interface speed, for requested or for autotuned buffers.
 fn esnet(case: &Case, asked: bool) -> Option<(&'static str, u64)> {
     const MIB: u64 = 1 << 20;
     let speed = case.readings.number("interface.speed_bps").ok()?;
@@ -212,7 +212,7 @@ fn esnet(case: &Case, asked: bool) -> Option<(&'static str, u64)> {
     Some((class, sizes[usize::from(!asked)]))
 }
 
-/// One stream needs its buffer; above the pressure mark the kernel keeps buffers from growing.
+/// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.
 fn tcp_memory(case: &Case) -> Read<Judgement> {
     let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
         return Err(String::from("net.ipv4.tcp_mem was not turned into bytes"));

@@ -1,7 +1,7 @@
-//! Does the slot carry what the interface can?
+//! Checks whether the PCI Express slot can carry the interface's speed.
 //!
 //! Source: PCI Express Base Specification 3.0 (2010): 8b/10b to 5 GT/s, 128b/130b above.
-//! Units: GT/s, lanes, bit/s. Error: packets of 256 bytes take another tenth for headers; taken off.
+//! Units: GT/s, lanes, bit/s. Error: headers take 10 % with packets of 256 bytes; this is deducted.
 //! Wrong when: the slot is shared behind a switch.
 
 use super::Rule;
@@ -64,7 +64,7 @@ fn pci_express(case: &Case) -> Read<Judgement> {
     Ok(good(what))
 }
 
-/// What the card could do in a better slot, in words and in bit/s.
+/// Returns the maximum of the card in a better slot, as text and in bit/s.
 fn most(case: &Case) -> Read<Option<(String, u64)>> {
     if case.readings.text(SPEED[1]).is_err() || case.readings.text(WIDTH[1]).is_err() {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! What does a path ask of a host, and what does a window carry on it?
+//! The bandwidth-delay product that a path needs, and the rate that a window allows on it.
 //!
 //! Source: bandwidth-delay product as in RFC 6349 (2011). Units: bytes, bit/s, µs.
-//! Error: none beyond that of rate and round trip. Wrong when: either is not that of the path.
+//! Error: none beyond that of rate and RTT. Wrong when: either is not that of the path.
 
 use super::readings::Readings;
 use crate::limit::bounds::window_bound_bps;
@@ -9,11 +9,11 @@ use longhaul_model::report::v1::host::{Observation, Path};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// Where single packets begin to cost a processor core.
+/// From this rate on, handling single packets takes a noticeable part of a core.
 pub const FAST_BPS: u64 = 10_000_000_000;
-/// Where one core no longer carries it by itself.
+/// From this rate on, one core is not enough.
 pub const VERY_FAST_BPS: u64 = 40_000_000_000;
-/// The greatest buffer that a sysctl can state: it is an int.
+/// The maximum buffer that a sysctl can hold: it is an int.
 pub const MOST_BUFFER: u64 = (1 << 31) - 1;
 
 /// One host, judged for one path.
@@ -23,7 +23,7 @@ pub struct Case<'a> {
     pub path: &'a Path,
 }
 
-/// The bandwidth-delay product.
+/// Returns the bandwidth-delay product.
 pub fn in_flight_bytes(path: &Path) -> u64 {
     Rate::bits_per_second(path.rate_bps).bytes_in(Duration::from_micros(path.rtt_us))
 }
@@ -41,24 +41,24 @@ impl<'a> Case<'a> {
         in_flight_bytes(self.path)
     }
 
-    /// Twice the bandwidth-delay product, up to a power of two, as far as a sysctl goes.
+    /// Returns twice the bandwidth-delay product, rounded up to a power of two a sysctl can hold.
     pub fn wanted_buffer(&self) -> u64 {
         let twice = self.in_flight_bytes().saturating_mul(2);
         let power = twice.checked_next_power_of_two().unwrap_or(u64::MAX);
         power.min(MOST_BUFFER)
     }
 
-    /// The most that one stream carries with so much in flight.
+    /// Returns the maximum rate of one stream with this window.
     pub fn carried_bps(&self, window: u64) -> Option<u64> {
         window_bound_bps(window, self.path.rtt_us)
     }
 
-    /// Whether the path is at least this fast.
+    /// Returns whether the path is at least this fast.
     pub fn at_least(&self, rate_bps: u64) -> bool {
         self.path.rate_bps >= rate_bps
     }
 
-    /// `10 Gbit/s × 100 ms needs 119.2 MiB in flight`.
+    /// Returns text such as `10 Gbit/s × 100 ms needs 119.2 MiB in flight`.
     pub fn need(&self) -> String {
         format!(
             "{} × {} needs {} in flight",
@@ -72,7 +72,7 @@ impl<'a> Case<'a> {
         format_duration(Duration::from_micros(self.path.rtt_us))
     }
 
-    /// The interface's name, for a command.
+    /// Returns the interface's name, for a command.
     pub fn device(&self) -> &'a str {
         self.readings.text("interface.name").unwrap_or("DEV")
     }

@@ -1,7 +1,7 @@
-//! Is the time cheap to ask and shared with others?
+//! Checks that the clock is cheap to read and synchronised.
 //!
-//! Source: as each rule says. Units: none.
-//! Error: none. Wrong when: a clock is set right by means that do not tell the kernel.
+//! Source: see each rule. Units: none.
+//! Error: none. Wrong when: a daemon sets the clock without telling the kernel.
 
 use super::Rule;
 use super::case::Case;
@@ -10,7 +10,7 @@ use super::readings::Read;
 
 const SOURCE: &str = "clock.source";
 const SYNCHRONISED: &str = "clock.synchronised";
-/// These are read over a bus, a microsecond at a time.
+/// These are read over a bus, which takes about a microsecond.
 const SLOW: [&str; 5] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
 
 pub const RULES: &[Rule] = &[

@@ -1,8 +1,8 @@
-//! Does the congestion control recover in time on this path?
+//! Checks that the congestion control recovers in reasonable time on this path.
 //!
 //! Source: RFC 9438 (2023), section 5: Reno needs a window's worth of round trips after a loss.
-//! Units: segments, round trips. Error: segments are taken as 1448 bytes.
-//! Wrong when: programs choose their own.
+//! Units: segments, round trips. Error: segments are assumed to be 1448 bytes.
+//! Wrong when: programs choose their own congestion control.
 
 use super::Rule;
 use super::case::Case;
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
-/// Made for long fat paths: the window grows by time, or follows the measured rate.
+/// Congestion controls for long fat paths: the window grows with time or follows the measured rate.
 const FIT: [&str; 9] = [
     "cubic", "bbr", "bbr1", "bbr2", "bbr3", "htcp", "scalable", "illinois", "bic",
 ];
 const SEGMENT_BYTES: u64 = 1448;
-/// A halved window of so many segments is back within seconds on any path.
+/// A halved window of this many segments recovers within seconds on any path.
 const FEW_SEGMENTS: u64 = 100;
 
 pub const RULES: &[Rule] = &[Rule {

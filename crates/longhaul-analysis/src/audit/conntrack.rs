@@ -1,4 +1,4 @@
-//! Does a firewall look every packet up?
+//! Checks whether a firewall tracks the connection of every packet.
 //!
 //! Source: Linux networking/nf_conntrack-sysctl (2025). Units: connections.
 //! Error: the count is of one moment. Wrong when: the table fills in bursts.
@@ -10,7 +10,7 @@ use super::readings::Read;
 
 const TRACKING: &str = "conntrack";
 const TABLE: [&str; 2] = ["conntrack.count", "conntrack.max"];
-/// From here on a busy moment fills the table.
+/// Above this a short burst of connections may fill the table.
 const NEARLY_FULL_RATIO: f64 = 0.8;
 
 pub const RULES: &[Rule] = &[

@@ -1,8 +1,8 @@
-//! Can the interface and its route carry the path, and in large enough packets?
+//! Checks that the interface and its route can carry the path, with large enough packets.
 //!
-//! Source: as each rule says. Units: bytes, bit/s.
-//! Error: a speed is of the wire; headers take 2.5 to 6 % of it.
-//! Wrong when: a virtual device states a speed or an MTU that what is beneath it does not have.
+//! Source: see each rule. Units: bytes, bit/s.
+//! Error: the interface speed is that of the wire; headers take 2.5 to 6 % of it.
+//! Wrong when: a virtual device reports a speed or an MTU that the underlying device does not have.
 
 use super::Rule;
 use super::case::{Case, FAST_BPS};
@@ -16,7 +16,7 @@ const MTU: &str = "interface.mtu";
 const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 const NO_DISCOVERY: &str = "net.ipv4.ip_no_pmtu_disc";
 const ROUTE: &str = "route.interface";
-/// ESnet warns below this, and advises 9000.
+/// The minimum MTU below which ESnet warns; it recommends 9000.
 const JUMBO_LEAST: u64 = 8_000;
 const ETHERNET: u64 = 1_500;
 
@@ -45,7 +45,7 @@ pub const RULES: &[Rule] = &[
         source: "ESnet fasterdata-tuning (2025); Mathis et al. (1997)",
         needs: &[MTU],
         by_path: true,
-        // Neighbours that do not share it lose packets.
+        // Neighbours with a smaller MTU lose packets.
         applies: false,
         judge: mtu,
     },
@@ -165,7 +165,7 @@ fn mtu_discovery(case: &Case) -> Read<Judgement> {
     Ok(advice(text).remedy(remedy))
 }
 
-/// A window set on a route holds whatever else is raised.
+/// Checks the window and the MTU set on the route; they override all other settings.
 fn route(case: &Case) -> Read<Judgement> {
     let by = case.readings.text(ROUTE)?;
     let set = |name: &str| match case.readings.text(name) {

@@ -1,12 +1,12 @@
-//! How a rule answers.
+//! The result of a rule.
 //!
-//! Source: none; a form. Units: bit/s. Error: none. Wrong when: never.
+//! Source: none; data types only. Units: bit/s. Error: none. Wrong when: never.
 
 use super::case::Case;
 use super::readings::Read;
 use longhaul_model::report::v1::host::{Grade, Remedy};
 
-/// A rule's own part: what the readings mean for one path.
+/// The function of a rule that judges the readings for one path.
 pub type Judge = fn(&Case) -> Read<Judgement>;
 
 pub struct Judgement {
@@ -53,7 +53,7 @@ impl Judgement {
     }
 }
 
-/// A sysctl to be written.
+/// Returns a remedy that writes a sysctl.
 pub fn sysctl(name: &str, value: impl Into<String>, text: impl Into<String>) -> Remedy {
     let value = value.into();
     let quoted = if value.contains(' ') {
@@ -69,7 +69,7 @@ pub fn sysctl(name: &str, value: impl Into<String>, text: impl Into<String>) -> 
     }
 }
 
-/// A command for people.
+/// Returns a remedy that is a command for the user.
 pub fn command(command: impl Into<String>, text: impl Into<String>) -> Remedy {
     Remedy {
         name: None,
@@ -79,7 +79,7 @@ pub fn command(command: impl Into<String>, text: impl Into<String>) -> Remedy {
     }
 }
 
-/// What no command does.
+/// Returns a remedy that no command can apply.
 pub fn by_hand(text: impl Into<String>) -> Remedy {
     Remedy {
         name: None,

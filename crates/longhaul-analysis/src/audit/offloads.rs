@@ -1,8 +1,8 @@
-//! Does the interface take work from the processor, and hold enough packets?
+//! Checks that the interface offloads work from the CPU and can buffer enough packets.
 //!
-//! Source: as each rule says. Units: descriptors, µs.
-//! Error: what a setting costs depends on the processor; these say where to look.
-//! Wrong when: the device is virtual, and the work is done beneath it.
+//! Source: see each rule. Units: descriptors, µs.
+//! Error: the cost of a setting depends on the CPU; these rules show where to look.
+//! Wrong when: the device is virtual and the underlying device does the work.
 
 use super::Rule;
 use super::case::{Case, FAST_BPS, VERY_FAST_BPS};
@@ -12,7 +12,7 @@ use super::readings::Read;
 const TSO: &str = "interface.feature.tso";
 const GSO: &str = "interface.feature.gso";
 const GRO: &str = "interface.feature.gro";
-/// Reading and the word that ethtool has for it. The first three must be known.
+/// Readings and the feature names of ethtool. The first three must be known.
 const FEATURES: [(&str, &str); 6] = [
     (TSO, "tso"),
     (GSO, "gso"),
@@ -24,11 +24,11 @@ const FEATURES: [(&str, &str); 6] = [
 const RX_RING: [&str; 2] = ["interface.ring.rx", "interface.ring.rx_max"];
 const TX_RING: [&str; 2] = ["interface.ring.tx", "interface.ring.tx_max"];
 const RX_WAIT: &str = "interface.coalesce.rx_usecs";
-/// ESnet's ring size, where the device has as many.
+/// ESnet's ring size, if the device supports it.
 const RING_WANTED: u64 = 8_192;
-/// Where packets one by one begin to cost a good part of a core.
+/// From this rate on, handling single packets takes a good part of a core.
 const NOTICEABLE_BPS: u64 = 1_000_000_000;
-/// Acknowledgements that come in such lumps let the sender burst.
+/// Acknowledgements delayed by more than this make the sender burst.
 const LONG_WAIT_US: u64 = 1_000;
 
 pub const RULES: &[Rule] = &[
@@ -47,7 +47,7 @@ pub const RULES: &[Rule] = &[
         source: "ESnet fasterdata-tuning (2025)",
         needs: &RX_RING,
         by_path: true,
-        // Most devices take the link down for it.
+        // Most devices take the link down to change it.
         applies: false,
         judge: |case| ring(case, RX_RING, "rx"),
     },

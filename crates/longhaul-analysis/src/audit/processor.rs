@@ -1,8 +1,8 @@
-//! Do the cores that move the packets run fast, and share the work?
+//! Checks that the cores that process packets run at full speed and share the work.
 //!
-//! Source: as each rule says. Units: cores, queues, a share from 0 to 1.
-//! Error: counts of interrupts are since boot; what happens during a run, the run itself measures.
-//! Wrong when: another program (irqbalance, tuned) changes these as load comes.
+//! Source: see each rule. Units: cores, queues, ratios from 0 to 1.
+//! Error: interrupt counts are since boot; a run measures those during the run.
+//! Wrong when: another program (irqbalance, tuned) changes these settings with the load.
 
 use super::Rule;
 use super::case::{Case, FAST_BPS, VERY_FAST_BPS};
@@ -22,9 +22,9 @@ const QUEUES: [&str; 2] = [
 const SMT: &str = "cpu.smt";
 const NODE: &str = "interface.numa_node";
 const IOMMU: &str = "iommu";
-/// One core with this share of the interrupts does the others' work as well.
+/// A core with more than this share of the interrupts does the work of the others as well.
 const CROWDED_RATIO: f64 = 0.8;
-/// More queues than this help no single host.
+/// The number of queues beyond which a single host gains nothing.
 const QUEUES_ENOUGH: u64 = 16;
 
 pub const RULES: &[Rule] = &[
@@ -43,7 +43,7 @@ pub const RULES: &[Rule] = &[
         source: "Linux networking/scaling (2025)",
         needs: &QUEUES,
         by_path: true,
-        // The link goes down for it.
+        // Changing it takes the link down.
         applies: false,
         judge: receive_queues,
     },
@@ -163,7 +163,7 @@ fn sibling_threads(case: &Case) -> Read<Judgement> {
 
 fn memory_node(case: &Case) -> Read<Judgement> {
     let node = case.readings.text(NODE)?;
-    // The kernel says -1 where there are no sides.
+    // The kernel reports -1 if there are no NUMA nodes.
     if matches!(node, "0" | "-1") || !case.at_least(FAST_BPS) {
         return Ok(good(format!("{} is at node {node}", case.device())));
     }

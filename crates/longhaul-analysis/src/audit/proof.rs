@@ -1,12 +1,14 @@
-//! Did the changes help, by runs before and after that take turns?
+//! Tests whether the changes helped, with alternating runs before and after.
 //!
-//! The logarithms of the goodputs are compared: difference of the means, with Student's interval
-//! from the pooled scatter (as for two samples of one variance). A direction is helped when the
-//! lower end of the interval is a gain of 3 %, or when what limited it was a buffer or a window and
-//! no longer is, at no loss of goodput.
+//! The comparison uses logarithms of the goodput: the difference of the means, with Student's
+//! interval from the pooled variance. The changes helped a direction if the lower end of the
+//! interval is a gain of 3 %, or if a buffer or a window no longer limits it and goodput did not
+//! fall.
 //!
-//! Source: Welch's predecessor, Student's two-sample test (1908); order A B B A against drift.
-//! Units: bit/s, ratios. Error: with two runs of each kind the interval is 4.3 standard errors wide.
+//! Source: Student's two-sample test (1908), the predecessor of Welch's; order A B B A against
+//! drift.
+//! Units: bit/s, ratios. Error: with two runs of each kind the interval is 4.3 standard errors
+//! wide.
 //! Wrong when: the path itself changes between the runs by more than they scatter.
 
 use crate::stats::interval::student_t_975;
@@ -14,23 +16,23 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::host::{Effect, Proof, Trial};
 use longhaul_model::units::Rate;
 
-/// A gain of less is nothing that anybody would notice.
+/// The minimum gain that a user would notice.
 const LEAST_GAIN_RATIO: f64 = 1.03;
-/// Runs of each kind below which their scatter is unknown.
+/// The minimum number of runs of each kind needed to estimate their scatter.
 const LEAST_RUNS: usize = 2;
 
-/// In which direction a setting of this host shows.
+/// The direction of transfer that a setting of this host affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bearing {
-    /// When this host sends.
+    /// Affects transfers that this host sends.
     Forward,
-    /// When this host receives.
+    /// Affects transfers that this host receives.
     Reverse,
     Both,
 }
 
 impl Bearing {
-    /// Whether runs in this direction say something about the setting.
+    /// Returns whether the setting affects runs in this direction.
     pub fn covers(self, forward: bool) -> bool {
         match self {
             Bearing::Forward => forward,
@@ -40,7 +42,7 @@ impl Bearing {
     }
 }
 
-/// Where a change of this setting can be seen.
+/// Returns the direction that this setting affects.
 pub fn bearing(name: &str) -> Bearing {
     match name {
         "net.core.rmem_max"
@@ -64,7 +66,7 @@ pub fn bearing(name: &str) -> Bearing {
     }
 }
 
-/// Whether what was measured speaks for the changes.
+/// Returns whether the measurement shows that the changes helped.
 pub fn helped(effect: &Effect) -> bool {
     let gain = ratio(effect);
     let beyond_noise = effect
@@ -79,7 +81,7 @@ fn ratio(effect: &Effect) -> f64 {
     effect.after_bps as f64 / (effect.before_bps.max(1)) as f64
 }
 
-/// What the trials show; `None` where there are none.
+/// Evaluates the trials; `None` without trials.
 pub fn prove(trials: &[Trial]) -> Option<Proof> {
     if trials.is_empty() {
         return None;
@@ -132,7 +134,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// 95 % interval of after / before.
+/// Returns the 95 % interval of after / before.
 fn interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
     if before.len() < LEAST_RUNS || after.len() < LEAST_RUNS {
         return None;
@@ -147,7 +149,7 @@ fn interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
     bounds.iter().all(|b| b.is_finite()).then_some(bounds)
 }
 
-/// The one named most often; at a tie the first that was seen.
+/// Returns the most frequent limiter; in a tie, the one that came first.
 fn limiter(trials: &[&Trial]) -> Limiter {
     let named: Vec<Limiter> = trials.iter().filter_map(|t| t.limited_by).collect();
     let count = |limiter: Limiter| named.iter().filter(|l| **l == limiter).count();

@@ -1,8 +1,8 @@
-//! Do packets leave evenly, and wait in queues that are long enough?
+//! Checks that packets leave evenly, and that queues are long enough.
 //!
-//! Source: as each rule says. Units: bit/s, packets.
-//! Error: none of the readings says how often a queue was full; that is for the drops.
-//! Wrong when: a queue on the way paces or drops first.
+//! Source: see each rule. Units: bit/s, packets.
+//! Error: no reading shows how often a queue was full; the drop counters do.
+//! Wrong when: a queue on the path paces or drops first.
 
 use super::Rule;
 use super::case::{Case, FAST_BPS, VERY_FAST_BPS};
@@ -16,7 +16,7 @@ const MAXRATE: &str = "interface.qdisc.maxrate_bps";
 const QUEUE: &str = "interface.txqueuelen";
 const BACKLOG: &str = "net.core.netdev_max_backlog";
 const CONTROL: &str = "net.ipv4.tcp_congestion_control";
-/// Where bursts at the interface's speed begin to overrun queues on the way.
+/// From this rate on, bursts at the interface's speed begin to overrun queues on the path.
 const BURSTY_BPS: u64 = 1_000_000_000;
 
 pub const RULES: &[Rule] = &[
@@ -27,7 +27,7 @@ pub const RULES: &[Rule] = &[
                  pacing (2017)",
         needs: &[QDISC],
         by_path: true,
-        // What waits in the old queue is lost when it is replaced.
+        // Replacing the queue loses the packets in it.
         applies: false,
         judge: queueing_discipline,
     },
@@ -37,7 +37,7 @@ pub const RULES: &[Rule] = &[
         source: "ESnet fasterdata-tuning (2025)",
         needs: &[DEFAULT_QDISC],
         by_path: false,
-        // It changes no interface that stands, so that its effect could not be shown.
+        // It changes no existing interface, so a measurement could not show its effect.
         applies: false,
         judge: default_queueing_discipline,
     },
@@ -70,7 +70,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The kinds that can hold packets on this interface: the leaves, or the root without any.
+/// Returns the queueing disciplines that hold packets: the leaves, or the root if it has none.
 fn kinds<'a>(case: &Case<'a>) -> Read<Vec<&'a str>> {
     let root = case.readings.text(QDISC)?;
     let leaves = case.readings.text("interface.qdisc.leaves").ok();

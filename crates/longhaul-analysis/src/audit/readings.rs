@@ -1,16 +1,16 @@
-//! What was read, as the type that a rule needs, or why it is not to be had.
+//! Readings, converted to the type that a rule needs, or the reason why they are missing.
 //!
 //! Source: crates/longhaul-probe, which names the readings. Units: those of the reading.
-//! Error: none. Wrong when: a driver states what is not so.
+//! Error: none. Wrong when: a driver reports wrong values.
 
 use longhaul_model::report::v1::host::Observation;
 
-/// A reading, or why there is none.
+/// A reading, or the reason why it is missing.
 pub type Read<T> = Result<T, String>;
 
-/// Beyond this a reading is a mistake: no kernel keeps such a setting.
+/// The maximum plausible value: no kernel setting exceeds it.
 const MOST: u64 = 1 << 53;
-/// As much of a reading that makes no sense as a line can show.
+/// The number of characters shown of an invalid reading.
 const SHOWN: usize = 40;
 
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl<'a> Readings<'a> {
         number(text).ok_or_else(|| senseless(name, text, "a number"))
     }
 
-    /// Least, default, most; each at least as much as the one before.
+    /// Returns the three values min, default and max, in ascending order.
     pub fn triple(self, name: &str) -> Read<[u64; 3]> {
         let text = self.text(name)?;
         let words: Vec<Option<u64>> = text.split_whitespace().map(number).collect();
@@ -50,7 +50,7 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// A number with decimals, not negative.
+    /// Returns a non-negative number that may have decimals.
     pub fn decimal(self, name: &str) -> Read<f64> {
         let text = self.text(name)?;
         let value = text.parse::<f64>().ok();
@@ -59,7 +59,7 @@ impl<'a> Readings<'a> {
             .ok_or_else(|| senseless(name, text, "a number"))
     }
 
-    /// `on` or `off`; sysctls say it with 1 and 0.
+    /// Returns whether a setting is on; sysctls use 1 and 0 for `on` and `off`.
     pub fn switch(self, name: &str) -> Read<bool> {
         match self.text(name)? {
             "on" | "1" => Ok(true),

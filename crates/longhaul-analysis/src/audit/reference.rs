@@ -1,8 +1,9 @@
-//! Which path is a host judged for when nobody names one?
+//! The reference path that a host is judged for if the plan names none.
 //!
-//! Source: ours; 100 ms is the round trip of ESnet's usual sets (fasterdata, 10 Gbit/s to 100 ms).
-//! Units: bit/s, µs. Error: it is nobody's path, and a caveat says so.
-//! Wrong when: the interface states a speed that it does not have, as virtual ones do.
+//! Source: ours; 100 ms is the RTT of ESnet's recommended settings (fasterdata, 10 Gbit/s to 100
+//! ms).
+//! Units: bit/s, µs. Error: it is not a path of the user, and a caveat says so.
+//! Wrong when: the interface reports a speed that it does not have, as virtual ones do.
 
 use super::readings::Readings;
 use longhaul_model::report::v1::Caveat;
@@ -12,7 +13,7 @@ use longhaul_model::units::Rate;
 const RTT_US: u64 = 100_000;
 const RATE_BPS: u64 = 10_000_000_000;
 
-/// The interface's own speed, or 10 Gbit/s, over 100 ms.
+/// Returns a path with the interface's speed, or 10 Gbit/s, and an RTT of 100 ms.
 pub fn path(readings: Readings) -> Path {
     let speed = readings.number("interface.speed_bps").ok();
     let rate_bps = speed.filter(|bps| *bps > 0).unwrap_or(RATE_BPS);

@@ -1,8 +1,8 @@
-//! Has this host itself lost packets, or been behind with them?
+//! Checks whether this host dropped packets or fell behind in processing them.
 //!
 //! Source: Linux sysctl/net (2025), netdev_max_backlog and netdev_budget. Units: packets, times.
-//! Error: counts are of all cores, since boot. Wrong when: the trouble was long ago; a run reads
-//! them before and after itself.
+//! Error: counts are of all cores, since boot. Wrong when: the drops were long ago; a run reads the
+//! counters before and after itself.
 
 use super::Rule;
 use super::case::Case;
@@ -13,7 +13,7 @@ const DROPPED: &str = "softnet.dropped";
 const PROCESSED: &str = "softnet.processed";
 const SQUEEZED: &str = "softnet.squeezed";
 const BUDGET: &str = "net.core.netdev_budget";
-/// One turn cut short in so many packets is worth a word.
+/// The ratio of squeezed softirq rounds to packets above which the rule reports them.
 const SQUEEZED_RATIO: f64 = 1e-4;
 
 pub const RULES: &[Rule] = &[

@@ -1,12 +1,13 @@
-//! Does a token bucket stand on the path?
+//! Detection of a token bucket on the path.
 //!
 //! Small buckets show on every burst: the first packets pass at the peak rate, the rest at the
-//! sustained one. Large ones show only on long trains at full rate; those in between empty at the
-//! beginning of a long look, which is then begun again. A policer drops what a shaper would queue.
+//! sustained rate. Large ones show only on long trains at full rate. Those in between empty at the
+//! start of the long trains, which is therefore repeated. A policer drops what a shaper would
+//! queue.
 //!
 //! Source: docs/methods/available-bandwidth.md, after ShaperProbe (Kanuparthy and Dovrolis 2011).
 //! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
-//! Wrong when: other traffic arrives once and stays.
+//! Wrong when: cross traffic starts once and continues.
 
 mod again;
 mod knee;
@@ -23,27 +24,27 @@ pub use again::{again, hint};
 pub use long::long;
 pub use policed::policed;
 
-/// Bursts with the same knee before one is believed.
+/// The minimum number of bursts with the same knee.
 const LEAST_KNEES: usize = 3;
-/// Knees agree within this, or within one packet.
+/// Two knees agree if they differ by no more than this ratio or one packet.
 const AGREE_RATIO: f64 = 0.25;
-/// Half the interval of the burst is at least one packet, and this part of it.
+/// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
 const BURST_ERROR: f64 = 0.03;
-/// Trains of so many times the knee must show it.
+/// Trains of this many times the knee's position must show it.
 const LONG_ENOUGH: f64 = 1.5;
-/// A burst straight after another shows no knee: at most this share of them may.
+/// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
 const MOST_FORGETFUL: f64 = 0.5;
-/// A train this soon after another finds the bucket still empty.
+/// The rest before a train after which the bucket counts as full again.
 const RESTED_S: f64 = 0.01;
-/// Trains of one look follow each other more closely.
+/// The minimum gap that ends the first round of long trains.
 const LOOK_ENDS_NS: u64 = 500_000_000;
 
-/// Most bursts that rested have a knee, and at the same place.
+/// Returns whether most bursts after a rest have a knee at the same position.
 pub fn suspected(evidence: &Evidence) -> bool {
     agreed(&rested(evidence), knee::find).is_some()
 }
 
-/// A bucket that is emptied within a burst.
+/// Finds a bucket that empties within a burst.
 pub fn small(evidence: &Evidence) -> Option<Bucket> {
     let knees = agreed(&rested(evidence), knee::find)?;
     let late = straight_after(evidence);
@@ -54,13 +55,13 @@ pub fn small(evidence: &Evidence) -> Option<Bucket> {
     described(&knees, BucketKind::Shaper, confidence_ratio)
 }
 
-/// Trains right after others see the knee as well: then it is none of a bucket, which remembers.
+/// Returns whether trains without rest show the knee too. Then it is not from a bucket.
 fn are_forgetful(late: &[&Reading], knees: &[Knee], find: fn(&Reading) -> Option<Knee>) -> bool {
     let same = |r: &&&Reading| find(r).is_some_and(|k| near(&k, knees));
     late.iter().filter(same).count() as f64 > MOST_FORGETFUL * late.len() as f64
 }
 
-/// The middle of the knees, and how far they lie apart.
+/// Summarises the knees: their medians and their spread.
 fn described(knees: &[Knee], kind: BucketKind, confidence_ratio: f64) -> Option<Bucket> {
     let of = |value: fn(&Knee) -> f64| median(knees.iter().map(value));
     let (peak, sustained, burst) = (
@@ -91,7 +92,7 @@ fn described(knees: &[Knee], kind: BucketKind, confidence_ratio: f64) -> Option<
     })
 }
 
-/// Bursts that found the bucket full.
+/// Returns the bursts that found the bucket full.
 fn rested(evidence: &Evidence) -> Vec<&Reading> {
     with_rest(evidence)
         .into_iter()
@@ -108,7 +109,7 @@ fn straight_after(evidence: &Evidence) -> Vec<&Reading> {
         .collect()
 }
 
-/// Each burst with the time since the train before it came to its end.
+/// Returns each burst with the time since the end of the previous train.
 fn with_rest(evidence: &Evidence) -> Vec<(&Reading, f64)> {
     let mut trains: Vec<&Reading> = evidence.readings.iter().collect();
     trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
@@ -125,7 +126,7 @@ fn with_rest(evidence: &Evidence) -> Vec<(&Reading, f64)> {
     found
 }
 
-/// The knees, when most of the trains long enough to have one do, and at the same place.
+/// Returns the knees if most of the trains that are long enough show one at the same position.
 fn agreed(trains: &[&Reading], find: fn(&Reading) -> Option<Knee>) -> Option<Vec<Knee>> {
     let knees: Vec<Knee> = trains.iter().filter_map(|r| find(r)).collect();
     let place = median(knees.iter().map(|k| k.at_bytes))?;
@@ -145,12 +146,12 @@ fn is_at(knee: &Knee, place: f64) -> bool {
     (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
 }
 
-/// The middle place of knees, in bytes.
+/// The median position of the knees, in bytes.
 fn place(knees: &[Knee]) -> f64 {
     median(knees.iter().map(|k| k.at_bytes)).unwrap_or(0.0)
 }
 
-/// Trains of the long look, in their order; not those that begin it again.
+/// Returns the first round of long trains in order, without the repetitions.
 fn long_trains(trains: &[Train]) -> Vec<&Train> {
     let mut found: Vec<&Train> = trains
         .iter()

@@ -1,13 +1,13 @@
-//! How fast does the narrow link pass packets that follow each other without a gap?
+//! The capacity of the narrow link: the rate at which it passes back-to-back packets.
 //!
-//! Short stretches of the bursts and of the fast trains: the quickest of them met no other traffic.
-//! A stretch is long beside the error of its times, in time and not in packets. It begins and ends
-//! with packets that were stamped on time: a packet behind the line of those after it was stamped
-//! late by a busy host, whereas other traffic holds up all that follow. Where stamps are noisy the
-//! rate is that of longer stretches, as long as nearly all trains pass these as quickly.
+//! Uses short stretches of the bursts and fast trains: the fastest of them met no cross traffic. A
+//! stretch, in time and not in packets, is long compared with the error of its times. It begins and
+//! ends with packets that were timestamped on time: a packet above the line of those after it was
+//! stamped late by a busy host, whereas cross traffic delays all later packets. If timestamps are
+//! noisy, the rate is that of longer stretches, if nearly all trains pass these as fast.
 //!
 //! Source: dispersion of trains (Dovrolis, Ramanathan and Moore 2001) with the least-delayed one
-//! (CapProbe, SIGCOMM 2004). Units: bit/s of IP. Error: 1 to 6 %; too low where the sender is not much
+//! (CapProbe, SIGCOMM 2004). Units: bit/s of IP. Error: 1 to 6 %; too low if the sender is not much
 //! faster than a loaded link, which the sweep corrects.
 //! Wrong when: a later link bunches packets, or the sender is slower than the link.
 
@@ -16,75 +16,75 @@ use super::resolution;
 use crate::stats::quantile::{median, quantile, sorted};
 use longhaul_model::report::v1::available::Purpose;
 
-/// Stretches last this many batches …
+/// The minimum length of a stretch in receiver batches …
 const STRETCH_BATCHES: f64 = 12.0;
-/// … and at least this long: beside it a stamp's own error is small.
+/// … and in time, compared with which the error of a timestamp is small.
 const LEAST_STRETCH_S: f64 = 150e-6;
 const LEAST_STRETCH_PACKETS: usize = 4;
-/// Stretches are so many times as long as single stamps are wrong by: the quickest of a dozen takes
-/// the luck of two stamps, which is then 2 to 3 % of it.
+/// The minimum length of a stretch in timestamp errors: the fastest of a dozen benefits from the
+/// errors of two timestamps, which is then 2 to 3 % of it.
 const STRETCH_NOISES: f64 = 100.0;
-/// By so many times what single stamps are wrong by may luck shorten the quickest stretch.
+/// The number of timestamp errors by which chance may shorten the fastest stretch.
 const LUCK: f64 = 4.0;
-/// Stretches are looked at that are 2, 4, … so many doublings as long.
+/// The number of times that the stretch length is doubled.
 const MOST_DOUBLINGS: u32 = 6;
-/// Trains slower than this one of all may have met other traffic.
+/// The quantile for the slowest of the trains' rates; slower ones may have met cross traffic.
 const SLOWEST: f64 = 0.25;
-/// Fewer trains that are long enough say nothing.
+/// The minimum number of trains that are long enough.
 const LEAST_LONG: usize = 3;
-/// By so much the quickest stretch of a train may lie above those of the bursts.
+/// The maximum ratio of a train's fastest stretch to those of the bursts.
 const ABOVE_BURSTS: f64 = 1.03;
-/// What a stamp is wrong by on an idle host.
+/// The error of a timestamp on an idle host.
 const STAMP_S: f64 = 1e-6;
-/// Rounds in which the line and what is on time are found from each other.
+/// The number of iterations that fit the line and select the packets on time.
 const ROUNDS: usize = 4;
-/// Only between packets further apart than this can late ones be told from the stamps' own error …
+/// The minimum gap at which late packets can be distinguished from timestamp errors …
 const SLOW_S: f64 = 20.0 * STAMP_S;
-/// … and where the receiver batches, from the wait in a batch.
+/// … and, if the receiver batches, from the wait in a batch.
 const SLOW_BATCHED_S: f64 = 30.0 * STAMP_S;
-/// Standard deviations by which neighbouring gaps must differ in sign more often than by chance.
+/// The number of standard deviations by which sign changes of gaps must exceed chance …
 const SIGNIFICANT: f64 = 2.0;
-/// … and by this share: trains after which the queue ran dry for moments show a little of it too.
+/// … and the minimum share: trains whose queue ran empty briefly show a few as well.
 const LEAST_APART: f64 = 0.15;
-/// From a middle distance to a standard deviation.
+/// Converts a median distance to a standard deviation.
 const SIGMAS: f64 = 1.4826;
-/// Gaps below which the error of stamps is not estimated.
+/// The minimum number of gaps needed to estimate the error of timestamps.
 const LEAST_GAPS: usize = 12;
-/// The quickest stretch of one train may be luck of the stamps: this one of all trains' quickest.
+/// The quantile over the trains' fastest stretches; the fastest one may be due to timestamp errors.
 const QUICKEST: f64 = 0.75;
-/// Of a stamp's greatest error, this part is left in the median of many trains.
+/// The share of a timestamp's maximum error that remains in the median of many trains.
 const STAMP_PART: f64 = 0.3;
-/// Trains sent faster than this beside the dispersion rate are as good as bursts.
+/// Trains sent faster than this, relative to the dispersion rate, count as bursts.
 const FAST_RATIO: f64 = 1.1;
-/// A burst that leaves within this share of the time in which it arrives is dense.
+/// A burst is dense if its sending time is less than this share of its arrival time.
 const DENSE_RATIO: f64 = 0.25;
-/// A burst that grew no longer than this on its way met nothing slower than its sender.
+/// A burst whose duration grew by less than this on the path met no link slower than its sender.
 const UNSTRAINED: f64 = 0.03;
 
-/// What the bursts say.
+/// The results of the bursts and fast trains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dispersion {
     pub capacity_bps: f64,
-    /// Relative standard error of the capacity from the times alone.
+    /// The relative standard error of the capacity from the times alone.
     pub error_ratio: f64,
-    /// How far the quickest stretches of the trains lie apart: by so much all may be too slow.
+    /// The spread of the trains' fastest stretches: all of them may be too slow by this ratio.
     pub spread_ratio: f64,
-    /// Middle rate of the bursts: between available bandwidth and capacity.
+    /// The median rate of the bursts: between available bandwidth and capacity.
     pub rate_bps: f64,
-    /// What single stamps are usually wrong by; 0 where it cannot be told from nothing.
+    /// The typical error of a timestamp; 0 if not distinguishable from none.
     pub noise_s: f64,
-    /// Longest time between batches.
+    /// The maximum time between batches.
     pub batching_s: f64,
-    /// Median received span of the bursts.
+    /// The median received span of the bursts.
     pub span_s: f64,
     pub bursts: usize,
-    /// The bursts arrived as fast as they left.
+    /// Set if the bursts arrived as fast as they left.
     pub unstrained: bool,
-    /// The bursts came to the link too densely for much other traffic to get between their packets.
+    /// Set if the bursts were too dense for much cross traffic to get between their packets.
     pub dense: bool,
 }
 
-/// `None` when no burst can be read.
+/// Estimates the capacity; `None` if no burst is usable.
 pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
     let bursts: Vec<&Reading> = readings.iter().filter(|r| is_burst(r)).collect();
     let rate_bps = median(bursts.iter().filter_map(|r| r.received_bps()))?;
@@ -100,7 +100,7 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
     let stretch_s = (STRETCH_BATCHES * batching_s)
         .max(STRETCH_NOISES * noise_s)
         .max(LEAST_STRETCH_S);
-    // A packet that ends a batch has waited one gap at most.
+    // A packet that ends a batch has waited at most one gap.
     let tolerance_s = if batching_s > 0.0 {
         gap_s.max(noise_s)
     } else {
@@ -137,14 +137,14 @@ pub fn dispersion(readings: &[Reading]) -> Option<Dispersion> {
 }
 
 impl Dispersion {
-    /// Bursts that last so long are long beside the receiver's batches and the error of its stamps.
+    /// Returns the minimum duration of a burst, given receiver batches and timestamp errors.
     pub fn needed_s(&self) -> f64 {
         resolution::least_span_s(self.batching_s).max(STRETCH_NOISES * self.noise_s)
     }
 }
 
-/// No train passes quicker than bursts, which come to the link as densely as can be: what seems to is
-/// the catching up of a busy host. One burst may itself be caught up; two are not.
+/// Returns the maximum plausible rate. No train passes faster than bursts, unless its timestamps
+/// catch up on a busy host. This may affect one burst, but not two.
 fn ceiling_bps(of_bursts: &[f64]) -> f64 {
     let second = of_bursts.len().saturating_sub(2);
     of_bursts
@@ -152,7 +152,7 @@ fn ceiling_bps(of_bursts: &[f64]) -> f64 {
         .map_or(f64::INFINITY, |bps| ABOVE_BURSTS * bps)
 }
 
-/// The quickest stretch of each burst and of each fast train, sorted.
+/// Returns the fastest stretch of each burst and of each fast train, sorted.
 fn quickest_of_all(
     bursts: &[&Reading],
     fast: &[&Reading],
@@ -165,8 +165,8 @@ fn quickest_of_all(
     sorted(all.map(|bps| bps.min(ceiling)))
 }
 
-/// The same between packets that are on time. Which these are shows beside the line of the link, which
-/// the quickest stretches give; late packets make it too steep at first.
+/// Returns the fastest stretches between packets that are on time. These are determined relative to
+/// the link's line, which the fastest stretches give; late packets make it too steep at first.
 fn quickest_on_time(
     bursts: &[&Reading],
     fast: &[&Reading],
@@ -193,9 +193,10 @@ fn quickest_on_time(
     found
 }
 
-/// The quickest of stretches of one length owes something to the luck of its two stamps, the less the
-/// longer they are; but the longer they are, the more of other traffic is in them. So the rate is that
-/// of the longest stretches that nearly all trains pass no slower than such luck explains.
+/// Returns the rate of the longest stretches that are as fast as short ones. The fastest of several
+/// stretches benefits from the errors of its two timestamps, less so the longer it is; but longer
+/// stretches contain more cross traffic. The result is that of the longest stretches which nearly
+/// all trains pass no slower than such errors explain.
 fn longest_as_quick(
     fast: &[&Reading],
     of_short_bps: f64,
@@ -226,7 +227,7 @@ fn longest_as_quick(
     found_bps
 }
 
-/// Packets that none after them undercuts, beside a line of `gap_s` for each packet.
+/// Returns the packets that no later packet undercuts, relative to a line of `gap_s` per packet.
 fn on_time(points: &[Point], gap_s: f64, tolerance_s: f64) -> Vec<Point> {
     let mut least = f64::INFINITY;
     let mut found: Vec<Point> = points
@@ -244,9 +245,9 @@ fn on_time(points: &[Point], gap_s: f64, tolerance_s: f64) -> Vec<Point> {
     found
 }
 
-/// A late stamp makes one gap longer and the next one shorter, which nothing on the path does: then
-/// neighbouring gaps lie on different sides of the middle one more often than by chance. By how much
-/// more says which part of their distance from it is the stamps'.
+/// Returns the typical error of timestamps. A late timestamp makes one gap longer and the next one
+/// shorter, which nothing on the path does: neighbouring gaps are then on different sides of the
+/// median more often than by chance. The excess gives the timestamps' share of the deviation.
 fn stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r Reading>) -> f64 {
     let (mut apart, mut together) = (0f64, 0f64);
     let mut distances = Vec::new();
@@ -283,7 +284,7 @@ fn stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r Reading>) -> f64 {
     median(distances).map_or(0.0, |gap_s| SIGMAS * gap_s * opposed.sqrt())
 }
 
-/// Where many trains have the same quickest rate, it is that of the link.
+/// Returns the spread of the fastest stretches; many trains with one rate show that of the link.
 fn spread(quickest: &[f64]) -> f64 {
     let high = quantile(quickest, 0.9).unwrap_or(0.0);
     let low = quantile(quickest, 0.4).unwrap_or(0.0);
@@ -298,7 +299,8 @@ fn is_burst(reading: &Reading) -> bool {
     reading.purpose == Purpose::Burst && !reading.is_lossy() && reading.kept.len() >= 3
 }
 
-/// Bursts tell the batches. Two packets that came late together in a burst or two are none.
+/// Returns the batching time of the receiver, if most bursts show batches. Two packets that arrived
+/// late together in one or two bursts are not a batch.
 pub fn batching_s(readings: &[Reading]) -> f64 {
     let bursts = || {
         let all = readings.iter().filter(|r| r.purpose == Purpose::Burst);
@@ -311,7 +313,7 @@ pub fn batching_s(readings: &[Reading]) -> f64 {
     batches.into_iter().fold(0.0, f64::max)
 }
 
-/// The quickest stretch of at least this length between two of the points.
+/// Returns the rate of the fastest stretch of at least this length between two of the points.
 fn quickest(reading: &Reading, points: &[Point], stretch_s: f64) -> Option<f64> {
     let first = points.first()?;
     let last = points.last()?;

@@ -1,11 +1,11 @@
-//! Which trains are sent next?
+//! The schedule of probe trains.
 //!
-//! Bursts that grow until they are long beside the receiver's batches; then small probes at random
-//! times with trains of many rates among them; then more of what would narrow the interval most,
-//! while budget is left. Budgets of bytes and time are counted before anything is sent.
+//! First bursts that grow until they are long compared with the receiver's batches; then small
+//! probes at random times, with trains of many rates between them; then trains that narrow the
+//! interval most, while budget remains. Byte and time budgets are checked before anything is sent.
 //!
-//! Source: docs/methods/available-bandwidth.md. Units: bytes of IP, µs. Error: none, it only asks.
-//! Wrong when: the sender is slower than asked; then rounds are left out, never budgets exceeded.
+//! Source: docs/methods/available-bandwidth.md. Units: bytes of IP, µs. Error: none, it only plans.
+//! Wrong when: the sender is slower than planned; then rounds are skipped, and budgets still hold.
 
 mod blocks;
 mod budget;
@@ -19,24 +19,24 @@ use budget::Purse;
 pub use budget::{Budget, budget};
 use longhaul_model::report::v1::available::{Mode, Plan, Train, TrainPlan};
 
-/// What is known of one direction before the first probe.
+/// The facts known about one direction before the first probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Facts {
     pub idle_rtt_us: Option<u64>,
-    /// Speed of the sender's interface.
+    /// The speed of the sender's interface.
     pub interface_bps: Option<u64>,
-    /// Largest IP packet of the path, where it is known.
+    /// The largest IP packet that the path carries, if known.
     pub path_mtu_bytes: Option<u32>,
 }
 
-/// Rounds of bursts before it is said that they are too short.
+/// The maximum number of burst rounds before the bursts are considered too short.
 const MOST_BURST_ROUNDS: u32 = 5;
-/// Bursts that are long enough, before the sweep begins.
+/// The number of sufficiently long bursts needed before the sweep.
 const ENOUGH_BURSTS: usize = 4;
-/// Packets of the first bursts.
+/// The number of packets in the first bursts.
 const FIRST_BURST: u32 = 17;
 const LEAST_BURST: u32 = 8;
-/// A burst may be this much shorter than asked.
+/// A burst may be shorter than requested by this ratio.
 const SHORT_BURST: f64 = 0.8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ enum Stage {
     Done,
 }
 
-/// The phases of one direction: plain data, asked for trains and told what came of them.
+/// The probe schedule of one direction, without I/O: returns trains and takes their results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     plan: Plan,
@@ -83,7 +83,7 @@ impl Course {
         }
     }
 
-    /// The next trains, to be sent in this order; `None`: enough was seen.
+    /// Returns the next trains, to be sent in this order, or `None` when the schedule is complete.
     #[expect(
         clippy::should_implement_trait,
         reason = "it is told between two calls what came of the first, so it is no iterator"
@@ -105,7 +105,7 @@ impl Course {
         None
     }
 
-    /// What came of the trains asked for last.
+    /// Records the results of the trains returned last.
     pub fn record(&mut self, trains: &[Train]) {
         self.purse.elapsed(trains);
         self.seen.extend_from_slice(trains);
@@ -113,7 +113,7 @@ impl Course {
         self.begin_long();
     }
 
-    /// The long look has time of its own.
+    /// Adds the time that is reserved for the long trains.
     fn begin_long(&mut self) {
         if self.stage == Stage::Long {
             self.purse.allow(self.plan.shaper_time_us.unwrap_or(0));
@@ -141,7 +141,7 @@ impl Course {
         }
     }
 
-    /// Where the budget forbids all of what a stage asked for.
+    /// Returns the next stage if the budget forbids all trains of this one.
     fn after_nothing(&self) -> Stage {
         match self.stage {
             Stage::Bursts { .. } if self.evidence().dispersion.is_some() => Stage::Main,
@@ -168,7 +168,7 @@ impl Course {
             return Stage::Done;
         }
         let Some(dispersion) = evidence.dispersion else {
-            // Bursts that overran a short queue tell nothing; nor do those within a few batches.
+            // Bursts that overran a short queue give no result; nor do those within a few batches.
             let grown = if evidence.lost * 50 > evidence.sent {
                 (packets / 2).max(LEAST_BURST)
             } else {
@@ -229,7 +229,7 @@ impl Course {
         }
     }
 
-    /// Nothing where the long look is clear by itself, or shows no knee.
+    /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.
     fn again(&self, shape: &Shape) -> Vec<TrainPlan> {
         if bucket::long(&self.seen).is_some() {
             return Vec::new();
@@ -248,7 +248,7 @@ impl Course {
         fusion::fuse(&self.evidence(), None)
     }
 
-    /// What is free at least, as far as is known; a fifth before anything is.
+    /// Returns the lower bound of the available share so far; one fifth before anything is known.
     fn free_ratio(&self) -> f64 {
         let known = match self.stage {
             Stage::More { .. } => self.fused(),

@@ -1,4 +1,4 @@
-//! One direction: from its trains to capacity, available bandwidth and a verdict.
+//! Estimates capacity, available bandwidth and a verdict for one direction from its trains.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: the intervals.
 //! Wrong when: the verdict or a flag says so.
@@ -12,23 +12,23 @@ use super::resolution;
 use super::sweep::Level;
 use longhaul_model::report::v1::available::{Bucket, Estimate, Method, Plan, Probing, Verdict};
 
-/// More trains left out than this: too much was spoilt.
+/// The maximum share of trains left out; with more, the run is disturbed.
 const MOST_DROPPED: f64 = 0.5;
-/// More packets lost, and no policer: too much was lost.
+/// The maximum loss ratio without a policer.
 const MOST_LOST: f64 = 0.2;
-/// Capacities closer to the interface's speed than this are its own.
+/// A capacity within this ratio of the interface's speed is that of the interface.
 const OF_INTERFACE: f64 = 0.93;
-/// A batch longer than this is no timer of a network card.
+/// A batch longer than this does not come from a network card's timer.
 const SLOTTED_S: f64 = 1e-3;
-/// Bursts of other traffic larger than this make short runs uncertain.
+/// Bursts of cross traffic larger than this make short runs uncertain.
 const BURSTY_BITS: f64 = 150_000.0;
-/// Half the interval of the capacity at least; and what the spread of the trains may add to it.
+/// The minimum half-width of the capacity's interval, and the maximum that the trains' spread adds.
 const LEAST_CAPACITY_ERROR: f64 = 0.02;
 const MOST_SPREAD: f64 = 0.2;
-/// Capacities so close to the resolution are beyond it.
+/// Capacities above this ratio of the resolution limit are beyond it.
 const NEAR_RESOLUTION: f64 = 0.9;
 
-/// What one direction says, and what findings need of it.
+/// The estimate of one direction, with what its findings need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Direction {
     pub estimate: Estimate,
@@ -36,7 +36,7 @@ pub struct Direction {
     pub fusion: Option<Fusion>,
 }
 
-/// `loopback`: no link lies between the ends.
+/// Estimates one direction. `loopback`: no link lies between the ends.
 pub fn estimate(
     plan: &Plan,
     probing: &Probing,
@@ -50,7 +50,7 @@ pub fn estimate(
         loss_ratio: evidence.loss_ratio(),
         ..Estimate::default()
     };
-    // Nothing queues on loopback: what looks like other traffic there is the host at other work.
+    // Nothing queues on loopback: apparent cross traffic is other work of the host.
     let found = if loopback {
         None
     } else {
@@ -100,7 +100,7 @@ fn verdict(
         return Verdict::Disturbed;
     }
     let (Some(dispersion), Some(fusion)) = (evidence.dispersion, fusion) else {
-        // Bursts came, but all within a few batches.
+        // Bursts arrived, but all within a few batches.
         let came = evidence.readings.iter().any(|r| r.lost < r.packets);
         return if came {
             Verdict::BeyondResolution
@@ -125,12 +125,12 @@ fn verdict(
     }
 }
 
-/// A path as fast as the sender, with hardly any other traffic: nothing bounds it from above.
+/// Returns whether the path is as fast as the sender and nearly idle: it then has no upper bound.
 fn is_free(available: Level, dispersion: Dispersion) -> bool {
     available.interval[1] > OF_INTERFACE * dispersion.capacity_bps
 }
 
-/// Trains below the interface's speed were stretched.
+/// Returns whether trains below the interface's speed were stretched.
 fn slower_than_sender(evidence: &Evidence) -> bool {
     let strained = |d: &&super::sweep::Datum| d.strain > 0.1 + 3.0 * d.noise;
     evidence.data.iter().filter(strained).count() * 4 > evidence.data.len()
@@ -185,7 +185,7 @@ fn flag(estimate: &mut Estimate, word: &str) {
     estimate.flags.push(word.to_owned());
 }
 
-/// Bounds as integers, at least `least` away from the value.
+/// Returns the bounds as integers, at least `least` away from the value.
 fn interval(level: Level, least: f64) -> [u64; 2] {
     let low = level.interval[0].min(level.value - least).max(0.0);
     let high = level.interval[1].max(level.value + least);
@@ -231,7 +231,7 @@ fn sweep_invalid(evidence: &Evidence) -> String {
     )
 }
 
-/// A token bucket is what the path gives in the long run, whatever short bursts saw.
+/// Limits the estimate to the sustained rate of a token bucket, even if short bursts passed faster.
 fn held_to(estimate: &mut Estimate, found: Bucket) {
     flag(
         estimate,
@@ -251,7 +251,7 @@ fn held_to(estimate: &mut Estimate, found: Bucket) {
     estimate.bucket = Some(found);
 }
 
-/// For people: delay in queues that the small probes met, in the middle.
+/// Returns the median queueing delay of the small probes, for display.
 pub fn middle_queue_s(evidence: &Evidence) -> Option<f64> {
     idle::middle_delay_s(&evidence.readings)
 }

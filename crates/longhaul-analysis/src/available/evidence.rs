@@ -1,7 +1,7 @@
-//! What do the trains of one direction say, each method for itself?
+//! The results of the trains of one direction, separately for each method.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: in each part.
-//! Wrong when: most trains are left out; their reasons are kept.
+//! Wrong when: most trains are left out; the reasons are kept.
 
 use super::capacity::{self, Dispersion};
 use super::idle::{self, Emptiness};
@@ -9,12 +9,12 @@ use super::reading::{self, Reading, Zero};
 use super::sweep::Datum;
 use longhaul_model::report::v1::available::{Purpose, Train};
 
-/// Error of a kernel's receive stamp where packets come one by one.
+/// The error of a kernel's receive timestamp without batching.
 const STAMP_S: f64 = 0.7e-6;
-/// Of packets that each waited for a timer, in times between batches.
+/// The error of packets that each waited for a timer, as a ratio of the time between batches.
 const TIMER_SCATTER: f64 = 0.2;
 
-/// All readings of one direction, and what each method makes of them.
+/// All readings of one direction and each method's result.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
     pub readings: Vec<Reading>,
@@ -25,7 +25,7 @@ pub struct Evidence {
     pub data: Vec<Datum>,
     pub sent: usize,
     pub lost: usize,
-    /// The receiver's clock against the sender's, where it is beyond belief.
+    /// The skew of the receiver's clock relative to the sender's, if it is implausible.
     pub skew: Option<f64>,
 }
 
@@ -33,7 +33,7 @@ impl Evidence {
     pub fn of(trains: &[Train]) -> Evidence {
         let zero = Zero::of(trains);
         let mut evidence = Evidence::default();
-        // In the order of their index, so that the order of the list says nothing.
+        // Sorted by index, so that the order of the input does not matter.
         let mut ordered: Vec<&Train> = trains.iter().collect();
         ordered.sort_by_key(|t| (t.index, t.sent_at_ns));
         for train in ordered {
@@ -66,7 +66,7 @@ impl Evidence {
             .collect();
     }
 
-    /// Of the sweep's trains, those that lost too much, and all.
+    /// Returns the number of sweep trains with too much loss, and of all sweep trains.
     pub fn lossy_sweeps(&self) -> (usize, usize) {
         let sweeps = || self.readings.iter().filter(|r| r.purpose == Purpose::Sweep);
         (sweeps().filter(|r| r.is_lossy()).count(), sweeps().count())
@@ -97,7 +97,7 @@ fn datum(reading: &Reading, batching_s: f64, noise_s: f64) -> Option<Datum> {
 }
 
 impl Evidence {
-    /// Bursts of which more can be read than noise.
+    /// Returns the number of bursts that are long enough to exceed the noise.
     pub fn bursts_of_span(&self, least_s: f64) -> usize {
         let bursts = self.readings.iter().filter(|r| r.purpose == Purpose::Burst);
         bursts

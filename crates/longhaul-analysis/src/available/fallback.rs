@@ -1,33 +1,34 @@
-//! What can be said without a cooperating far end?
+//! Estimates without a cooperating server.
 //!
-//! By TCP: the share that one connection got, as the middle of what it delivered once it was not
-//! held back by the application; and as a lower bound of the capacity the quickest stretch. By
-//! echoes: at least how much of the time the worse direction was idle. None of them is the available
-//! bandwidth, and none is put in its place.
+//! By TCP: the share of one connection, from its delivery rate after slow start while the
+//! application did not limit it; and the fastest stretch as a lower bound of the capacity. By
+//! echoes: the minimum share of time in which the worse direction was idle. None of these is the
+//! available bandwidth, and none is reported as such.
 //!
-//! Source: delivery rate of RFC 9438's peers (draft-cheng-iccrg-delivery-rate-estimation); docs/methods.
+//! Source: delivery rate of RFC 9438's peers (draft-cheng-iccrg-delivery-rate-estimation);
+//! docs/methods.
 //! Units: bit/s of TCP payload. Error: a sixth of the share. Wrong when: a policer or other flows
-//! hold the connection, or acknowledgements are bunched.
+//! limit the connection, or acknowledgements are bunched.
 
 use crate::stats::quantile::{quantile, sorted};
 use longhaul_model::report::v1::available::{
     Estimate, Fallback, Method, Probing, TcpSample, Verdict,
 };
 
-/// Samples before a share is said.
+/// The minimum number of samples for a share.
 const LEAST_SAMPLES: usize = 10;
-/// Of the delivery rates, the one that bunched acknowledgements do not yet reach.
+/// The quantile of the delivery rates that bunched acknowledgements do not yet inflate.
 const SHARE_QUANTILE: f64 = 0.9;
-/// Slow start is over after so many round trips.
+/// The number of RTTs after which slow start is over.
 const SLOW_START_RTTS: u64 = 10;
-/// Echoes before a share is said; round trips that are surely without a queue; and their spread.
+/// The minimum number of echoes; the quantile of RTTs without a queue; and their minimum spread.
 const LEAST_ECHOES: usize = 50;
 const EARLY: f64 = 0.1;
 const LEAST_WIDTH_US: f64 = 50.0;
-/// Stretches over which a rate is a lower bound of the capacity.
+/// The minimum length of a stretch whose rate is a lower bound of the capacity.
 const LEAST_STRETCH_US: u64 = 5_000;
 
-/// The share of one connection, and a lower bound of the capacity.
+/// Returns the share of one connection and a lower bound of the capacity.
 pub fn by_tcp(probing: &Probing, fallback: Fallback) -> Estimate {
     let samples = &probing.tcp_samples;
     let capacity = quickest(samples);
@@ -71,7 +72,7 @@ pub fn by_tcp(probing: &Probing, fallback: Fallback) -> Estimate {
     }
 }
 
-/// By echoes: at least this share of the time neither direction had a queue.
+/// Returns the minimum share of the time in which neither direction had a queue, from echoes.
 pub fn idle_share(probing: &Probing) -> Option<f64> {
     let trips = sorted(
         probing
@@ -91,7 +92,7 @@ fn rate(sample: &TcpSample) -> Option<f64> {
     sample.delivery_bps.map(|bps| bps as f64)
 }
 
-/// Those after slow start.
+/// Returns the samples after slow start.
 fn settled(samples: &[TcpSample]) -> impl Iterator<Item = &TcpSample> {
     let rtt_us = samples.iter().filter_map(|s| s.rtt_us).min().unwrap_or(0);
     let from = samples.first().map_or(0, |s| s.at_us) + SLOW_START_RTTS * rtt_us;

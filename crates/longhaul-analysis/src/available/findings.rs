@@ -1,7 +1,7 @@
-//! What do the figures of one direction mean for whoever uses the path?
+//! Findings from the results of one direction.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: that of the figures.
-//! Wrong when: a figure is; each finding names what speaks for it and against it.
+//! Wrong when: a figure is; each finding names the evidence for it and against it.
 
 use super::estimate::{Direction, middle_queue_s};
 use super::fusion::Accord;
@@ -11,9 +11,9 @@ use longhaul_model::report::v1::available::{BucketKind, Estimate, Plan, Verdict}
 use longhaul_model::report::v1::{Advice, Caveat, Finding};
 use longhaul_model::units::Bytes;
 
-/// Less than this share of the capacity is free: the path is full.
+/// The path is full if less than this share of the capacity is available.
 const FULL_RATIO: f64 = 0.1;
-/// Trains left out before a caveat says so.
+/// The minimum number of trains left out for a caveat.
 const TELLING_DROPS: usize = 3;
 
 pub fn findings(direction: &Direction, word: &str) -> Vec<Finding> {
@@ -144,7 +144,7 @@ fn time_slots(direction: &Direction, word: &str) -> Option<Finding> {
     Some(found)
 }
 
-/// Limits of this very measurement.
+/// Returns caveats about the limits of this measurement.
 pub fn caveats(direction: &Direction, plan: &Plan, word: &str) -> Vec<Caveat> {
     let mut found = Vec::new();
     if let Some(text) = verdict_text(&direction.estimate, direction) {

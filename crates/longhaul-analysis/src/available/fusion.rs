@@ -1,66 +1,66 @@
-//! What do the methods say together, and do they agree?
+//! Combines both methods and checks whether they agree.
 //!
-//! The share of probes that found the queue empty is one more piece of evidence for A/C in the
-//! posterior of the sweep. Where both contradict each other they are not mixed: a sweep well above
-//! the empty queue means several loaded hops, one well below it a load that changed.
+//! The share of probes that found the queue empty is further evidence for A/C in the posterior of
+//! the sweep. If the methods contradict each other, they are not combined: a sweep well above the
+//! empty queue means several loaded hops, one well below it a load that changed.
 //!
-//! Source: docs/decisions/0013-two-methods-fused.md. Units: bit/s of IP. Error: measured coverage in
-//! docs/methods/available-bandwidth.md. Wrong when: both methods err the same way.
+//! Source: docs/decisions/0013-two-methods-fused.md. Units: bit/s of IP. Error: measured coverage
+//! in docs/methods/available-bandwidth.md. Wrong when: both methods err the same way.
 
 use super::evidence::Evidence;
 use super::idle::Emptiness;
 use super::sweep::{self, Level, Posterior, Prior};
 use crate::stats::quantile::median;
 
-/// Error of the fluid model itself, as a share of C.
+/// The error of the fluid model itself, as a share of C.
 const MODEL_ERROR: f64 = 0.015;
-/// The same where others' packets stood between those of the bursts, and C is less sure for it.
+/// The same error if cross traffic got between the bursts' packets: C is then less certain.
 const THIN_ERROR: f64 = 0.03;
-/// Beyond this many standard errors, and this share of C, several hops are loaded.
+/// The difference above which several hops are loaded, in standard errors and as a share of C.
 const APART: f64 = 1.6;
 const APART_RATIO: f64 = 0.08;
-/// Too little for a flag, but the interval then holds the sweep's value too.
+/// A difference too small for the flag, but the interval is then extended to the sweep's value.
 const HINT_RATIO: f64 = 0.06;
-/// The other way round the load changed.
+/// The difference in the other direction above which the load changed, in standard errors.
 const APART_BELOW: f64 = 2.5;
-/// Three tenths of a full packet, in bits: noise that lasts longer hides queues.
+/// Three tenths of a full-size packet in bits: noise that lasts longer hides queues.
 const NOISE_BITS: f64 = 3_600.0;
 const HIDES: f64 = 2.0;
-/// Trains that a sweep needs.
+/// The minimum number of trains in a sweep.
 const LEAST_TRAINS: usize = 8;
-/// With several loaded hops the fluid model is off by this share of C.
+/// The error of the fluid model with several loaded hops, as a share of C.
 const SEVERAL_HOPS_ERROR: f64 = 0.08;
-/// A known capacity holds when the present figure is at most this much below it.
+/// A known capacity is used if the new estimate is below it by no more than this.
 const KNOWN_RATIO: f64 = 0.15;
 
-/// How the two methods go together.
+/// The agreement of the two methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accord {
     Agree,
     SeveralHops,
     Changed,
-    /// One method only.
+    /// Only one method is valid.
     Alone,
 }
 
-/// Both methods, and both together.
+/// The result of each method, and the combined one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fusion {
     pub capacity: Level,
-    /// Absent: neither method is valid.
+    /// Absent if neither method is valid.
     pub available: Option<Level>,
     pub by_queue: Option<Level>,
     pub by_sweep: Option<Level>,
-    /// Of the empty queue in the fused figure.
+    /// The weight of the empty-queue method in the combined result.
     pub queue_weight: f64,
     pub accord: Accord,
     pub burst_bits: f64,
-    /// Of one train, where there were trains.
+    /// The median duration of a train, if trains were sent.
     pub train_s: Option<f64>,
 }
 
 impl Fusion {
-    /// Spread of the available bandwidth over the time of a train.
+    /// Returns the spread of the available bandwidth over the duration of a train.
     pub fn spread_bps(&self) -> Option<f64> {
         let seconds = self.train_s?;
         Some(
@@ -71,7 +71,7 @@ impl Fusion {
     }
 }
 
-/// `known_bps`: capacity from earlier runs. `None` when no burst could be read.
+/// Combines both methods; `None` without a usable burst. `known_bps` comes from earlier runs.
 pub fn fuse(evidence: &Evidence, known_bps: Option<f64>) -> Option<Fusion> {
     let dispersion = evidence.dispersion?;
     let base_bps = match known_bps {
@@ -91,7 +91,7 @@ pub fn fuse(evidence: &Evidence, known_bps: Option<f64>) -> Option<Fusion> {
     let data = if swept { evidence.data.as_slice() } else { &[] };
     let posterior = sweep::posterior(data, prior);
     let seconds: f64 = data.iter().map(|d| d.seconds).sum();
-    // The trains' own scatter may be luck; the bursts that the queue showed are not.
+    // The trains' own scatter may be low by chance; the bursts seen in the queue are real.
     let sampling = prior
         .burst_bits
         .filter(|_| swept)
@@ -108,7 +108,7 @@ pub fn fuse(evidence: &Evidence, known_bps: Option<f64>) -> Option<Fusion> {
     })
 }
 
-/// Bits of a typical burst, as the mean queue of a link with such bursts shows them.
+/// Returns the size in bits of a typical burst, derived from the mean queue.
 fn burst_bits(queue: Emptiness, capacity_bps: f64) -> Option<f64> {
     let share = queue.empty_ratio;
     let bits = 2.0 * capacity_bps * queue.queue_s * share * (1.0 - share);
@@ -126,7 +126,7 @@ fn join(
     let by_sweep = swept.then(|| posterior.available());
     let queue = queue.filter(|q| !noise_hides(q, by_sweep, capacity));
     let queue_share = queue.map(|q| {
-        // Our own probes fill the queue too.
+        // Our own probes contribute to the queue too.
         let ours = q.rate_hz * q.bits / capacity.value;
         ((q.empty_ratio + ours).min(1.0), q.error_ratio)
     });
@@ -156,7 +156,7 @@ fn join(
     }
 }
 
-/// Noise as long as a packet hides queues, so a share well above what the trains saw is its doing.
+/// Returns whether noise as long as a packet hides queues and so inflates the empty share.
 fn noise_hides(queue: &Emptiness, by_sweep: Option<Level>, capacity: Level) -> bool {
     by_sweep.is_some_and(|sweep| {
         let error = sweep
@@ -205,7 +205,7 @@ fn product(capacity: Level, share: f64, error: f64) -> Level {
     }
 }
 
-/// The model's own error goes into the interval, and a contradiction does too.
+/// Adds the model's own error and any contradiction to the interval.
 fn widened(
     level: Level,
     capacity: Level,

@@ -1,82 +1,83 @@
-//! How often does a small packet find the queue of the narrow link empty?
+//! The share of small probes that find the queue of the narrow link empty.
 //!
-//! Probes at random times see the time average of the queue (PASTA, Wolff 1982). Those that found it
-//! empty share the least delay, up to the noise of the clocks, whose width is read off the delays:
-//! it is where the mass near the least delay stops growing faster than what lies beyond.
+//! Probes at random times sample the time average of the queue (PASTA, Wolff 1982). Those that
+//! found it empty share the minimum delay, within the noise of the clocks. The width of the noise
+//! follows from the delays: it ends where the density falls off.
 //!
-//! Source: the idea of Forecaster (Neginhal et al. 2006), with the capacity known and the noise
-//! measured. Units: shares of time, seconds. Error: by blocks of neighbouring probes, and what the
-//! noise hides.
-//! Wrong when: more than one hop queues (it is then a lower bound), or queues are shorter than noise.
+//! Source: the idea of Forecaster (Neginhal et al. 2006), with known capacity and measured noise.
+//! Units: shares of time, seconds. Error: from blocks of neighbouring probes, plus hidden queues.
+//! Wrong when: more than one hop queues (the share is then a lower bound), or queues are shorter
+//! than the noise.
 
 use super::reading::{Point, Reading};
 use crate::stats::quantile::median;
 use crate::stats::robust::mean_and_deviation;
 use longhaul_model::report::v1::available::Purpose;
 
-/// Fewer probes give no share.
+/// The minimum number of probes for a share.
 const LEAST_PROBES: usize = 60;
-/// Blocks of neighbours, for the error.
+/// The number of blocks of neighbouring probes, for the error.
 const BLOCKS: usize = 20;
-/// A probe this soon after another (in times between batches) may have found the timer running.
+/// A probe this soon after another (in times between batches) may have met a running timer.
 const CLEAR_OF_BATCH: f64 = 1.3;
-/// Noise is not narrower than this.
+/// The minimum width of the noise.
 const LEAST_NOISE_S: f64 = 1.5e-6;
-/// It ends where the density falls to this share of that at its beginning.
+/// The noise ends where the density falls to this share of its initial value.
 const SPARSE: f64 = 0.4;
 const MARGIN: f64 = 1.3;
-/// And not narrower than a twentieth of a full packet of other traffic, which hides little.
+/// The minimum width in bits: a twentieth of a full-size packet, which hides little.
 const LEAST_NOISE_BITS: f64 = 600.0;
-/// A tail of noise: as many probes, as much denser than the next stretch, in so many stretches.
+/// A tail of noise: the minimum number of probes, the minimum ratio to the density of the next
+/// stretch, and the maximum number of stretches.
 const LEAST_TAIL: f64 = 8.0;
 const STEEP: f64 = 2.5;
 const MOST_STRETCHES: usize = 10;
-/// Noise wider than this beside the queues leaves nothing to read.
+/// The maximum ratio of noise to queues.
 const MOST_NOISE_TO_QUEUE: f64 = 0.6;
-/// Or beside a full packet of other traffic.
+/// The maximum ratio of noise to a full-size packet, as an alternative.
 const MOST_NOISE_TO_PACKET: f64 = 0.3;
 const FULL_BITS: f64 = 12_000.0;
-/// Wider noise without batches is that of a busy host …
+/// Wider noise without batching is that of a busy host …
 const BUSY_HOST_S: f64 = 30e-6;
-/// … and then more empty queues than this may be its doing.
+/// … and empty shares above this may then be due to it.
 const MOST_EMPTY: f64 = 0.6;
-/// The clocks' rates differ by no more than this; long queues may look as if they did.
+/// The maximum plausible clock skew; long queues may look like skew.
 const USUAL_SKEW: f64 = 5e-4;
-/// Beyond this the times are no clock's.
+/// The maximum skew above which the times cannot come from a clock.
 const MOST_SKEW: f64 = 2e-3;
 const STRAIGHT: f64 = 0.97;
-/// A queue that one of our trains left has drained after so many times its length, if 15 % are free.
+/// One of our trains' queues drains within this many times its length, if 15 % are free.
 const DRAIN: f64 = 7.0;
 const MOST_DRAIN_S: f64 = 0.2;
-/// Of what the noise hides, this part is taken to be unknown.
+/// The uncertain share of what the noise hides.
 const HIDDEN_DOUBT: f64 = 0.5;
 
-/// What the small probes say.
+/// The result of the small probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Emptiness {
-    /// Share of time in which the queue was empty, of our own probes too.
+    /// The share of time in which the queue was empty, including of our own probes.
     pub empty_ratio: f64,
-    /// Standard error of it.
+    /// The standard error of `empty_ratio`.
     pub error_ratio: f64,
-    /// Mean delay in the queue of those that found one.
+    /// The mean queueing delay of the probes that met a queue.
     pub queue_s: f64,
-    /// Width of the noise.
+    /// The width of the noise.
     pub noise_s: f64,
     pub probes: usize,
     pub lost: usize,
-    /// Probes each second, ours.
+    /// The rate of our probes per second.
     pub rate_hz: f64,
-    /// Bits of one probe.
+    /// The size of one probe in bits.
     pub bits: f64,
-    /// Stamps are wrong by more than those of a host that does little else.
+    /// Set if the timestamp error exceeds that of an otherwise idle host.
     pub is_busy_host: bool,
 }
 
 impl Emptiness {
-    /// The noise is small beside the queues, or there are hardly any queues.
+    /// Returns whether the noise is small compared with the queues, or there are hardly any queues.
     ///
-    /// What a busy host holds up looks like few long queues, and its noise hides the many short ones:
-    /// there only queues that most probes meet are believed.
+    /// Delays caused by a busy host look like a few long queues, and its noise hides the many short
+    /// ones. On such a host the result is valid only if most probes meet a queue.
     pub fn is_valid(&self, capacity_bps: f64) -> bool {
         let seen = !self.is_busy_host || self.empty_ratio < MOST_EMPTY;
         seen && self.noise_s <= MOST_NOISE_TO_QUEUE * self.queue_s
@@ -84,8 +85,8 @@ impl Emptiness {
     }
 }
 
-/// How far the clocks' rates differ, where that is beyond belief: the delay of the small probes is a
-/// straight line, and a steep one. Queues are steep, but never straight.
+/// Returns an implausible clock skew: the delay of the small probes is a straight and steep line.
+/// Queues may be steep, but are never straight.
 pub fn skew(readings: &[Reading]) -> Option<f64> {
     let points = probes(readings, 0.0);
     let count = points.len() as f64;
@@ -102,7 +103,7 @@ pub fn skew(readings: &[Reading]) -> Option<f64> {
     Some(both / times).filter(|slope| slope.abs() > MOST_SKEW && straight > STRAIGHT)
 }
 
-/// `None` with too few probes.
+/// Measures how often the queue is empty; `None` with too few probes.
 pub fn emptiness(readings: &[Reading], batching_s: f64, capacity_bps: f64) -> Option<Emptiness> {
     let points = probes(readings, CLEAR_OF_BATCH * batching_s);
     if points.len() < LEAST_PROBES {
@@ -146,8 +147,8 @@ fn idle(readings: &[Reading]) -> impl Iterator<Item = &Reading> {
     readings.iter().filter(|r| r.purpose == Purpose::Idle)
 }
 
-/// All probes by time, without those that came too soon after another, or met a queue that one of our
-/// own trains left.
+/// Returns all probes by time, except those that came too soon after another or met a queue left by
+/// one of our own trains.
 fn probes(readings: &[Reading], clear_s: f64) -> Vec<Point> {
     let mut trains: Vec<&Reading> = readings.iter().collect();
     trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
@@ -175,8 +176,8 @@ fn probes(readings: &[Reading], clear_s: f64) -> Vec<Point> {
     kept
 }
 
-/// A probe sent too soon after another is left out. One that was sent in time and yet arrived close
-/// behind met the other in the queue: it stays, and as late as it would have been without the other.
+/// Leaves out probes sent too soon after another. A probe that was sent in time but arrived close
+/// behind another met it in the queue: it is kept with the delay expected without the other.
 fn clear<'a>(points: impl Iterator<Item = &'a Point>, clear_s: f64) -> Vec<Point> {
     let mut kept = Vec::new();
     let mut before: Option<&Point> = None;
@@ -194,7 +195,7 @@ fn clear<'a>(points: impl Iterator<Item = &'a Point>, clear_s: f64) -> Vec<Point
     kept
 }
 
-/// Delays above the line through the least ones.
+/// Returns the delays above the line through the minimum delays.
 fn above_least(points: &[Point]) -> Vec<f64> {
     let skew = slope(points).clamp(-USUAL_SKEW, USUAL_SKEW);
     let from = points[0].sent_s;
@@ -206,7 +207,7 @@ fn above_least(points: &[Point]) -> Vec<f64> {
     level.into_iter().map(|d| d - least).collect()
 }
 
-/// Of the lower hull, the edge below the middle of the time (Moon, Skelly and Towsley 1999).
+/// Returns the slope of the lower hull's edge at the mean time (Moon, Skelly and Towsley 1999).
 fn slope(points: &[Point]) -> f64 {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for (x, y) in points.iter().map(|p| (p.sent_s, p.delay_s())) {
@@ -233,12 +234,12 @@ fn slope(points: &[Point]) -> f64 {
 #[derive(Debug, Clone, Copy)]
 struct Noise {
     width_s: f64,
-    /// Probes within the width, more than within the next stretch of the same length.
+    /// The number of probes within the width minus that in the next stretch of the same length.
     excess: f64,
 }
 
-/// Empty queues pile up within the noise; busy ones are spread evenly over it and beyond. The noise
-/// ends where the probes lie much less dense than at its beginning.
+/// Measures the noise. Delays of empty queues cluster within the noise; those of busy ones spread
+/// evenly over it and beyond. The noise ends where the probes become much less dense.
 fn noise(delays: &[f64], least_s: f64) -> Noise {
     let mut sorted = delays.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -251,9 +252,9 @@ fn noise(delays: &[f64], least_s: f64) -> Noise {
         .find(|i| (look as f64 / width(*i, i + look)) < SPARSE * density)
         .unwrap_or(count - 1);
     let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
-    // Cut short it would lose twice what it cuts off; too wide it loses little.
+    // Too narrow a width loses twice what it cuts off; too wide a one loses little.
     let mut width_s = (MARGIN * sorted[end]).max(LEAST_NOISE_S).max(least_s);
-    // Noise with a tail falls on steeply; queues do not.
+    // Noise with a tail falls off steeply; queues do not.
     for _ in 0..MOST_STRETCHES {
         let near = below(2.0 * width_s) - below(width_s);
         let far = (below(4.0 * width_s) - below(2.0 * width_s)) / 2.0;
@@ -269,7 +270,7 @@ fn noise(delays: &[f64], least_s: f64) -> Noise {
     }
 }
 
-/// Share of the busy probes that the excess takes for empty, if queues are exponential.
+/// Returns the share of the busy probes that count as empty, if queues are exponential.
 fn hidden(noise_s: f64, queue_s: f64) -> f64 {
     if queue_s <= 0.0 {
         return 0.0;
@@ -277,7 +278,7 @@ fn hidden(noise_s: f64, queue_s: f64) -> f64 {
     (1.0 - (-noise_s / queue_s).exp()).powi(2)
 }
 
-/// Share of probes that the plateau's tolerance may have cost.
+/// Returns the share of probes that the subtraction of the next stretch may have removed.
 fn below_excess(delays: &[f64], noise: Noise) -> f64 {
     let within = delays.iter().filter(|d| **d <= noise.width_s).count() as f64;
     (within - noise.excess).max(0.0) / delays.len() as f64
@@ -294,7 +295,7 @@ fn block_error(delays: &[f64], noise_s: f64) -> f64 {
     (scatter / (shares.len() as f64).sqrt()).max(floor)
 }
 
-/// Middle delay of a probe above the least, for people.
+/// Returns the median delay of a probe above the minimum, for display.
 pub fn middle_delay_s(readings: &[Reading]) -> Option<f64> {
     let points = probes(readings, 0.0);
     (!points.is_empty())
@@ -322,7 +323,7 @@ mod tests {
         let slow = 50e6;
         assert!(!seen(200e-6, 0.97).is_valid(slow));
         assert!(seen(200e-6, 0.2).is_valid(slow));
-        // Narrower than a third of a packet, it hides no queue.
+        // Noise narrower than a third of a packet hides no queue.
         assert!(seen(50e-6, 0.97).is_valid(slow));
         assert!(seen(3e-6, 0.97).is_valid(1e9));
     }

@@ -1,38 +1,38 @@
-//! What can be believed of one train?
+//! The usable part of one train.
 //!
-//! A train is left out, with its reason, when its clock stepped, its times run backwards or stand
-//! still, its sender was held up, or too much of it was lost. Of what stays, packets that a batching
-//! receiver held back are set aside: the last packet of a batch has waited least.
+//! A train is left out, with a reason, if its clock stepped, its times run backwards or stand
+//! still, its sender was held up, or too much of it was lost. From the rest, packets that a
+//! batching receiver delayed are removed: the last packet of a batch has waited least.
 //!
-//! Source: docs/methods/available-bandwidth.md; the signature of batches is that of Prasad, Jain and
-//! Dovrolis (PAM 2004). Units: seconds from the run's own zeros, bits of IP.
+//! Source: docs/methods/available-bandwidth.md; the signature of batches is that of Prasad, Jain
+//! and Dovrolis (PAM 2004). Units: seconds from the run's own zeros, bits of IP.
 //! Error: a kept packet waited at most one gap between packets.
 //! Wrong when: the receiver releases batches at moments that depend on the queue.
 
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::available::{Purpose, Train};
 
-/// The receiver's wall clock may move by this much within a train.
+/// The maximum step of the receiver's wall clock within a train.
 const MOST_STEP_NS: u64 = 20_000;
-/// A hole in the sending longer than this share of the train spoils it.
+/// The maximum pause of the sender, as a share of the train.
 const MOST_HOLE_RATIO: f64 = 0.25;
-/// Trains shorter than this have no shape that a hole could spoil.
+/// Trains with fewer packets are not checked for pauses.
 const LEAST_FOR_HOLE: usize = 10;
-/// More lost: no strain is read.
+/// The maximum loss at which the strain is used.
 const MOST_LOST_RATIO: f64 = 0.02;
-/// More packets that overtook, or times that run backwards: the clock is not believed.
+/// The maximum share of reordered packets or decreasing times; above it the clock is wrong.
 const MOST_BACKWARD_RATIO: f64 = 0.1;
-/// Delay does not vary by more than this within a train.
+/// The maximum plausible variation of the delay within a train.
 const MOST_DELAY_SPREAD_S: f64 = 10.0;
-/// A gap between arrivals at least this long, and this share of the mean one, ends a batch.
+/// A gap between arrivals ends a batch if it is at least this long, and this share of the mean gap.
 const LEAST_BATCH_GAP_S: f64 = 1.2e-6;
 const BATCH_GAP_RATIO: f64 = 0.15;
-/// Fewer batches say nothing of a rate.
+/// The minimum number of batches for a rate.
 pub const LEAST_BATCHES: usize = 4;
-/// With more batches than this share of the packets there is no batching.
+/// The ratio of batches to packets above which the receiver does not batch.
 const UNBATCHED_RATIO: f64 = 0.95;
 
-/// One packet that arrived.
+/// A packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     pub index: usize,
@@ -41,33 +41,33 @@ pub struct Point {
 }
 
 impl Point {
-    /// Up to a constant of the run.
+    /// The one-way delay up to a constant offset of the run.
     pub fn delay_s(&self) -> f64 {
         self.received_s - self.sent_s
     }
 }
 
-/// One train as far as it can be believed.
+/// The usable part of one train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub index: u32,
     pub purpose: Purpose,
-    /// Of one packet.
+    /// The size of one packet in bits.
     pub bits: f64,
     pub packets: usize,
     pub lost: usize,
-    /// All that arrived, in the order of sending.
+    /// All packets that arrived, in sending order.
     pub points: Vec<Point>,
-    /// Those whose time is sound.
+    /// The packets with a reliable time.
     pub kept: Vec<Point>,
-    /// Time between batches; absent: the receiver does not batch.
+    /// The time between batches; absent if the receiver does not batch.
     pub batching_s: Option<f64>,
-    /// Send times, first and last.
+    /// The send times of the first and the last packet.
     pub sent_s: [f64; 2],
     pub micro_burst_packets: usize,
 }
 
-/// The clocks' common zeros, so that differences stay exact.
+/// The common zeros of both clocks, so that differences stay exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zero {
     sent_ns: u64,
@@ -83,7 +83,7 @@ impl Zero {
     }
 }
 
-/// Why nothing is read from a train, or what is.
+/// Reads a train, or returns the reason why it is unusable.
 pub fn read(train: &Train, zero: Zero) -> Result<Reading, String> {
     whole(train)?;
     let (points, backward) = points(train, zero);
@@ -142,7 +142,7 @@ fn whole(train: &Train) -> Result<(), String> {
     Ok(())
 }
 
-/// Those that arrived in order, and how many did not.
+/// Returns the packets that arrived in order, and the number of those that did not.
 fn points(train: &Train, zero: Zero) -> (Vec<Point>, usize) {
     let sent_at = seconds(train.sent_at_ns - zero.sent_ns);
     let received_at = seconds(train.received_at_ns - zero.received_ns);
@@ -180,7 +180,7 @@ fn believable(points: &[Point]) -> Result<(), String> {
     Ok(())
 }
 
-/// Paced and back-to-back trains must have left without a hole.
+/// Checks that paced and back-to-back trains left without a pause.
 fn held_up(train: &Train, reading: &Reading) -> Result<(), String> {
     if train.purpose == Purpose::Idle || reading.packets < LEAST_FOR_HOLE {
         return Ok(());
@@ -207,19 +207,19 @@ impl Reading {
         self.lost as f64 > MOST_LOST_RATIO * self.packets as f64
     }
 
-    /// IP rate at which it left.
+    /// The IP rate at which the train left.
     pub fn sent_bps(&self) -> Option<f64> {
         let span = self.sent_span_s();
         (span > 0.0 && self.packets > 1).then(|| self.bits * (self.packets - 1) as f64 / span)
     }
 
-    /// IP rate at which its kept packets arrived.
+    /// The IP rate at which the kept packets arrived.
     pub fn received_bps(&self) -> Option<f64> {
         rate(&self.kept, self.bits)
     }
 
-    /// Growth of the delay in each second of sending, between the means of both ends; and the
-    /// seconds between these.
+    /// The growth of the delay per second of sending, between the means of both ends, and the
+    /// seconds between them.
     pub fn strain(&self) -> Option<(f64, f64)> {
         let kept = &self.kept;
         let part = (kept.len() / 10).max(2);
@@ -254,14 +254,14 @@ impl Reading {
             .collect();
         let batches = ends.len() + 1;
         if batches < LEAST_BATCHES && count >= 2 * LEAST_BATCHES {
-            // Too short for its batches: nothing of it is sound.
+            // The train is too short for its batches: none of its times is reliable.
             return;
         }
         if batches as f64 >= UNBATCHED_RATIO * count as f64 {
             self.kept = sound;
             return;
         }
-        // The last batch was not ended by the next one, but by the timer: its end waited.
+        // The last batch ended by the timer and not by the next batch, so its last packet waited.
         self.kept = ends.iter().map(|i| sound[*i]).collect();
         let distances = self
             .kept
@@ -270,14 +270,15 @@ impl Reading {
         self.batching_s = median(distances);
     }
 
-    /// Of packets that left in one call only the last has a sound send time.
+    /// Returns whether the send time is reliable: of packets sent in one call, only the last one's
+    /// is.
     fn is_sound(&self, point: &Point) -> bool {
         (point.index + 1).is_multiple_of(self.micro_burst_packets)
             || point.index + 1 == self.packets
     }
 }
 
-/// Bits between the first and the last of the points, by their time.
+/// Returns the rate between the first and the last of the points.
 pub fn rate(points: &[Point], bits: f64) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let span = last.received_s - first.received_s;

@@ -1,32 +1,32 @@
-//! Above which capacity can these hosts not tell?
+//! The maximum capacity that these hosts can resolve.
 //!
-//! A burst must be long beside the receiver's batches and stamps, and has at most so many packets.
+//! A burst must be long compared with the receiver's batches and stamps, and its size is limited.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: seconds, bit/s of IP. Error: that of the
-//! batching seen. Wrong when: the batching changes with the load.
+//! observed batching. Wrong when: the batching changes with the load.
 
 use longhaul_model::report::v1::available::{Mode, Plan};
 
-/// Packets of a train, at most.
+/// The maximum number of packets in a train.
 pub const MOST_PACKETS: u32 = 2500;
-/// A train lasts this many times between batches.
+/// The minimum length of a train in times between batches.
 pub const TRAIN_BATCHES: f64 = 20.0;
-/// And at least this long: stamps are not better than some microseconds.
+/// The minimum length in time: timestamps have errors of some microseconds.
 const LEAST_SPAN_S: f64 = 400e-6;
 
-/// A burst shorter than this is all noise.
+/// Returns the minimum duration of a burst that stands out from the noise.
 pub fn least_span_s(batching_s: f64) -> f64 {
     (TRAIN_BATCHES * batching_s).max(LEAST_SPAN_S)
 }
 
-/// Light mode has no bytes for more, and wider intervals for it.
+/// Light mode has no bytes for more packets; its intervals are wider.
 pub const LIGHT_PACKETS: u32 = 10;
 const LIGHT_BATCHES: f64 = 8.0;
 const LIGHT_SPAN_S: f64 = 100e-6;
-/// Of the bytes, a burst may take this part.
+/// A burst may use this fraction of the byte budget.
 const BURST_PART: u64 = 12;
 
-/// The capacity at which the longest burst is just long enough.
+/// Returns the capacity at which the longest burst is just long enough.
 pub fn most_bps(batching_s: f64, plan: &Plan) -> f64 {
     let (packets, span_s) = if plan.mode == Mode::Light {
         let span_s = (LIGHT_BATCHES * batching_s).max(LIGHT_SPAN_S);

@@ -1,7 +1,7 @@
-//! From which rate on does the delay grow within a train, and how steeply?
+//! The rate above which the delay grows within a train, and how steeply it grows.
 //!
-//! Fluid model of a queue: the strain is 0 below the available bandwidth A and (R − A)/C above it. A
-//! train of length T sees an A of its own, normal around the mean with variance βC/T (β: bits of a
+//! Fluid model of a queue: the strain is 0 below the available bandwidth A and (R − A)/C above it.
+//! A train of length T meets its own A, normal around the mean with variance βC/T (β: bits of a
 //! typical burst), so the expected strain is a hinge that is rounded at the knee, and its scatter
 //! grows beyond it. The posterior of (A/C, C, β) is summed over a grid; all intervals are its own.
 //!
@@ -9,57 +9,57 @@
 //! for the rounded knee. Units: bit/s of IP. Error: the posterior's.
 //! Wrong when: several hops are loaded (the first knee is still A), or traffic is not FIFO.
 
-/// Steps of A/C from 0 to 1.
+/// The number of steps of A/C from 0 to 1.
 pub const SHARES: usize = 91;
-/// C over the rate of the bursts' quickest stretches.
+/// Ratios of C to the rate of the bursts' fastest stretches.
 pub const RATIOS: [f64; 15] = [
     0.92, 0.95, 0.97, 0.985, 1.0, 1.015, 1.03, 1.05, 1.08, 1.12, 1.18, 1.26, 1.4, 1.6, 1.9,
 ];
-/// Bits of a typical burst of other traffic, logarithmic.
+/// Sizes in bits of a typical burst of cross traffic, logarithmic.
 const BURSTS: [f64; 8] = [2e3, 6e3, 15e3, 40e3, 100e3, 240e3, 600e3, 1.6e6];
-/// How sure the quickest stretches are: they are seldom too quick, more often too slow.
+/// The uncertainty of the fastest stretches: they are rarely too fast, more often too slow.
 const PRIOR_BELOW: f64 = 0.02;
 const PRIOR_ABOVE: f64 = 0.015;
 /// Deviations beyond this many standard errors count linearly.
 const HUBER: f64 = 3.0;
-/// No model is better than this.
+/// The minimum error of the model.
 const FLOOR: f64 = 0.004;
 const FLOOR_RATIO: f64 = 0.015;
-/// About a third of a full packet comes too soon or too late.
+/// About a third of a full-size packet arrives too soon or too late.
 const GRAIN_BITS: f64 = 4e3;
-/// The share of a train's length over which A cannot swing by more than this share of C.
+/// The maximum standard deviation of A over a train, as a share of C.
 const MOST_SWING: f64 = 0.45;
 
-/// One train, as the fit sees it.
+/// The strain of one train, as used by the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datum {
     pub rate_bps: f64,
     pub strain: f64,
     pub seconds: f64,
-    /// Standard error of the strain by the stamps.
+    /// The standard error of the strain due to timestamps.
     pub noise: f64,
 }
 
-/// Posterior over A/C and C.
+/// The posterior over A/C and C.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posterior {
-    /// Of ratio 1.
+    /// The capacity at ratio 1.
     pub base_bps: f64,
-    /// `[ratio][share]`, sums to 1.
+    /// `[ratio][share]`; the sum is 1.
     pub weights: Vec<[f64; SHARES]>,
-    /// Typical burst, bits.
+    /// The size of a typical burst in bits.
     pub burst_bits: f64,
 }
 
-/// What is known of C and of bursts before the trains.
+/// Prior knowledge of C and of bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prior {
     pub base_bps: f64,
-    /// Relative error of `base_bps` by the times alone.
+    /// The relative error of `base_bps` from the times alone.
     pub error_ratio: f64,
-    /// By how much it may be too low, for want of a stretch without other traffic.
+    /// The ratio by which `base_bps` may be too low if every stretch met cross traffic.
     pub hidden_ratio: f64,
-    /// Seen by the idle probes.
+    /// The burst size seen by the idle probes.
     pub burst_bits: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ pub fn posterior(data: &[Datum], prior: Prior) -> Posterior {
     }
 }
 
-/// The share of the grid's step.
+/// Returns the share at a step of the grid.
 pub fn share(step: usize) -> f64 {
     step as f64 / (SHARES - 1) as f64
 }
@@ -100,7 +100,7 @@ fn log_prior(ratio: f64, prior: Prior) -> f64 {
         PRIOR_ABOVE.hypot(prior.hidden_ratio)
     };
     let z = ratio.ln() / width.hypot(prior.error_ratio);
-    // The grid is coarser at its upper end; each cell stands for its width.
+    // The grid is coarser at its upper end; each cell is weighted by its width.
     let at = RATIOS.iter().position(|r| *r >= ratio).unwrap_or(0);
     let low = RATIOS[at.saturating_sub(1)].ln();
     let high = RATIOS[(at + 1).min(RATIOS.len() - 1)].ln();
@@ -119,7 +119,7 @@ fn likelihood(data: &[Datum], table: &Hinge, available: f64, capacity: f64, burs
         let unit = swing / capacity;
         let kappa = 2.0 * available / swing;
         let (mean, variance) = table.at((d.rate_bps - available) / swing, kappa);
-        // Few packets are no Brownian motion.
+        // A few packets are not a Brownian motion.
         let grain = GRAIN_BITS / (capacity * d.seconds);
         let floor = FLOOR + FLOOR_RATIO * mean * unit + grain;
         let variance = variance * unit * unit + d.noise * d.noise + floor * floor;
@@ -166,15 +166,15 @@ fn typical_burst(by_burst: &[f64; BURSTS.len()]) -> f64 {
     logs.sum::<f64>().exp()
 }
 
-/// Mean growth of a reflected Brownian queue over one unit of time, by its drift `z` and by the rate
-/// `kappa` of the exponential queue that it starts from; tabled. Units: its spread over that time.
+/// A table of the mean growth of a reflected Brownian queue per unit of time, by its drift `z` and
+/// the rate `kappa` of the initial exponential queue. Unit: the queue's spread over that time.
 struct Hinge {
     rows: Vec<Vec<f64>>,
 }
 
 const HINGE_REACH: f64 = 6.0;
 const HINGE_STEPS: usize = 120;
-/// Rates of the first queue: `2^(i/2)` from 1/4.
+/// The number of rates of the initial queue: `2^(i/2)` from 1/4.
 const KAPPAS: usize = 17;
 const LEAST_KAPPA: f64 = 0.25;
 const INTEGRAL_STEPS: usize = 120;
@@ -200,7 +200,7 @@ impl Hinge {
         }
     }
 
-    /// Mean and variance.
+    /// Returns the mean and the variance.
     fn at(&self, z: f64, kappa: f64) -> (f64, f64) {
         let idle = (1.5 * (0.5 - z).max(0.0)).powi(2);
         let first = if z < 0.0 {
@@ -213,7 +213,7 @@ impl Hinge {
             return (z, 1.0);
         }
         if z <= -HINGE_REACH {
-            // Both ends of the train see a queue at rest.
+            // Both ends of the train meet a queue in equilibrium.
             return ((-0.5 / z - 1.0 / kappa).max(0.0), variance);
         }
         let row = (2.0 * (kappa / LEAST_KAPPA).log2()).clamp(0.0, (KAPPAS - 1) as f64);
@@ -230,8 +230,8 @@ impl Hinge {
     }
 }
 
-/// What the empty queue withholds from the drift: the mean of the least level below zero, with the
-/// first queue in the way. Law of the running maximum: Borodin and Salminen 2002, 2.1.1.
+/// Returns the growth added by reflection at the empty queue: the mean of the minimum below zero,
+/// reduced by the initial queue. Law of the running maximum: Borodin and Salminen 2002, 2.1.1.
 fn reflected(z: f64, kappa: f64) -> f64 {
     let reach = (4.0 - z).max(4.0);
     let step = reach / INTEGRAL_STEPS as f64;
@@ -244,18 +244,18 @@ fn reflected(z: f64, kappa: f64) -> f64 {
     (0..INTEGRAL_STEPS).map(one).sum()
 }
 
-/// `exp(-2zx) * P(N < z - x)`, without overflow.
+/// Returns `exp(-2zx) * P(N < z - x)` without overflow.
 fn mirrored(z: f64, x: f64) -> f64 {
     let below = z - x;
     if below > -5.0 {
         return (-2.0 * z * x).exp() * normal_below(below);
     }
-    // The tail's first term, so that both exponents are added before they are taken.
+    // The first term of the tail, so that both exponents are added before taking the exponential.
     let tail = -0.5 * below * below - 2.0 * z * x;
     tail.exp() / (-below * (2.0 * std::f64::consts::PI).sqrt())
 }
 
-/// Normal distribution function; Abramowitz and Stegun 26.2.17, right to 1e-7.
+/// The normal distribution function; Abramowitz and Stegun 26.2.17, accurate to 1e-7.
 fn normal_below(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let series = t
@@ -266,7 +266,7 @@ fn normal_below(z: f64) -> f64 {
     if z >= 0.0 { 1.0 - tail } else { tail }
 }
 
-/// A value with its bounds.
+/// A value with its standard deviation and 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
     pub value: f64,
@@ -275,7 +275,7 @@ pub struct Level {
 }
 
 impl Posterior {
-    /// With further evidence of A/C: its mean and standard error.
+    /// Applies further evidence of A/C, given its mean and standard error.
     pub fn with_share(&self, mean: f64, error: f64) -> Posterior {
         let mut weights = self.weights.clone();
         let steps = (0..SHARES).map(|i| {
@@ -311,7 +311,7 @@ impl Posterior {
         self.level(|ratio, _| ratio)
     }
 
-    /// Mean and 95 % interval of a function of the cell.
+    /// Returns the mean and 95 % interval of a function of the grid cell.
     fn level(&self, of: fn(f64, f64) -> f64) -> Level {
         let mut cells: Vec<(f64, f64)> = Vec::with_capacity(RATIOS.len() * SHARES);
         for (ratio, row) in RATIOS.iter().zip(&self.weights) {

@@ -1,32 +1,32 @@
-//! What is free on a path that is measured again and again?
+//! Tracks the available bandwidth of a path over repeated runs.
 //!
-//! A local level, followed by a Kalman filter: it may wander by 2 % of the capacity a minute. A run
-//! more than four standard errors away is held back once; a second one on the same side is a step,
-//! and the filter starts anew from it.
+//! A Kalman filter follows a local level, which may drift by 2 % of the capacity per minute. A run
+//! more than four standard errors away is ignored once; a second one on the same side is a step,
+//! and the filter restarts from it.
 //!
 //! Source: Kalman 1960; the gate is our own. Units: bit/s of IP. Error: its interval.
-//! Wrong when: the load swings faster than the runs come.
+//! Wrong when: the load varies faster than the runs follow each other.
 
 use super::sweep::Level;
 
-/// Wandering of the level in a minute, as a share of the capacity.
+/// The drift of the level per minute, as a share of the capacity.
 const WANDER_RATIO: f64 = 0.02;
-/// Standard errors beyond which a run is held back.
+/// The number of standard errors beyond which a single run is ignored.
 const GATE: f64 = 4.0;
-/// A gap longer than this makes the past worthless.
+/// The maximum gap; a longer one makes earlier runs irrelevant.
 const MOST_GAP_MIN: f64 = 24.0 * 60.0;
 
-/// One run.
+/// One run of the series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Minutes since the run before.
+    /// Minutes since the previous run.
     pub gap_min: f64,
     pub available_bps: f64,
     pub deviation_bps: f64,
     pub capacity_bps: f64,
 }
 
-/// The level after the last of the runs, oldest first; `None` with fewer than two.
+/// Returns the level after the last run (oldest first), or `None` with fewer than two runs.
 pub fn track(steps: &[Step]) -> Option<Level> {
     let first = steps.first().filter(|_| steps.len() > 1)?;
     let (mut level, mut variance) = (first.available_bps, first.deviation_bps.powi(2));
@@ -61,12 +61,12 @@ pub fn track(steps: &[Step]) -> Option<Level> {
     })
 }
 
-/// Minutes since 1970 of a UTC time such as `2026-01-31T12:00:00Z`.
+/// Parses a UTC time such as `2026-01-31T12:00:00Z` into minutes since 1970.
 pub fn minutes(rfc3339: &str) -> Option<f64> {
     let number = |from: usize, to: usize| rfc3339.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Days from the civil calendar; the year begins in March, so that leap days come last.
+    // Days from the civil calendar; the year starts in March, so that leap days come last.
     let shifted = if month > 2 { year } else { year - 1 };
     let era = shifted.div_euclid(400);
     let of_era = shifted - era * 400;

@@ -1,8 +1,8 @@
-//! How unlike are the two directions of a path over time, and why?
+//! Measures the asymmetry of a path's two directions over time, and finds its causes.
 //!
-//! Each run is matched with the nearest one of the other direction, so that both saw the same path; a
-//! run is used once. The middle of the ratios is told with its interval, and the sign test says
-//! whether one direction is the faster. The histogram has SLAC's (forward - reverse) / (forward +
+//! Each run is matched with the nearest run of the other direction, so that both met the same path;
+//! each run is used once. The result is the median ratio with its interval; a sign test shows
+//! whether one direction is faster. The histogram uses SLAC's (forward - reverse) / (forward +
 //! reverse).
 
 use super::cause;
@@ -15,17 +15,17 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::scan::Bin;
 use longhaul_model::report::v1::series::Point;
 
-/// Of the histogram, from -1 to 1.
+/// The number of bins of the histogram, from -1 to 1.
 const BINS: u32 = 20;
-/// Points of each direction that are matched.
+/// The maximum number of points of each direction that are matched.
 const MOST_POINTS: usize = 5_000;
 
-/// One path; `None` where no direction has a goodput in the period.
+/// Compares the directions of one path; `None` if neither has a goodput in the period.
 pub fn of_path(material: &Material, period: Period, most_apart_us: u64) -> Option<PathAsymmetry> {
     let [forward, reverse] = material.directions().map(|pair| {
         let mut points = material.points(&pair, Quantity::Goodput);
         points.retain(|point| period.holds(point.at_us) && point.value > 0.0);
-        // The newest: what is long past explains little.
+        // Keeps the newest points: old ones explain little.
         points.split_off(points.len().saturating_sub(MOST_POINTS))
     });
     let ends = [
@@ -65,12 +65,12 @@ pub fn of_path(material: &Material, period: Period, most_apart_us: u64) -> Optio
     })
 }
 
-/// Nearest neighbours first, each run once.
+/// Matches nearest neighbours first, each run once.
 fn matched(forward: &[Point], reverse: &[Point], most_apart_us: u64) -> Vec<Matched> {
     let mut pairs: Vec<(u64, usize, usize)> = Vec::new();
     for (f, point) in forward.iter().enumerate() {
         let at = reverse.partition_point(|other| other.at_us < point.at_us);
-        // The nearest may be taken by another; a few on either side are tried.
+        // The nearest run may already be matched; a few on either side are tried.
         let near = reverse.iter().enumerate().take(at + 3);
         for (r, other) in near.skip(at.saturating_sub(3)) {
             let apart = point.at_us.abs_diff(other.at_us);

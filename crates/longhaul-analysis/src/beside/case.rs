@@ -1,8 +1,8 @@
-//! What became of a path between two periods, and why?
+//! Compares a path in two periods and explains the change.
 //!
-//! Levels and tests come from the values, routes and settings from the runs. Where an agent found
-//! a lasting change in that time, its causes are told; where none did, the same reasoning as the
-//! agent's is applied to the change that the values show.
+//! Levels and tests come from the values, routes and settings from the runs. If an agent found a
+//! lasting change in that time, its causes are reported; otherwise the agent's reasoning is applied
+//! to the change between the periods.
 
 use super::change;
 use super::material::Material;
@@ -15,9 +15,9 @@ use longhaul_model::report::v1::event::{Event, State};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point, Series};
 
-/// Points of a series that a case keeps, for its figures.
+/// The maximum number of points of a series that a case keeps for its plots.
 const MOST_POINTS: usize = 2_000;
-/// Quantities that have figures.
+/// The quantities that are plotted.
 const DRAWN: [Quantity; 4] = [
     Quantity::Goodput,
     Quantity::Available,
@@ -25,7 +25,7 @@ const DRAWN: [Quantity; 4] = [
     Quantity::RttFloor,
 ];
 
-/// One path; `events` are those of the archive that concern it, in any order.
+/// Compares the two periods of one path; `events` are the archive's events on it, in any order.
 pub fn of_path(
     material: &Material,
     (before, after): (Period, Period),
@@ -60,7 +60,7 @@ pub fn of_path(
     }
 }
 
-/// Judges the changes of all paths together.
+/// Adjusts the verdicts for the number of tests over all paths.
 pub fn adjust(paths: &mut [PathCase]) {
     let forward = |path: &PathCase| path.pair.clone();
     for is_forward in [true, false] {
@@ -94,7 +94,7 @@ fn within(event: &Event, material: &Material, span: Period) -> bool {
     ours && event.state != State::Withdrawn && from < span.end_us && to >= span.begin_us
 }
 
-/// Causes of what changed most: of an agent's event between the periods, or of the change itself.
+/// Returns the causes of the largest change: of an agent's event, or of the change itself.
 fn why(
     material: &Material,
     changes: &[Change],
@@ -127,7 +127,7 @@ fn why(
     })
 }
 
-/// The change as an agent would have told it.
+/// Returns the change as an event, in the form that an agent would report.
 fn as_event(material: &Material, change: &Change, before: Period, after: Period) -> Option<Event> {
     let points = material.points(&change.pair, change.quantity);
     let mut earlier = points.iter().filter(|point| before.holds(point.at_us));
@@ -153,7 +153,7 @@ fn as_event(material: &Material, change: &Change, before: Period, after: Period)
     })
 }
 
-/// What one would like to know, and which period lacks it.
+/// Lists important quantities that were not measured, and in which period.
 fn missing(
     material: &Material,
     changes: &[Change],

@@ -1,8 +1,8 @@
-//! Why do the two directions of a path differ?
+//! Causes of the difference between the two directions of a path.
 //!
-//! What limited each direction is asked first, then whether the ends granted the buffers that were
-//! asked for, the capacities, the losses, the routes, and last whether both directions were measured
-//! in the same way at all. Each is told with the readings behind it; none is a proof.
+//! Checks the limiter of each direction, clipped buffers, capacities, losses and routes, and
+//! whether both directions were measured with the same settings. Each cause is reported with its
+//! evidence; none is certain.
 
 use super::material::{Bulk, Material};
 use super::settings;
@@ -16,12 +16,12 @@ use longhaul_model::report::v1::{Advice, AnyReport, Finding};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeSet;
 
-/// Ratios nearer to 1 than this are alike.
+/// The minimum ratio of two values that counts as a difference.
 const ALIKE: f64 = 1.15;
-/// Losses that differ by less say nothing.
+/// The minimum retransmit ratio that counts as loss.
 const LEAST_LOSS: f64 = 1e-4;
 
-/// The likeliest first. `ratio`: forward by reverse, where it is known.
+/// Returns the causes, most likely first. `ratio` is forward divided by reverse, if known.
 pub fn causes(material: &Material, period: Period, ratio: Option<f64>) -> Vec<Finding> {
     let Some(ratio) = ratio.filter(|ratio| ratio.max(1.0 / ratio) >= ALIKE) else {
         return Vec::new();
@@ -81,7 +81,7 @@ fn other_settings(forward: &[Bulk], reverse: &[Bulk]) -> Option<Finding> {
     Some(found)
 }
 
-/// An end that granted less than it was asked for, in the direction that its buffer limits.
+/// Finds a host that granted less than was requested, in the direction limited by that buffer.
 fn clipped(slow: &[Bulk], way: &str) -> Option<Finding> {
     let limited = settings::limiter(slow)?;
     let of = |run: &Bulk| -> Option<(Buffer, String)> {
@@ -120,7 +120,7 @@ fn capacities(material: &Material, period: Period, ratio: f64) -> Option<Finding
     if of_capacity.max(1.0 / of_capacity) < ALIKE || !same_way {
         return None;
     }
-    // As far as the ratio of the capacities is that of the rates.
+    // The confidence falls as the ratio of the capacities departs from that of the rates.
     let off = (of_capacity.ln() - ratio.ln()).abs() / ratio.ln().abs();
     let rate = |bps: f64| Rate::bits_per_second(bps.round() as u64);
     Some(finding(

@@ -1,7 +1,7 @@
-//! What is to be said of one quantity in two samples?
+//! Compares one quantity in two samples.
 //!
-//! Rates and round trips are compared by ratio, shares and counts by difference. The test and the
-//! interval are those of [`crate::stats::change`].
+//! Rates and RTTs are compared by ratio, shares and counts by difference. The test and the interval
+//! are those of the change test in the statistics module.
 
 use crate::stats::change::{self, LEVEL, holm};
 use crate::stats::quantile::median;
@@ -11,8 +11,8 @@ use longhaul_model::report::v1::quantity::{Quantity, Scale};
 use longhaul_model::report::v1::series::Pair;
 use std::collections::BTreeMap;
 
-/// From `before` to `after`, each in the order of time; `None` where neither has a value. The verdict
-/// stands for this test alone until [`adjust`] has seen its neighbours.
+/// Compares `before` with `after`, each in time order; `None` if neither has a value. The verdict
+/// is that of this test alone until it is adjusted for the other tests.
 pub fn of(pair: &Pair, quantity: Quantity, before: &[f64], after: &[f64]) -> Option<Change> {
     let levels = [level(before), level(after)];
     if levels.iter().all(Option::is_none) {
@@ -86,8 +86,8 @@ fn verdict(change: &Change) -> Verdict {
     }
 }
 
-/// Judges the tests of one table together: those of one quantity share their false alarms, so that
-/// among many paths not one of twenty seems to have changed by chance.
+/// Adjusts the tests of one table for multiple testing. Those of one quantity form a family, so
+/// that among many paths one in twenty does not appear to have changed by chance.
 pub fn adjust<'c>(changes: impl Iterator<Item = &'c mut Change>) {
     let mut families: BTreeMap<Quantity, Vec<&mut Change>> = BTreeMap::new();
     for change in changes.filter(|change| change.p_value.is_some()) {

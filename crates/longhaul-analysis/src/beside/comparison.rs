@@ -1,8 +1,7 @@
-//! Do two sets of runs differ?
+//! Compares two sets of runs.
 //!
-//! Every quantity of every pair that either set has, tested as in a case. Of two single runs no test
-//! can tell whether the next ones would differ as well; that the steady parts themselves lie apart is
-//! told beside it.
+//! Tests every quantity of every pair in either set. No test can tell from two single runs whether
+//! further runs would differ as well; a caveat reports whether their own intervals are disjoint.
 
 use super::change;
 use super::material::Taken;
@@ -13,14 +12,14 @@ use longhaul_model::report::v1::series::Pair;
 use longhaul_model::report::v1::{AnyReport, Caveat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One set: as it was asked for, and its runs.
+/// A set of runs and the text that selected it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     pub text: String,
     pub runs: Vec<Taken>,
 }
 
-/// What was found.
+/// The result of a comparison of two sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     pub sides: [Side; 2],
@@ -30,8 +29,8 @@ pub struct Compared {
 
 type Values = BTreeMap<(Pair, Quantity), Vec<f64>>;
 
-/// From `a` to `b`. Where the two sets share no pair of hosts, the pairs are taken as one: that of the
-/// first set.
+/// Compares `a` with `b`. If the two sets share no pair of hosts, their pairs are treated as the
+/// same one, named as in the first set.
 pub fn compare(a: &mut Asked, b: &mut Asked) -> Compared {
     for side in [&mut *a, &mut *b] {
         let key = |run: &Taken| (run.at_us, run.run_id.clone());
@@ -84,7 +83,7 @@ fn values(runs: &[Taken]) -> Values {
     let mut found: Values = BTreeMap::new();
     for run in runs {
         let mut report = run.report.clone();
-        // Whoever names a probe of a scan wants that probe.
+        // A probe of a scan that is selected by name counts as a run.
         if let AnyReport::Throughput(report) = &mut report {
             report.run.part_of = None;
         }
@@ -95,8 +94,8 @@ fn values(runs: &[Taken]) -> Values {
     found
 }
 
-/// Other hosts, as where a run before an upgrade stands against one after it: direction counts, names
-/// do not. Only where each set is of one pair of hosts.
+/// Renames the hosts of the second set, as to compare the runs before and after a host's upgrade:
+/// directions count, names do not. Applies only if each set has a single pair of hosts.
 fn renamed(before: &Values, after: Values, caveats: &mut Vec<Caveat>) -> Values {
     let hosts = |side: &Values| -> BTreeSet<BTreeSet<String>> {
         side.keys()
@@ -163,7 +162,7 @@ fn settings_differ(a: &Asked, b: &Asked) -> Option<Caveat> {
     })
 }
 
-/// Of single runs their own intervals are all there is.
+/// Returns a caveat if a test needs more values; compares single runs by their own intervals.
 fn single(a: &Asked, b: &Asked, changes: &[Change]) -> Option<Caveat> {
     let cannot = changes
         .iter()

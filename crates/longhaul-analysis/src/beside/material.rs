@@ -1,8 +1,8 @@
-//! What does the archive have of one path?
+//! The archive's data on one path.
 //!
-//! Runs with the names of their ends in the archive, and the values that each quantity had. Values of
-//! runs whose reports are gone come from the series of an agent; hours of which only the bucket is
-//! left count as one value, their median.
+//! Runs with the archive's names of their ends, and the values of each quantity. Values of runs
+//! whose reports were deleted come from an agent's series; an hour that is only kept as a bucket
+//! counts as one value, its median.
 
 use crate::detect::points::points_of;
 use crate::detect::sample::spacing_us;
@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 pub struct Taken {
     pub at_us: i64,
     pub run_id: String,
-    /// Who began it, and the other end, by the names of the series.
+    /// The initiator and the other end, by their names in the series.
     pub near: String,
     pub far: String,
     pub report: AnyReport,
 }
 
-/// The same pair in the other direction.
+/// Returns the same pair in the other direction.
 pub fn reversed(pair: &Pair) -> Pair {
     Pair {
         from: pair.to.clone(),
@@ -33,18 +33,18 @@ pub fn reversed(pair: &Pair) -> Pair {
     }
 }
 
-/// Everything of one path.
+/// All data on one path.
 #[derive(Debug)]
 pub struct Material<'a> {
-    /// Forward.
+    /// The forward direction.
     pub pair: Pair,
-    /// In the order of time.
+    /// In time order.
     pub runs: Vec<&'a Taken>,
     values: BTreeMap<(Pair, Quantity), BTreeMap<i64, f64>>,
 }
 
 impl<'a> Material<'a> {
-    /// Of the runs of this path in either direction; `series` are the archive's own.
+    /// Selects the runs of this path in either direction; `series` are the archive's own.
     pub fn new(pair: Pair, runs: &'a [Taken], series: &[Series]) -> Material<'a> {
         let ours = |run: &&Taken| {
             (run.near == pair.from && run.far == pair.to)
@@ -63,7 +63,7 @@ impl<'a> Material<'a> {
         for run in &runs {
             for (pair, quantity, point) in points_of(&run.report, Some(&run.near), Some(&run.far)) {
                 let of = values.entry((pair, quantity)).or_default();
-                // The series knows the start to the microsecond, the report to the second.
+                // The series has the start time in microseconds, the report in seconds.
                 let known = of
                     .range(point.at_us..point.at_us.saturating_add(1_000_000))
                     .any(|(_, value)| value.to_bits() == point.value.to_bits());
@@ -76,7 +76,7 @@ impl<'a> Material<'a> {
         Material { pair, runs, values }
     }
 
-    /// Values of one quantity in one direction, in the order of time.
+    /// Returns the values of one quantity in one direction, in time order.
     pub fn points(&self, pair: &Pair, quantity: Quantity) -> Vec<Point> {
         let found = self.values.get(&(pair.clone(), quantity));
         let points = found.into_iter().flatten();
@@ -85,12 +85,12 @@ impl<'a> Material<'a> {
             .collect()
     }
 
-    /// Those of a period, without their times.
+    /// Returns the values of a period, without their times.
     pub fn values(&self, pair: &Pair, quantity: Quantity, period: Period) -> Vec<f64> {
         self.values_without(pair, quantity, period, &[])
     }
 
-    /// The same without the runs that began at these times.
+    /// Returns the values of a period except those of runs that began at these times.
     pub fn values_without(
         &self,
         pair: &Pair,
@@ -99,7 +99,7 @@ impl<'a> Material<'a> {
         without: &[i64],
     ) -> Vec<f64> {
         let all = self.points(pair, quantity);
-        // The series knows the start to the microsecond, the report to the second.
+        // The series has the start time in microseconds, the report in seconds.
         let second = |at_us: i64| at_us.div_euclid(1_000_000);
         let left_out = |at_us| without.iter().any(|it| second(*it) == second(at_us));
         let within = all.iter().filter(|point| period.holds(point.at_us));
@@ -107,24 +107,24 @@ impl<'a> Material<'a> {
         kept.map(|point| point.value).collect()
     }
 
-    /// Forward, then reverse.
+    /// Returns both directions, forward first.
     pub fn directions(&self) -> [Pair; 2] {
         [self.pair.clone(), reversed(&self.pair)]
     }
 
-    /// Runs of a period.
+    /// Returns the runs of a period.
     pub fn within(&self, period: Period) -> impl Iterator<Item = &'a Taken> + '_ {
         let inside = move |run: &&Taken| period.holds(run.at_us);
         self.runs.iter().copied().filter(inside)
     }
 
-    /// Bulk runs that carried payload in this direction, with what was seen and concluded of it.
+    /// Returns the bulk runs with payload in this direction, with observation and analysis.
     pub fn bulk(&self, pair: &Pair) -> Vec<Bulk<'a>> {
         let runs = self.runs.iter();
         runs.filter_map(|run| Bulk::of(run, pair)).collect()
     }
 
-    /// All reports, as they lie to an event of this direction.
+    /// Returns all reports as evidence for an event of this direction.
     pub fn evidence(&self, pair: &Pair) -> Evidence<'a> {
         let mut evidence = Evidence {
             rtt: self.points(pair, Quantity::RttFloor),
@@ -170,7 +170,7 @@ impl<'a> Material<'a> {
     }
 }
 
-/// The first microsecond from `at_us` on that has no value yet: two runs of one second are two.
+/// Returns the first free microsecond from `at_us` on, so that runs of one second stay separate.
 fn free_time(taken: &BTreeMap<i64, f64>, at_us: i64) -> i64 {
     let mut free = at_us;
     while taken.contains_key(&free) {
@@ -193,7 +193,7 @@ impl<'a> Bulk<'a> {
         let AnyReport::Throughput(report) = &run.report else {
             return None;
         };
-        // True: the payload that is asked for went from initiator to responder.
+        // True if the requested payload went from initiator to responder.
         let forward = run.near == pair.from && run.far == pair.to;
         let first = report.plan.direction != Direction::Reverse;
         let (seen, judged) = if first == forward {
@@ -210,7 +210,7 @@ impl<'a> Bulk<'a> {
         })
     }
 
-    /// Whether it is a run by itself, and no probe of a scan.
+    /// Returns whether it is a run by itself rather than a probe of a scan.
     pub fn alone(&self) -> bool {
         self.report.run.part_of.is_none()
     }

@@ -1,7 +1,7 @@
-//! Which routes did a path take in two periods, and where do they differ?
+//! Compares the routes of a path in two periods.
 //!
-//! Of each period the route that most of its traces show; of that one, the last trace in which most
-//! hops answered. A hop that is silent in one of two traces makes them no other route.
+//! Uses the route that most traces of a period show, from the last trace in which most hops
+//! answered. A hop that is silent in only one of two traces does not make them different.
 
 use super::material::{Material, Taken};
 use crate::path::compare;
@@ -11,7 +11,7 @@ use longhaul_model::report::v1::comparison::Period;
 use longhaul_model::report::v1::path::{ChangeKind, Route};
 use longhaul_model::report::v1::series::Pair;
 
-/// Both directions, forward first; those without a trace are left out.
+/// Compares the routes of both directions, forward first; omits those without a trace.
 pub fn of(material: &Material, before: Period, after: Period) -> Vec<RouteCase> {
     let directions = material.directions();
     let of = |pair: &Pair| {
@@ -61,7 +61,7 @@ fn usual(material: &Material, pair: &Pair, period: Period) -> Option<TracedRoute
     })
 }
 
-/// Of a look at the path, in this direction.
+/// Returns the route that a path report traced in this direction.
 fn trace<'a>(run: &'a Taken, pair: &Pair) -> Option<&'a Route> {
     let AnyReport::Path(report) = &run.report else {
         return None;

@@ -1,4 +1,4 @@
-//! With which settings were bulk runs made, and which does best?
+//! Compares the settings of bulk runs.
 
 use super::material::{Bulk, Material};
 use crate::stats::quantile::median;
@@ -12,7 +12,7 @@ use longhaul_model::report::v1::series::Pair;
 use longhaul_model::report::v1::site::BestSetting;
 use std::collections::BTreeMap;
 
-/// As asked in a plan.
+/// Returns the setting that a plan requests.
 pub fn of_plan(plan: &Plan) -> Setting {
     Setting {
         window_bytes: plan.receive_buffer_bytes.or(plan.send_buffer_bytes),
@@ -22,7 +22,7 @@ pub fn of_plan(plan: &Plan) -> Setting {
     }
 }
 
-/// Settings of the plain runs of two periods, forward first, the most used first.
+/// Returns the settings of the standalone runs of two periods: forward first, the most used first.
 pub fn of(material: &Material, before: Period, after: Period) -> Vec<SettingCase> {
     let mut found = Vec::new();
     for pair in material.directions() {
@@ -43,8 +43,8 @@ pub fn of(material: &Material, before: Period, after: Period) -> Vec<SettingCase
     found
 }
 
-/// When bulk runs began whose setting only one of the periods has, where another one is in both: what
-/// they differ by is the setting's doing, not the path's. Empty where no setting is in both.
+/// Returns the start times of bulk runs whose setting occurs in only one period, if another one
+/// occurs in both: their difference is due to the setting. Empty if no setting occurs in both.
 pub fn of_one_period(
     material: &Material,
     pair: &Pair,
@@ -88,7 +88,7 @@ fn middle(runs: &[Bulk]) -> Option<u64> {
     median(rates).map(|bps| bps.round() as u64)
 }
 
-/// What limited most of the runs; unknown ones do not vote.
+/// Returns the most frequent limiter; unknown ones do not count.
 pub fn limiter(runs: &[Bulk]) -> Option<Limiter> {
     let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
     for run in runs {
@@ -99,7 +99,7 @@ pub fn limiter(runs: &[Bulk]) -> Option<Limiter> {
     most.map(|(limiter, _)| limiter)
 }
 
-/// What the latest scan of a period recommends for this direction.
+/// Returns the recommendation of the latest scan in a period for this direction.
 pub fn recommended(material: &Material, pair: &Pair, period: Period) -> Option<BestSetting> {
     let mut scans: Vec<_> = material.within(period).collect();
     scans.reverse();
@@ -120,7 +120,7 @@ pub fn recommended(material: &Material, pair: &Pair, period: Period) -> Option<B
     })
 }
 
-/// What the latest scan recommends; without a scan, the setting whose runs have the best middle.
+/// Returns the recommendation of the latest scan, or else the setting with the best median goodput.
 pub fn best(material: &Material, pair: &Pair, period: Period) -> Option<BestSetting> {
     recommended(material, pair, period).or_else(|| {
         let mut settings: BTreeMap<Setting, Vec<Bulk>> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! What is the best and the latest that is known of every path?
+//! Summarises the best and the latest results of every path.
 //!
-//! The maximum is SLAC's: the rate above which a tenth of the measurements lie, probes of scans
-//! included, because they are what tried the other settings.
+//! The maximum is SLAC's: the rate exceeded by a tenth of the measurements. Probes of scans count,
+//! because they test other settings.
 
 use super::material::Material;
 use super::settings;
@@ -14,7 +14,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_model::report::v1::site::SitePath;
 
-/// Both directions of a path, as far as they were measured.
+/// Summarises the measured directions of a path.
 pub fn of_path(material: &Material, period: Period) -> Vec<SitePath> {
     let directions = material.directions();
     let found = directions
@@ -73,7 +73,7 @@ fn direction(material: &Material, pair: &Pair, period: Period) -> Option<SitePat
     })
 }
 
-/// As the latest look placed it, in the direction of its load.
+/// Returns the narrow link found by the latest path run, if its load had this direction.
 fn narrow_link(material: &Material, pair: &Pair, period: Period) -> Option<NarrowLink> {
     let mut runs: Vec<_> = material.within(period).collect();
     runs.reverse();

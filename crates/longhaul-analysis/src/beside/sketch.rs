@@ -24,7 +24,7 @@ impl Archive {
         Material::new(pair, &self.runs, &[])
     }
 
-    /// A bulk run of this goodput at this minute.
+    /// Adds a bulk run with this goodput at this minute.
     pub fn run(&mut self, minute: i64, forward: bool, bps: f64) {
         let id = format!("bulk-{minute}-{forward}");
         let mut report = enveloped(
@@ -48,7 +48,7 @@ impl Archive {
         change(report);
     }
 
-    /// A look at the path that traced these hops.
+    /// Adds a path report with a traced route of these hops.
     pub fn trace(&mut self, minute: i64, addresses: &[&str]) {
         let id = format!("path-{minute}");
         let plan = path::Plan::of_nothing(Protocol::Udp);
@@ -72,7 +72,7 @@ impl Archive {
     }
 }
 
-/// So many minutes after the begin of 1970.
+/// Returns the time `minute` minutes after the start of 1970.
 fn moment(minute: i64) -> String {
     let (day, minute) = (minute / 1440, minute % 1440);
     format!(

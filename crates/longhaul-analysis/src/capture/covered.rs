@@ -1,55 +1,55 @@
-//! Which bytes of a TCP direction have been seen, by sequence number?
+//! Tracks the bytes seen of a TCP direction, by sequence number.
 //!
-//! Sequence numbers wrap around; they are taken relative to the first one, on a line of 64 bits,
-//! each as near as can be to the highest seen. Holes are few on real paths: beyond a bound the
-//! oldest is forgotten, as if its bytes had been there.
+//! Sequence numbers wrap around; they are extended to 64 bits relative to the first one, each as
+//! close as possible to the highest seen. Real paths have few holes: beyond a limit the oldest is
+//! dropped, as if its bytes had been seen.
 //!
 //! Source: RFC 9293, section 3.4. Units: bytes. Error: none within 2 GiB of the highest byte.
-//! Wrong when: more than [`MOST_HOLES`] holes stand open at once.
+//! Wrong when: more holes are open at once than the limit of 1024.
 
 use std::collections::VecDeque;
 
 const MOST_HOLES: usize = 1024;
 
-/// Bytes that were not seen, with what was known when they were found missing.
+/// Missing bytes, and the packet that revealed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hole {
     from: u64,
     to: u64,
-    /// When a later byte was seen, and that packet's timestamp.
+    /// The time and the TCP timestamp of the packet that showed a later byte.
     pub at_ns: u64,
     pub stamp: Option<u32>,
 }
 
-/// What a packet brought.
+/// The contribution of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Brought {
-    /// Bytes behind the highest seen so far.
+    /// Bytes above the highest seen so far.
     pub fresh: u64,
-    /// Bytes in holes, and the first of these holes.
+    /// Bytes that fill holes, and the first of these holes.
     pub filled: u64,
     pub hole: Option<Hole>,
-    /// Bytes that were there already.
+    /// Bytes seen before.
     pub again: u64,
-    /// Its end on the line.
+    /// The extended sequence number after its last byte.
     pub to: u64,
 }
 
-/// The bytes of one direction.
+/// The bytes seen of one direction.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Covered {
-    /// Sequence number of place 0, which lies well inside the line.
+    /// The sequence number that maps to `START`.
     origin: Option<u32>,
     highest: u64,
     holes: VecDeque<Hole>,
     pub unique: u64,
 }
 
-/// Where the first byte lies, so that earlier ones have room.
+/// The position of the first byte, which leaves room for earlier ones.
 const START: u64 = 1 << 40;
 
 impl Covered {
-    /// The place of a sequence number on the line; the first one asked for lies at the start.
+    /// Returns the extended position of a sequence number; the first one is at `START`.
     pub fn place(&mut self, sequence: u32) -> u64 {
         let origin = *self.origin.get_or_insert(sequence);
         if self.highest == 0 {
@@ -60,18 +60,18 @@ impl Covered {
         self.highest.saturating_add_signed(i64::from(step))
     }
 
-    /// The same for what the other side acknowledges; `None` as long as nothing was seen here.
+    /// Returns the position of an acknowledged number; `None` before the first packet.
     pub fn known_place(&mut self, sequence: u32) -> Option<u64> {
         self.origin?;
         Some(self.place(sequence))
     }
 
-    /// The end of the highest byte seen.
+    /// Returns the end of the highest byte seen.
     pub fn highest(&self) -> Option<u64> {
         self.origin.map(|_| self.highest.max(START))
     }
 
-    /// A packet of `length` bytes of sequence space.
+    /// Adds a packet with `length` bytes of sequence space.
     pub fn take(&mut self, sequence: u32, length: u64, at_ns: u64, stamp: Option<u32>) -> Brought {
         let from = self.place(sequence);
         let to = from + length;
@@ -125,7 +125,7 @@ impl Covered {
         self.holes = left;
     }
 
-    /// Bytes below `place` that were never seen.
+    /// Returns the number of bytes below `place` that were never seen.
     pub fn unseen_below(&self, place: u64) -> u64 {
         let inside = |hole: &Hole| hole.to.min(place).saturating_sub(hole.from);
         let holes: u64 = self.holes.iter().map(inside).sum();

@@ -1,7 +1,7 @@
-//! The two directions of a flow, and who began it.
+//! Combines the two directions of a flow, and determines its opener.
 //!
 //! Source: RFC 9293. Units: us. Error: none.
-//! Wrong when: neither end's first packet was captured; then whoever is seen first is the opener.
+//! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
 use super::handshake;
 use super::way::Course;
@@ -9,7 +9,7 @@ use longhaul_model::packet::{Flags, Packet, Transport};
 use longhaul_model::report::v1::capture::Flow;
 use std::net::SocketAddr;
 
-/// A flow being followed.
+/// A tracked flow.
 #[derive(Debug, Clone)]
 pub(super) struct Both {
     opener: SocketAddr,
@@ -24,9 +24,9 @@ pub(super) struct Both {
 }
 
 impl Both {
-    /// Of its first packet, which is still to be taken.
+    /// Starts a flow with its first packet, without counting it yet.
     pub fn new(packet: &Packet, capture_began_ns: u64) -> Both {
-        // The answer of a handshake is seen first when the question was not captured.
+        // If the SYN was not captured, the SYN/ACK is the first packet.
         let answer = match &packet.transport {
             Transport::Tcp(segment) => segment.flags.has(Flags::SYN | Flags::ACK),
             Transport::Udp => false,
@@ -49,7 +49,7 @@ impl Both {
         }
     }
 
-    /// True: its payload is no repetition.
+    /// Adds a packet; returns whether its payload is new.
     pub fn take(&mut self, packet: &Packet) -> bool {
         self.last_ns = self.last_ns.max(packet.at_ns);
         let from_opener = packet.from == self.opener;

@@ -1,28 +1,28 @@
-//! What did the two ends of a TCP connection offer, what holds, and how long did it take?
+//! The options that both ends of a TCP connection offered, those in force, and the times.
 //!
-//! An option holds when both offered it: shifts and timestamps (RFC 7323), selective
-//! acknowledgements (RFC 2018); ECN when the opener set both flags and the listener one (RFC 3168).
+//! An option is in force if both ends offered it: shifts and timestamps (RFC 7323), selective
+//! acknowledgements (RFC 2018); ECN if the opener set both flags and the listener one (RFC 3168).
 //!
-//! Source: those. Units: bytes, us. Error: none; a middlebox may have changed the options on the
-//! way, so the two ends' captures can differ, which is worth knowing.
-//! Wrong when: the capture began after the handshake (then there is none).
+//! Source: those. Units: bytes, us. Error: none; a middlebox may change the options, so the
+//! captures of the two ends may differ, which is useful evidence.
+//! Wrong when: the capture began after the handshake (then it has none).
 
 use longhaul_model::packet::{Flags, Segment};
 use longhaul_model::report::v1::capture::{Agreed, Handshake, Offer};
 
-/// A handshake as it is seen.
+/// A TCP handshake as observed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     opener: Option<(Offer, u64)>,
     listener: Option<(Offer, u64)>,
-    /// One of the two was sent again: its time says nothing.
+    /// Set if the SYN or the SYN/ACK was retransmitted: its time is then ambiguous.
     opener_again: bool,
     listener_again: bool,
     acknowledged_ns: Option<u64>,
 }
 
 impl Seen {
-    /// A packet of the connection.
+    /// Adds a packet of the connection.
     pub fn take(&mut self, segment: &Segment, from_opener: bool, at_ns: u64) {
         let syn = segment.flags.has(Flags::SYN);
         match (from_opener, syn) {
@@ -43,7 +43,7 @@ impl Seen {
         }
     }
 
-    /// Shifts of opener and listener; `None`: the handshake was not seen.
+    /// Returns the window shifts of opener and listener; `None` if the handshake was not seen.
     pub fn shifts(&self) -> Option<(u8, u8)> {
         let (opener, listener) = (self.opener.as_ref()?.0, self.listener.as_ref()?.0);
         Some(match (opener.window_shift, listener.window_shift) {
@@ -52,8 +52,8 @@ impl Seen {
         })
     }
 
-    /// From the opener's first packet to the end of the handshake: one round trip, wherever the
-    /// capture was taken. `None` where something was sent again.
+    /// Returns the time from the opener's first packet to the end of the handshake: one RTT at any
+    /// capture point. `None` after a retransmit.
     pub fn round_trip_ns(&self) -> Option<u64> {
         let began = self.opener.as_ref().filter(|_| !self.opener_again)?.1;
         let ended = self.acknowledged_ns.filter(|_| !self.listener_again)?;

@@ -1,17 +1,17 @@
-//! Does the payload differ from packet to packet, as rule 6 of the Land Speed Record asks?
+//! Checks that payload differs from packet to packet, as rule 6 of the Land Speed Record requires.
 //!
-//! The first bytes of each payload that is new are compared. Packets with fewer captured bytes than
-//! that are passed over: a short one differs from a long one without saying anything.
+//! Compares the first bytes of each new payload. Packets with fewer captured bytes are skipped: a
+//! short payload always differs from a long one.
 //!
 //! Source: rule 6 as the submissions quote it. Units: packets. Error: none for what is compared.
-//! Wrong when: payloads differ only behind their first bytes, or more than [`MOST_KNOWN`] heads are
-//! distinct (then only the first packets are compared).
+//! Wrong when: payloads differ only after their first bytes, or there are more than 65536 distinct
+//! heads (then only the first packets are compared).
 
 use longhaul_model::packet::Packet;
 use longhaul_model::report::v1::capture::Variety;
 use std::collections::HashMap;
 
-/// A payload's head is as long as whoever decodes makes it; shorter ones say nothing.
+/// The length of the head that the decoder hashes; shorter payloads are skipped.
 const COMPARED_BYTES: u32 = 64;
 const MOST_KNOWN: usize = 1 << 16;
 
@@ -34,7 +34,7 @@ impl Payloads {
 
     pub fn finish(self) -> Option<Variety> {
         let most_repeated_packets = self.heads.values().copied().max()?;
-        // One packet cannot be compared with another.
+        // A single packet has nothing to be compared with.
         (self.packets > 1).then_some(Variety {
             packets: self.packets,
             compared_bytes: COMPARED_BYTES,

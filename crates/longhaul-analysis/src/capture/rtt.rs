@@ -1,29 +1,29 @@
-//! How long were the round trips of a direction, at the place of capture?
+//! RTTs of a direction, measured at the capture point.
 //!
-//! By acknowledgements: from a packet to the first one that acknowledges its end; packets that were
-//! sent again are no measure, since nobody knows which copy was acknowledged (Karn). By timestamps:
+//! By acknowledgements: from a packet to the first acknowledgement of its end. Retransmitted
+//! packets are excluded, since it is unknown which copy was acknowledged (Karn). By timestamps:
 //! from the first packet with a value to the first echo of it.
 //!
 //! Source: Karn and Partridge 1987; RFC 7323, section 4. Units: us in the report, ns here.
-//! Error: delayed acknowledgements count in, up to 40 ms on Linux; the median of at most
-//! [`MOST_SAMPLES`] evenly spread samples.
-//! Wrong when: the capture was taken at the receiver: then it is the time of that host alone.
+//! Error: delayed acknowledgements are included, up to 40 ms on Linux; the median uses at most 4096
+//! evenly spread samples.
+//! Wrong when: the capture is from the receiver: then only that host's response time is measured.
 
 use longhaul_model::report::v1::capture::RoundTrip;
 use std::collections::VecDeque;
 
-/// Packets under way that are waited for.
+/// The maximum number of unacknowledged packets that are tracked.
 const MOST_WAITING: usize = 8192;
 const MOST_SAMPLES: usize = 4096;
 
-/// Samples, thinned evenly.
+/// RTT samples, thinned evenly.
 #[derive(Debug, Clone, Default)]
 struct Samples {
     count: u64,
     least_ns: u64,
     most_ns: u64,
     kept: Vec<u64>,
-    /// Every so many is kept.
+    /// Every `stride`-th sample is kept.
     stride: u64,
 }
 
@@ -60,10 +60,10 @@ impl Samples {
     }
 }
 
-/// Round trips by acknowledgements.
+/// RTTs from acknowledgements.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByAck {
-    /// End and time of packets under way, in order of their ends.
+    /// End and send time of unacknowledged packets, in order of their ends.
     waiting: VecDeque<(u64, u64)>,
     samples: Samples,
 }
@@ -76,7 +76,7 @@ impl ByAck {
         self.waiting.push_back((end, at_ns));
     }
 
-    /// Something was sent again, or out of order: what is under way measures nothing any more.
+    /// Discards pending packets after a retransmit or reordering: they are ambiguous.
     pub fn unsure(&mut self) {
         self.waiting.clear();
     }
@@ -97,7 +97,7 @@ impl ByAck {
     }
 }
 
-/// Round trips by timestamps.
+/// RTTs from timestamps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByStamp {
     waiting: VecDeque<(u32, u64)>,
@@ -135,7 +135,7 @@ impl ByStamp {
     }
 }
 
-/// Of timestamps, which wrap around.
+/// Compares timestamps, which wrap around.
 pub(super) fn is_later(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() > 0
 }

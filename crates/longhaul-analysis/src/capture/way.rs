@@ -1,19 +1,19 @@
-//! What was seen of one direction of a flow?
+//! Tracks one direction of a flow.
 //!
-//! A byte that is in the capture twice was sent again. A byte that fills a hole was sent again if
-//! its packet's timestamp is later than that of the packet which showed the hole, or, without a
-//! difference there, if it came a round trip later; else it was overtaken on the way.
+//! A byte that is in the capture twice was retransmitted. A byte that fills a hole was
+//! retransmitted if its packet's timestamp is later than that of the packet that revealed the hole
+//! or, if they are equal, if it came at least half an RTT later; otherwise it was reordered.
 //!
 //! Source: RFC 3522 (its use of timestamps), 9293. Units: bytes, packets, us.
-//! Error: where timestamps say nothing, half of a round trip decides.
-//! Wrong when: the capture itself lost packets that were sent again later.
+//! Error: without usable timestamps, half an RTT decides.
+//! Wrong when: the capture itself lost packets that were retransmitted later.
 
 use super::covered::{Brought, Covered};
 use super::rtt::{ByAck, ByStamp, is_later};
 use longhaul_model::packet::{Flags, Packet, Segment};
 use longhaul_model::report::v1::capture::{TcpWay, Way};
 
-/// One direction.
+/// One direction of a flow.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Course {
     pub way: Way,
@@ -22,11 +22,11 @@ pub(super) struct Course {
     covered: Covered,
     by_ack: ByAck,
     by_stamp: ByStamp,
-    /// What the other side acknowledged last: place, and how it looked.
+    /// The position that the peer acknowledged last, and that packet's number and window.
     acknowledged: Option<u64>,
     last_ack: Option<(u32, u16)>,
-    /// Windows before the shift: smallest and largest behind the handshake, and those of the
-    /// handshake, which has none.
+    /// Minimum and maximum window before scaling, after the handshake. The handshake's own window
+    /// is unscaled and kept separately.
     windows: Option<(u16, u16)>,
     first_window: Option<u16>,
 }
@@ -43,7 +43,8 @@ impl Course {
         way.marked_packets += u64::from(packet.ecn == 3);
     }
 
-    /// What it sends; true: it carries something new. `round_trip_ns` is that of the handshake.
+    /// Adds a packet; returns whether all its data is new. `round_trip_ns` is that of the
+    /// handshake.
     pub fn sends(
         &mut self,
         packet: &Packet,
@@ -56,15 +57,15 @@ impl Course {
         self.tcp.rst |= flags.has(Flags::RST);
         self.window(segment);
         let stamp = segment.options.timestamps.map(|(own, _)| own);
-        // The first and the last packet of a direction count as one byte of sequence each.
+        // SYN and FIN occupy one sequence number each.
         let extra = u64::from(flags.has(Flags::SYN)) + u64::from(flags.has(Flags::FIN));
         let length = u64::from(packet.payload_bytes) + extra;
         if length == 0 {
-            // A bare acknowledgement tells where the direction stands before its first byte.
+            // A bare acknowledgement shows the position of the direction before its first byte.
             self.covered.place(segment.sequence);
             return false;
         }
-        // The value of a bare acknowledgement may be echoed much later: nothing hurries it.
+        // The timestamp of a bare acknowledgement may be echoed much later.
         if let Some(stamp) = stamp {
             self.by_stamp.sent(stamp, packet.at_ns);
         }
@@ -80,7 +81,7 @@ impl Course {
         brought.again == 0
     }
 
-    /// New, sent again, or overtaken?
+    /// Counts the packet as new, retransmitted or reordered.
     fn judge(
         &mut self,
         brought: &Brought,
@@ -114,7 +115,7 @@ impl Course {
         }
     }
 
-    /// What the other side's packet says of this direction.
+    /// Adds a packet of the other direction, which acknowledges this one.
     pub fn hears(&mut self, packet: &Packet, segment: &Segment) {
         if let Some((_, echoed)) = segment.options.timestamps {
             self.by_stamp.echoed(echoed, packet.at_ns);
@@ -136,7 +137,7 @@ impl Course {
         }
         self.last_ack = Some(look);
         if self.acknowledged.is_none_or(|last| place > last) {
-            // Bytes below the first acknowledgement belong to before the capture.
+            // Bytes below the first acknowledgement were sent before the capture began.
             if let Some(last) = self.acknowledged {
                 let unseen = self.covered.unseen_below(place);
                 let before = self.covered.unseen_below(last);
@@ -158,7 +159,7 @@ impl Course {
         }
     }
 
-    /// `shift` of the windows that this direction's sender advertises, where it is known.
+    /// Returns the results; `shift` is the window scale of this direction's sender, if known.
     pub fn finish(self, shift: Option<u8>) -> Way {
         let scaled = |window: u16, shift: u8| u64::from(window) << shift.min(14);
         let windows = shift.zip(self.windows);

@@ -1,21 +1,21 @@
-//! Does the distance add up, does it leave out a city, and can light do it?
+//! Checks that the distance adds up, omits no city, and respects the speed of light.
 //!
-//! Legs add up to the total; every unit of the total is the same length; each city of a router is the
-//! end of a leg; the airports of two cities are as far apart as their leg; and half a round trip in
-//! fibre is at least as long. Source: geodesics on WGS84 (Karney 2013); light in fibre with a
-//! refractive index of 1.468. Units: metres, seconds. Error: which point stands for a city: some per
-//! cent of a leg. Wrong when: a city is known by several names.
+//! Legs add up to the total; the total is the same length in every unit; each router's city is the
+//! end of a leg; the airports of two cities are as far apart as their leg is long; and half an RTT
+//! in fibre covers at least the distance. Source: geodesics on WGS84 (Karney 2013); light in fibre
+//! with a refractive index of 1.468. Units: metres, seconds. Error: the point chosen for a city:
+//! some per cent of a leg. Wrong when: a city is known by several names.
 
 use super::figure::{Figure, Of};
 use super::places::Places;
 use super::{Checks, Problem, Reader};
 use longhaul_model::report::v1::claim::{Distance, Leg, Verdict};
 
-/// In fibre, m/s.
+/// The speed of light in fibre in m/s.
 pub(crate) const LIGHT: f64 = 299_792_458.0 / 1.468;
-/// A leg this far off from that of the airports hints at another point.
+/// A leg that differs this much from the airports' distance probably uses another point.
 const OTHER_POINT_RATIO: f64 = 0.02;
-/// A whole way this far off is no matter of points.
+/// A difference of the whole path above this is not due to the choice of points.
 const OTHER_WAY_RATIO: f64 = 0.02;
 
 pub struct Figures<'a> {
@@ -39,7 +39,7 @@ impl<'a> Figures<'a> {
         })
     }
 
-    /// As printed first.
+    /// Returns the total that is printed first.
     pub fn total(&self) -> Option<&Figure> {
         self.totals.first()
     }
@@ -52,7 +52,7 @@ pub fn check(figures: &Figures, places: &dyn Places, to: &mut Checks) {
     points(figures, places, to);
 }
 
-/// The same total in several units.
+/// Checks that the total is the same in all units.
 fn units(figures: &Figures, to: &mut Checks) {
     let Some((first, others)) = figures.totals.split_first() else {
         return;
@@ -79,13 +79,13 @@ fn sum(figures: &Figures, to: &mut Checks) {
     }
 }
 
-/// A city may be followed by the code of its airport.
+/// Compares cities without an airport code that may follow the name.
 fn same_city(one: &str, other: &str) -> bool {
     let name = |city: &str| city.split('(').next().unwrap_or(city).trim().to_lowercase();
     name(one) == name(other)
 }
 
-/// Cities of routers that are no end of a leg.
+/// Reports cities of routers that are not the end of a leg.
 fn left_out(figures: &Figures, places: &dyn Places, to: &mut Checks) {
     let claimed = figures.claimed;
     if claimed.legs.is_empty() || claimed.routers.is_empty() {
@@ -119,7 +119,7 @@ fn left_out(figures: &Figures, places: &dyn Places, to: &mut Checks) {
     }
 }
 
-/// The leg on which the city lies, and by how much the way over it is longer.
+/// Returns the leg on which the city lies, and the additional length of the path through it.
 fn detour<'a>(claimed: &'a Distance, city: &str, places: &dyn Places) -> Option<(&'a Leg, f64)> {
     let at = claimed.routers.iter().position(|it| it == city)?;
     let before = claimed.routers.get(at.checked_sub(1)?)?;
@@ -135,7 +135,7 @@ fn detour<'a>(claimed: &'a Distance, city: &str, places: &dyn Places) -> Option<
     ))
 }
 
-/// Each leg beside the airports of its cities.
+/// Compares each leg with the distance between the airports of its cities.
 fn points(figures: &Figures, places: &dyn Places, to: &mut Checks) {
     let claimed = figures.claimed;
     let beside: Vec<_> = figures
@@ -189,7 +189,7 @@ fn points(figures: &Figures, places: &dyn Places, to: &mut Checks) {
     }
 }
 
-/// Nothing is faster than light in fibre.
+/// Checks the RTT against the speed of light in fibre.
 pub fn light(total: &Figure, rtt: &Figure, to: &mut Checks) {
     let least_s = 2.0 * total.value / LIGHT;
     let stretch = rtt.value / least_s;

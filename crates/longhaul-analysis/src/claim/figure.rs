@@ -1,13 +1,13 @@
-//! A figure as it was printed: its value, its unit, and how exact the print makes it.
+//! A printed figure: its value, its unit, and its precision.
 //!
-//! `4.92 GB` is anything from 4.915 to 4.925 GB. `about` adds a tenth on either side; `more than` and
-//! `less than` leave one side open. Units: bytes, seconds, bit/s, metres, bit·m/s, ratios.
-//! Wrong when: trailing zeros were padded, or digits cut off rather than rounded.
+//! `4.92 GB` is any value from 4.915 to 4.925 GB. `about` adds a tenth on either side; `more than`
+//! and `less than` leave one side open. Units: bytes, seconds, bit/s, metres, bit·m/s, ratios.
+//! Wrong when: trailing zeros were padded, or digits truncated rather than rounded.
 
 use super::span::Span;
 use longhaul_model::units::ParseUnitError;
 
-/// What is counted.
+/// The kind of quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     Bytes,
@@ -19,19 +19,19 @@ pub enum Of {
     Number,
 }
 
-/// A printed figure, in the base unit of what it counts.
+/// A printed figure, in the base unit of its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     pub text: String,
     pub value: f64,
     pub span: Span,
-    /// The unit that was printed, and its size in base units.
+    /// The printed unit, and its size in base units.
     word: &'static str,
     unit: f64,
     decimals: usize,
 }
 
-/// What `about` may mean, as a share.
+/// The tolerance that `about` stands for, as a ratio.
 const ABOUT_RATIO: f64 = 0.1;
 
 const MILE: f64 = 1609.344;
@@ -115,7 +115,7 @@ impl Of {
     }
 }
 
-/// Which side of the number is open.
+/// The open side of the figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bound {
     Exact,
@@ -138,7 +138,7 @@ const BOUNDS: &[(&str, Bound)] = &[
 ];
 
 impl Figure {
-    /// Reads a printed figure; several parts add up, as in `10 min 38 s`.
+    /// Parses a printed figure; several parts add up, as in `10 min 38 s`.
     pub fn parse(text: &str, of: Of) -> Result<Figure, ParseUnitError> {
         read(text, of).ok_or_else(|| ParseUnitError {
             text: text.to_owned(),
@@ -146,9 +146,9 @@ impl Figure {
         })
     }
 
-    /// Another value in the unit of this one, to six digits or as many decimals as were printed.
+    /// Formats another value in this unit, with six digits or as many decimals as were printed.
     pub fn like(&self, value: f64) -> String {
-        // Nobody counts the digits of a mark in bit·m/s.
+        // Large values in bit·m/s are unreadable.
         let (word, unit) = match self.word {
             "meters-bits/sec" | "bit·m/s" | "b·m/s" | "bit-metres/s" => ("Tb·m/s", 1e12),
             word => (word, self.unit),
@@ -170,7 +170,7 @@ impl Figure {
     }
 }
 
-/// Printed figures are short.
+/// The maximum length of a printed figure.
 const LENGTH_MAX: usize = 100;
 
 fn read(text: &str, of: Of) -> Option<Figure> {
@@ -228,8 +228,8 @@ fn bounded(text: &str) -> (Bound, &str) {
     })
 }
 
-/// The number in front, the worth of its last digit, and what follows. Thousands may be set apart by
-/// spaces, commas or low lines.
+/// Returns the leading number, the value of its last digit, and the rest. Thousands may be
+/// separated by spaces, commas or underscores.
 fn number(text: &str) -> Option<(f64, f64, &str)> {
     let mut digits = String::new();
     let mut decimals: Option<i32> = None;
@@ -253,7 +253,7 @@ fn number(text: &str) -> Option<(f64, f64, &str)> {
     Some((value, 10f64.powi(-decimals.unwrap_or(0)), &text[end..]))
 }
 
-/// Exactly three digits follow.
+/// Returns whether exactly three digits follow.
 fn is_thousands(rest: &str) -> bool {
     rest.chars().take_while(char::is_ascii_digit).count() == 3
 }

@@ -1,8 +1,8 @@
-//! Is the mark the product of rate and distance, of figures that were not rounded before, and does it
-//! beat the mark before by as much as is said?
+//! Checks that the mark is the product of unrounded rate and distance, and that it exceeds the
+//! previous mark by the stated gain.
 //!
-//! Source: the contest's metric, rate by terrestrial distance. Units: bit·m/s. Error: the printed
-//! digits. Wrong when: the printed distance is not the credited one.
+//! Source: the contest's metric, rate times terrestrial distance. Units: bit·m/s. Error: the
+//! printed digits. Wrong when: the printed distance is not the credited one.
 
 use super::figure::{Figure, Of};
 use super::{Checks, Problem, Reader};
@@ -28,7 +28,7 @@ impl Figures {
     }
 }
 
-/// `measured`: the most exact rate of a transfer; `total`: the whole distance.
+/// Checks the mark. `measured`: the most precise rate of a transfer; `total`: the whole distance.
 pub fn check(
     mark: &Figures,
     (measured, total): (Option<&Figure>, Option<&Figure>),
@@ -43,7 +43,7 @@ pub fn check(
     gain(mark, to);
 }
 
-/// Half the last digit, as a share.
+/// Returns half of the last digit as a ratio of the value.
 fn relative(figure: &Figure) -> f64 {
     (figure.span.high - figure.span.low) / (2.0 * figure.value)
 }

@@ -1,16 +1,16 @@
-//! How far cities are apart. Whoever asks for a check knows where they are.
+//! Distances between cities, provided by the caller of a check.
 
-/// The way between the points that stand for two cities.
+/// The distance between the points that stand for two cities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Between {
-    /// Of the geodesic.
+    /// The length of the geodesic.
     pub metres: f64,
-    /// Which points: `LAX-SJC`.
+    /// The points used, such as `LAX-SJC`.
     pub points: String,
 }
 
-/// Knows where cities are.
+/// Locates cities.
 pub trait Places {
-    /// `None` where one of the cities is not known.
+    /// Returns the distance between two cities; `None` if one of them is unknown.
     fn between(&self, from: &str, to: &str) -> Option<Between>;
 }

@@ -1,10 +1,10 @@
-//! Which slip of the pen or of a unit would make two figures agree?
+//! Finds the slip in a unit or a decimal point that would make two figures agree.
 //!
-//! Source: the slips of published claims: bits for bytes, GiB for GB, a point in the wrong place.
+//! Source: the slips of published claims: bits for bytes, GiB for GB, a misplaced decimal point.
 
 use super::span::Span;
 
-/// What was printed is so many times what was meant.
+/// A possible slip: the factor from the meant value to the printed one.
 struct Slip {
     factor: f64,
     text: &'static str,
@@ -71,13 +71,13 @@ const POINTS: &[Slip] = &[
     },
 ];
 
-/// The simplest slip that turns `printed` into `meant`.
+/// Returns the simplest slip that turns `printed` into `meant`.
 pub fn explains(printed: Span, meant: Span) -> Option<String> {
     let mut all: Vec<(&Slip, &Slip)> = UNITS
         .iter()
         .flat_map(|unit| POINTS.iter().map(move |point| (unit, point)))
         .collect();
-    // One slip is likelier than two.
+    // One slip is more likely than two.
     all.sort_by_key(|(unit, point)| {
         [unit, point]
             .iter()

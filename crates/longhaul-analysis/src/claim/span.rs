@@ -1,6 +1,6 @@
-//! Values between two ends: what a printed figure may stand for.
+//! The interval of values that a printed figure may stand for.
 
-/// Both ends are not negative; the upper one may be infinite.
+/// A non-negative interval; the upper end may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     pub low: f64,
@@ -42,7 +42,7 @@ impl Span {
         }
     }
 
-    /// Of something by something: never below nothing.
+    /// Divides two intervals; the result is never negative.
     pub fn over(self, other: Span) -> Span {
         Span {
             low: self.low / other.high,

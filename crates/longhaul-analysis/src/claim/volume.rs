@@ -1,8 +1,9 @@
-//! Do all counts of a transfer's bytes agree, and its streams with its rate?
+//! Checks that all counts of a transfer's bytes agree, and its streams with its rate.
 //!
-//! Each count is a span of bytes: the volume as printed, buffers by their size, rate by duration. The
-//! one that most others agree with is believed, and of two the rate. Source: arithmetic. Units: bytes.
-//! Error: the printed digits. Wrong when: two of three counts have the same slip.
+//! Each count is an interval of bytes: the printed volume, buffers times size, rate times duration.
+//! The count that agrees with most others is taken as right, and of two the rate. Source:
+//! arithmetic. Units: bytes. Error: the printed digits. Wrong when: two of three have the same
+//! slip.
 
 use super::figure::{Figure, Of};
 use super::span::Span;
@@ -55,7 +56,7 @@ impl Figures {
         counts.extend(self.buffers.as_ref().map(|(count, size)| Count {
             what: "buffers by their size",
             value: count.value * size.value,
-            // The size is a setting, and no measurement.
+            // The size is a setting and not a measurement.
             span: count.span.by(size.value),
         }));
         let timed = self.rate.as_ref().zip(self.duration.as_ref());
@@ -81,7 +82,7 @@ pub fn check(figures: &Figures, to: &mut Checks) {
         return;
     }
     let friends = |count: &Count| counts.iter().filter(|it| it.span.meets(count.span)).count();
-    // Of several that as many agree with: the last, which is the rate.
+    // In a tie, takes the last count, which is the rate.
     let Some(believed) = counts.iter().max_by_key(|count| friends(count)) else {
         return;
     };
@@ -128,7 +129,7 @@ fn remedy(figures: &Figures, count: &Count, believed: &Count) -> Option<String> 
     ))
 }
 
-/// The rates of all streams add up to that of the transfer.
+/// Checks that the rates of all streams add up to that of the transfer.
 pub fn streams(figures: &Figures, to: &mut Checks) {
     let Some(rate) = figures.rate.as_ref().filter(|_| figures.streams.len() > 1) else {
         return;

@@ -1,15 +1,15 @@
-//! Does a window fit the rate that it was chosen for, and has a link the rate of its kind?
+//! Checks that a window fits its intended rate, and that a link has the rate of its kind.
 //!
-//! A window fits when it is the bandwidth-delay product, to within a tenth. Source: RFC 6349 for the
-//! product; ITU-T G.707 and ANSI T1.105 for the kinds of links. Units: bytes, bit/s, seconds. Error:
-//! windows are rounded to what hosts grant. Wrong when: a window was meant to be shared.
+//! A window fits if it is within a tenth of the bandwidth-delay product. Source: RFC 6349 for the
+//! product; ITU-T G.707 and ANSI T1.105 for the kinds of links. Units: bytes, bit/s, seconds.
+//! Error: windows are rounded to what hosts grant. Wrong when: a window was meant to be shared.
 
 use super::figure::{Figure, Of};
 use super::{Checks, Problem, Reader};
 use longhaul_model::report::v1::claim::{Link, Verdict, Window};
 
 const FITS_RATIO: f64 = 0.1;
-/// Line rates and payload rates of one kind differ by some per cent.
+/// Line rates and payload rates of one kind differ by a few per cent.
 const KIND_RATIO: f64 = 0.05;
 
 const KINDS: &[(&str, f64)] = &[
@@ -61,7 +61,7 @@ pub fn check(window: &Window, reader: &Reader, to: &mut Checks) -> Result<(), Pr
     Ok(())
 }
 
-/// The kind whose rate is within a twentieth.
+/// Returns the kind of link whose rate is within a twentieth.
 fn kind_near(rate: f64) -> Option<&'static str> {
     let mut all = KINDS.iter();
     all.find(|(_, of)| (rate / of - 1.0).abs() <= KIND_RATIO)
@@ -96,7 +96,7 @@ pub fn link(link: &Link, reader: &Reader, to: &mut Checks) -> Result<Option<Figu
     Ok(None)
 }
 
-/// No transfer is faster than a link that it passes.
+/// Checks that no transfer is faster than a link on its path.
 pub fn room(transfer: &Figure, link: &Link, rate: &Figure, to: &mut Checks) {
     if transfer.span.low > rate.span.high {
         let text = format!(

@@ -1,28 +1,28 @@
-//! Have the newest values just left the level, all to one side?
+//! Detects a sudden change: the newest values have all left the level to one side.
 //!
-//! Three values in a row beyond the usual, long before `levels` can be sure: a suspicion, which
-//! [`super::watcher`] has confirmed or withdrawn.
+//! Three consecutive values beyond the usual range, long before the level analysis is certain. The
+//! event tracking later confirms or withdraws the suspicion.
 //! Source: our own (docs/methods/detection.md). Units: of the quantity.
-//! Error: up to 0.4 false ones in 1000 values of made series with busy hours and low values.
-//! Wrong when: low values come in clumps, as with a busy host.
+//! Error: up to 0.4 false alarms in 1000 values of synthetic series with busy hours and low values.
+//! Wrong when: low values come in clusters, as with a busy host.
 
 use super::{Change, Course, level, scale};
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// Values in a row that raise it.
+/// The number of consecutive values that raise a suspicion.
 const RAISED_BY: usize = 3;
-/// A level of fewer values than this before them is none to leave.
+/// The minimum number of values of the level before them.
 const LEAST_BEFORE: usize = 8;
-/// Values of a level that are compared with.
+/// The maximum number of values of the level used for comparison.
 const MOST_BEFORE: usize = 120;
-/// Beyond so many standard deviations.
+/// The minimum distance in standard deviations.
 const BEYOND: f64 = 3.0;
 
-/// The sudden change at the end of the series, where there is one.
+/// Returns the sudden change at the end of the series, if any.
 ///
-/// Its place is the first of the run of values beyond; its score is how far beyond the least of the
-/// last three lies.
+/// Its position is the first of the consecutive values beyond the threshold; its score is the
+/// smallest distance among the last three, relative to the threshold.
 pub fn sudden(course: &Course, quantity: Quantity) -> Option<Change> {
     let values = &course.scaled;
     let level_begin = course.levels.shifts.last().map_or(0, |shift| shift.at);

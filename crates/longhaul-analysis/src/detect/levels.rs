@@ -1,55 +1,55 @@
-//! Into which levels does a series fall?
+//! Splits a series into levels.
 //!
-//! Candidates by recursive rank-sum splits of the whole and of short windows, each moved to the
-//! place that fits best in the sum of absolute errors; then the weakest are merged away, until each
-//! that is left stands above noise that resembles itself.
+//! Finds candidates by recursive rank-sum splits of the whole series and of short windows, and
+//! moves each to the position with the smallest sum of absolute errors. Then merges the weakest,
+//! until each remaining change exceeds the autocorrelated noise.
 //!
-//! Source: rank sums after Mann and Whitney 1947; splitting weakly and merging strictly after Hunter
-//! (Fleming et al. 2023); the effective number of correlated values as in `stats::interval`.
-//! Units: those of the scale. Error: a place is off by 0 in the median and 2 samples in 9 of 10.
-//! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it becomes stairs.
+//! Source: rank sums after Mann and Whitney 1947; splitting weakly and merging strictly after
+//! Hunter (Fleming et al. 2023); the effective number of correlated values as in `stats::interval`.
+//! Units: those of the scale. Error: a position is off by 0 in the median and 2 samples in 9 of 10.
+//! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it gets steps.
 
 use super::ranks::{Ranks, z_cap};
 use std::ops::Range;
 
-/// Fewer values make no level.
+/// The minimum number of values in a level.
 pub const MARGIN: usize = 3;
-/// A split is looked at from here on, or near the most that a short stretch can show.
+/// The minimum z of a candidate split, and as a ratio of the maximum that a short range allows.
 const WEAK: f64 = 3.0;
 const WEAK_OF_CAP: f64 = 0.93;
-/// Windows in which a short level shows that the whole hides; half of each overlaps.
+/// The length of windows that show short levels hidden in the whole series; they overlap by half.
 const WINDOW: usize = 60;
-/// How far a candidate may be moved, and how far that looks.
+/// The maximum distance that a candidate may move, and the range around it that is compared.
 const REACH: usize = 6;
 const LOOK: usize = 60;
-/// Most values on each side that a judgement uses.
+/// The maximum number of values on each side used for a test.
 const SIDE: usize = 200;
-/// z that a change needs after the noise is allowed for, in a series of [`STRONG_FOR`] values; its
-/// square grows by so much with the logarithm of their number, since more places give chance more
-/// tries; and it is never below this.
+/// The z required of a change in a series of [`STRONG_FOR`] values, after correction for the noise.
+/// Its square grows by this factor with the logarithm of the number of values, since more positions
+/// give chance more tries; its minimum is the last value.
 const STRONG: f64 = 5.0;
 const STRONG_FOR: f64 = 500.0;
 const STRONG_GROWS: f64 = 4.0;
 const STRONG_LEAST: f64 = 4.6;
-/// Levels so many standard deviations apart need only be as separate as they can be.
+/// Levels this many standard deviations apart need only the maximum possible separation.
 const APART: f64 = 3.5;
 const STRONG_OF_CAP: f64 = 0.98;
-/// Residuals are clipped at so many median deviations for the correlation.
+/// Residuals are clipped at this many median deviations for the correlation.
 const CLIP: f64 = 4.0;
 const MOST_CORRELATION: f64 = 0.9;
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// A series that changes oftener than once in so many values, and this often at least, has no
-/// levels but drifts; its changes must be strong, however far apart.
+/// A series with more than one change per this many values, and with more than this many changes,
+/// drifts instead of having levels. Its changes must be strong, however far apart.
 const RESTLESS: usize = 12;
 const FEW: usize = 3;
 
-/// Where the level changes, and the noise about it.
+/// The changes of level, and the noise around the levels.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Levels {
     pub shifts: Vec<Shift>,
-    /// Robust standard deviation of the values about their levels.
+    /// The robust standard deviation of the values around their levels.
     pub sigma: f64,
-    /// Correlation of neighbours about their levels, 0 to 0.9.
+    /// The correlation of neighbours around their levels, 0 to 0.9.
     pub autocorrelation: f64,
 }
 
@@ -57,19 +57,19 @@ pub struct Levels {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
     pub at: usize,
-    /// Strength of the evidence; 1 is just enough.
+    /// The score of the change; 1 is the threshold.
     pub score: f64,
 }
 
 impl Levels {
-    /// The values of each level, of a series of so many.
+    /// Returns the range of each level in a series of `count` values.
     pub fn ranges(&self, count: usize) -> Vec<Range<usize>> {
         let cuts: Vec<usize> = self.shifts.iter().map(|s| s.at).collect();
         ranges(&cuts, count)
     }
 }
 
-/// The levels of evenly noisy values; differences below `least` are none.
+/// Splits values with even noise into levels; differences below `least` are ignored.
 pub fn levels(values: &[f64], least: f64) -> Levels {
     let mut ranks = Ranks::new(values);
     let all = candidates(values, &mut ranks);
@@ -79,7 +79,7 @@ pub fn levels(values: &[f64], least: f64) -> Levels {
         rule.apart = false;
         cuts = merged(values, &mut ranks, all, rule).cuts;
     }
-    // With the false ones gone, neighbours are farther off and the places can be seen better.
+    // Without the false changes, neighbours are farther apart and positions more exact.
     let placed = placed(values, &cuts, 0..values.len());
     let merge = merged(values, &mut ranks, placed, rule);
     let scores = merge.scores();
@@ -109,7 +109,7 @@ fn candidates(values: &[f64], ranks: &mut Ranks) -> Vec<usize> {
     found
 }
 
-/// Of [`WINDOW`] values, evenly over the series and alike from both ends.
+/// Returns windows of [`WINDOW`] values, evenly spread and symmetric from both ends.
 fn windows(all: usize) -> impl Iterator<Item = Range<usize>> {
     let room = all.saturating_sub(WINDOW);
     let steps = room.div_ceil(WINDOW / 2);
@@ -123,7 +123,7 @@ fn windows(all: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Splits of the range, and of its parts, as long as their halves differ.
+/// Splits the range and its parts as long as their halves differ.
 fn splits(ranks: &mut Ranks, range: Range<usize>) -> Vec<usize> {
     let (mut open, mut found) = (vec![range], Vec::new());
     while let Some(part) = open.pop() {
@@ -139,7 +139,7 @@ fn splits(ranks: &mut Ranks, range: Range<usize>) -> Vec<usize> {
     found
 }
 
-/// Each cut moved to where the absolute errors about the levels beside it are least.
+/// Moves each cut to the minimum of the absolute errors around the adjacent levels.
 fn placed(values: &[f64], cuts: &[usize], range: Range<usize>) -> Vec<usize> {
     let mut room = Vec::new();
     let mut moved: Vec<usize> = Vec::with_capacity(cuts.len());
@@ -160,7 +160,7 @@ fn place(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f64>)
         return cut;
     }
     let mut cut = cut.clamp(first, last);
-    // The levels depend on the place and the place on the levels; twice is enough.
+    // Levels and position depend on each other; two iterations are enough.
     for _ in 0..2 {
         let left = middle(&values[low..cut], room);
         let right = middle(&values[cut..high], room);
@@ -176,7 +176,7 @@ fn place(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f64>)
     cut
 }
 
-/// Median of what is not empty.
+/// Returns the median of a non-empty slice.
 fn middle(values: &[f64], room: &mut Vec<f64>) -> f64 {
     room.clear();
     room.extend_from_slice(values);
@@ -203,7 +203,7 @@ struct Noise {
     correlation: f64,
 }
 
-/// One cut between its neighbours.
+/// The contrast of a cut between its neighbours.
 #[derive(Debug, Clone, Copy)]
 struct Contrast {
     z: f64,
@@ -211,12 +211,12 @@ struct Contrast {
     difference: f64,
 }
 
-/// What a change must be.
+/// The requirements on a change.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
-    /// Least difference.
+    /// The minimum difference.
     least: f64,
-    /// Levels far apart need less evidence.
+    /// Set if levels far apart need less evidence.
     apart: bool,
 }
 
@@ -315,7 +315,7 @@ impl Merge<'_> {
 
     fn score(&self, contrast: &Contrast) -> f64 {
         let Noise { sigma, correlation } = self.noise;
-        // A hair of slack: the difference of two levels is rounded, the least one is not.
+        // Tolerates rounding errors in the difference of two levels.
         if contrast.difference < self.rule.least.max(sigma) * (1.0 - 1e-9)
             || contrast.difference <= 0.0
         {
@@ -335,7 +335,7 @@ impl Merge<'_> {
         self.contrasts.iter().map(|it| self.score(it)).collect()
     }
 
-    /// The one to go next; of equals the one with less behind it.
+    /// Returns the next cut to remove; of equal scores the one with the lower z.
     fn weakest(&self) -> Option<usize> {
         let scored = self.contrasts.iter().map(|it| (self.score(it), it.z));
         scored
@@ -357,7 +357,7 @@ impl Merge<'_> {
     }
 }
 
-/// z that a change needs in a series of so many values.
+/// Returns the z that a change needs in a series of this length.
 fn strong(count: usize) -> f64 {
     let more = STRONG_GROWS * (count as f64 / STRONG_FOR).ln();
     (STRONG * STRONG + more)

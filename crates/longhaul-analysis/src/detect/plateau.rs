@@ -1,38 +1,40 @@
-//! What would SLAC's plateau rule have said?
+//! Applies SLAC's plateau rule, for comparison.
 //!
-//! A history and a trigger buffer. A value beyond the history's mean by so many standard deviations
-//! goes to the trigger buffer, any other to the history; a usual value while the trigger buffer is
-//! not empty moves its oldest to the history. When the trigger buffer is full and its mean differs
-//! enough, that is an alert, and it becomes the history. For comparison only: `levels` decides.
+//! Uses a history and a trigger buffer. A value that differs from the history's mean by more than a
+//! number of standard deviations goes to the trigger buffer, any other to the history; a usual
+//! value while the trigger buffer is not empty moves its oldest value to the history. If the
+//! trigger buffer is full and its mean differs enough, the rule raises an alert and the trigger
+//! buffer becomes the history. For comparison only: the level analysis decides.
 //!
 //! Source: McGregor and Braun's idea; parameters of SLAC's pages of 2004 (Logg, Cottrell) and 2008.
-//! Units: of the quantity. Error: docs/methods/detection.md has it beside others.
-//! Wrong when: days have busy hours, values are missing (buffers count points), noise is not normal.
+//! Units: of the quantity. Error: docs/methods/detection.md compares it with other methods.
+//! Wrong when: days have busy hours, values are missing (buffers count points), noise is not
+//! normal.
 
 use super::sample::{Sample, samples, spacing_us};
 use crate::stats::robust::mean_and_deviation;
 use longhaul_model::report::v1::series::Point;
 use std::collections::VecDeque;
 
-/// Buffers are counted in points; with fewer the rule is not itself.
+/// The minimum buffer lengths in points; with fewer points the rule is not meaningful.
 const LEAST_HISTORY: usize = 10;
 const LEAST_TRIGGER: usize = 3;
 const MINUTE_US: u64 = 60_000_000;
 
-/// Its parameters.
+/// The parameters of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     pub history_us: u64,
     pub trigger_us: u64,
-    /// Standard deviations of the history.
+    /// The threshold in standard deviations of the history.
     pub sensitivity: f64,
-    /// Least difference of the means, of the history's.
+    /// The minimum difference of the means, as a ratio of the history's mean.
     pub threshold_ratio: f64,
-    /// Rises count as well as drops.
+    /// Set if rises count as well as drops.
     pub both_ways: bool,
 }
 
-/// For available bandwidth each minute.
+/// Parameters for available bandwidth measured every minute.
 pub const SLAC_2004: Rule = Rule {
     history_us: 1440 * MINUTE_US,
     trigger_us: 180 * MINUTE_US,
@@ -41,7 +43,7 @@ pub const SLAC_2004: Rule = Rule {
     both_ways: true,
 };
 
-/// For any series of rates.
+/// Parameters for any series of rates.
 pub const SLAC_2008: Rule = Rule {
     history_us: 7200 * MINUTE_US,
     trigger_us: 360 * MINUTE_US,
@@ -50,7 +52,7 @@ pub const SLAC_2008: Rule = Rule {
     both_ways: false,
 };
 
-/// The trigger buffer was full and differed.
+/// An alert: the trigger buffer was full and differed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alert {
     /// The first sample in the trigger buffer, and the one that filled it.
@@ -61,19 +63,19 @@ pub struct Alert {
     pub trigger_mean: f64,
 }
 
-/// What SLAC's pages showed for each host.
+/// The figures that SLAC's pages showed for each host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plateaus {
     pub alerts: Vec<Alert>,
-    /// Times the trigger buffer began to fill, and emptied again or was no alert.
+    /// The number of times that the trigger buffer began to fill, and of those without an alert.
     pub triggers: u32,
     pub aborted: u32,
-    /// Lengths of the buffers in points.
+    /// The lengths of the buffers in points.
     pub history_points: usize,
     pub trigger_points: usize,
 }
 
-/// The rule over a series, cleaned and thinned as for `steps`.
+/// Applies the rule to a series, after the same cleaning and thinning as in the detection.
 pub fn plateaus(points: &[Point], slot_us: u64, rule: &Rule) -> Plateaus {
     let samples = samples(points, slot_us);
     let Some(spacing) = spacing_us(samples.iter().map(|it| it.first_us)) else {
@@ -102,10 +104,10 @@ pub fn plateaus(points: &[Point], slot_us: u64, rule: &Rule) -> Plateaus {
 struct Buffers<'a> {
     rule: &'a Rule,
     history: VecDeque<f64>,
-    /// With their places.
+    /// Values with their indices.
     trigger: VecDeque<(usize, f64)>,
     found: Plateaus,
-    /// The history was full once.
+    /// Set once the history has been full.
     learned: bool,
 }
 
@@ -181,7 +183,7 @@ mod tests {
     const HOUR: i64 = 3_600_000_000;
     const SLOT: u64 = 600_000_000;
 
-    /// Half-hourly, with a ripple of 2 %.
+    /// A half-hourly series with a ripple of 2 %.
     fn series(value: impl Fn(i64) -> f64) -> Vec<Point> {
         (0..48 * 10)
             .map(|i| Point {

@@ -1,16 +1,16 @@
-//! What does one finished report contribute to which series?
+//! Extracts from a finished report the points that it adds to series.
 //!
-//! - throughput: goodput and retransmitted share of each direction; loss of UDP
+//! - throughput: goodput and retransmit ratio of each direction; loss of UDP
 //! - available: available bandwidth and capacity of each direction
-//! - path: RTT floor, loss and hops, of each direction that was looked at
-//! - load: RTT floor and loss of its idle stretches
+//! - path: RTT floor, loss and hops of each measured direction
+//! - load: RTT floor and loss of its idle phases
 //!
-//! A reading that was not taken gives no point; so do probes of a scan or a proof, whose settings
-//! are not those of the series, and capacities that are bounds.
+//! Missing readings give no point. Neither do probes of a scan or of a before/after test, whose
+//! settings are not those of the series, nor capacities that are bounds.
 //!
 //! Source: the reports' own analyses. Units: of the quantity (`Quantity::unit`), us.
-//! Error: that of the report. Wrong when: floors of the round trip come from different protocols;
-//! hosts answer them differently.
+//! Error: that of the report. Wrong when: RTT floors come from different protocols; hosts answer
+//! them differently.
 
 use crate::available::track;
 use longhaul_model::report::v1::available::{Estimate, Verdict};
@@ -22,11 +22,11 @@ use longhaul_model::report::v1::{
     AnyReport, Available, Imported, Load, Path, Run, Throughput, analysis,
 };
 
-/// One value and the series it belongs to.
+/// A value with the series that it belongs to.
 pub type Placed = (Pair, Quantity, Point);
 
-/// The points of a report; `near` and `far` are the names of initiator and responder in the series,
-/// absent: as in the run.
+/// Returns the points of a report; `near` and `far` are the names of initiator and responder in the
+/// series, by default those of the run.
 pub fn points_of(report: &AnyReport, near: Option<&str>, far: Option<&str>) -> Vec<Placed> {
     let begun = |run: &Run| Ends::new(run, near, far);
     match report {
@@ -49,7 +49,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Absent for a part of a larger run, and for one whose time cannot be read.
+    /// Returns `None` for a part of a larger run, and if the start time cannot be parsed.
     fn new(run: &Run, near: Option<&str>, far: Option<&str>) -> Option<Ends> {
         if run.part_of.is_some() {
             return None;
@@ -76,7 +76,7 @@ impl Ends {
     }
 }
 
-/// Of a UTC time such as `2026-01-31T12:00:00.25Z`.
+/// Parses a UTC time such as `2026-01-31T12:00:00.25Z` into microseconds since 1970.
 fn unix_us(rfc3339: &str) -> Option<i64> {
     let whole = (track::minutes(rfc3339)? * 60.0).round() as i64;
     let digits = rfc3339.split_once('.').map_or("", |(_, rest)| rest);
@@ -102,7 +102,7 @@ fn transfer(analysis: &analysis::Analysis, ends: &Ends, forward: bool) -> Vec<Pl
     let totals = &analysis.totals;
     let again = totals.retransmitted_segments.zip(totals.data_segments_sent);
     let readings = [
-        // A transfer without payload failed; that is no value of the path.
+        // A transfer without payload failed; it is not a value of the path.
         (Quantity::Goodput, above_zero(analysis.goodput_bps)),
         (
             Quantity::Retransmits,
@@ -113,7 +113,7 @@ fn transfer(analysis: &analysis::Analysis, ends: &Ends, forward: bool) -> Vec<Pl
     placed(ends, forward, readings)
 }
 
-/// A rate whose direction the text does not tell belongs to no series.
+/// A rate without a known direction belongs to no series.
 fn imported(report: &Imported, ends: &Ends) -> Vec<Placed> {
     let goodput = report.observation.forward.map_or_else(Vec::new, |forward| {
         let value = above_zero(report.analysis.goodput_bps);
@@ -204,12 +204,12 @@ fn floor_us(rtt: &Rtt) -> Option<f64> {
     (rtt.answered > 0).then_some(rtt.min_ns as f64 / 1e3)
 }
 
-/// A host that answers none of the probes may only be silent.
+/// Returns the loss ratio; a host that answers no probe may just not reply to them.
 fn loss(rtt: &Rtt) -> Option<f64> {
     (rtt.answered > 0).then_some(rtt.loss_ratio)
 }
 
-/// As far as the end itself.
+/// Returns the number of hops, if the trace reached the end.
 fn hops(route: &Route) -> Option<f64> {
     (route.reached && !route.hops.is_empty()).then_some(route.hops.len() as f64)
 }

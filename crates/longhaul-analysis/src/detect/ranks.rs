@@ -1,12 +1,12 @@
-//! How far apart do the ranks of two neighbouring stretches lie?
+//! The rank-sum statistic of two neighbouring ranges.
 //!
-//! The rank sum of Mann and Whitney, standardised, corrected for ties; without the correction for
-//! continuity. Source: Mann and Whitney 1947. Units: standard deviations. Error: none but rounding.
-//! Wrong when: neighbours resemble each other: the merge weakens it for that.
+//! The rank sum of Mann and Whitney, standardised and corrected for ties, without continuity
+//! correction. Source: Mann and Whitney 1947. Units: standard deviations. Error: none but rounding.
+//! Wrong when: neighbours are correlated: the merge corrects for that.
 
 use std::ops::Range;
 
-/// Dense ranks of a series (equal values share one), and room to work in.
+/// Dense ranks of a series (equal values share one), and scratch buffers.
 pub(super) struct Ranks {
     dense: Vec<u32>,
     keys: Vec<u64>,
@@ -29,7 +29,8 @@ impl Ranks {
         }
     }
 
-    /// The split of the range with the greatest |z|, at least `margin` values on each side.
+    /// Returns the split of the range with the largest |z|, with `margin` values or more on each
+    /// side.
     pub fn best_split(&mut self, range: Range<usize>, margin: usize) -> Option<(usize, f64)> {
         let all = range.len();
         if all < 2 * margin {
@@ -48,7 +49,7 @@ impl Ranks {
         (best.1 > 0.0).then_some(best)
     }
 
-    /// z of the split of the range at `at`: above 0 where the right side is the higher one.
+    /// Returns the z of the split of the range at `at`: positive if the right side is higher.
     pub fn z(&mut self, range: Range<usize>, at: usize) -> f64 {
         let (all, left) = (range.len(), at - range.start);
         let ties = self.rank_within(range);
@@ -56,7 +57,7 @@ impl Ranks {
         -standardised(below, left, all, ties)
     }
 
-    /// Twice the middle rank of each value within the range; returns the tie term Σ(t³ − t).
+    /// Computes twice the mid-rank of each value within the range; returns the tie term Σ(t³ − t).
     fn rank_within(&mut self, range: Range<usize>) -> f64 {
         let dense = &self.dense[range.clone()];
         self.keys.clear();
@@ -80,7 +81,7 @@ impl Ranks {
     }
 }
 
-/// From twice the rank sum of the left side.
+/// Standardises twice the rank sum of the left side.
 fn standardised(doubled: u64, left: usize, all: usize, ties: f64) -> f64 {
     let (k, n) = (left as f64, all as f64);
     let over = doubled as f64 / 2.0 - k * (n + 1.0) / 2.0;
@@ -92,7 +93,7 @@ fn standardised(doubled: u64, left: usize, all: usize, ties: f64) -> f64 {
     }
 }
 
-/// The largest |z| that such a split can have without ties: all of one side above the other.
+/// Returns the maximum |z| of such a split without ties: all of one side above the other.
 pub(super) fn z_cap(left: usize, right: usize) -> f64 {
     let (k, m) = (left as f64, right as f64);
     (3.0 * k * m / (k + m + 1.0)).sqrt()

@@ -1,32 +1,33 @@
-//! Which values of a series count, and how many of them?
+//! Cleans a series and thins it to samples.
 //!
-//! Sound values by time; where they come faster than the slot, the median of each slot.
+//! Keeps valid values in time order; if they come faster than the slot, takes the median of each
+//! slot.
 //! Source: our own (docs/methods/detection.md). Units: those of the values, us.
-//! Error: a change is placed no better than one slot.
-//! Wrong when: a clock was set back: then values of the wrong time come first.
+//! Error: a change is located to one slot at best.
+//! Wrong when: a clock was set back: then values with wrong times come first.
 
 use crate::stats::quantile::{median, quantile};
 use longhaul_model::report::v1::series::Point;
 
-/// No quantity is so large; sums of squares of what is below are finite.
+/// The maximum value; sums of squares below it are finite.
 const VALUE_MOST: f64 = 1e100;
 
-/// A week of ten-minute medians: the season needs a whole one.
+/// The maximum number of samples: a week of ten-minute medians, which the season needs.
 pub const MOST: usize = 1008;
-/// Values spaced a little closer than the slot still count as one a slot.
+/// Values spaced slightly closer than the slot still count as one per slot.
 const NEARLY: f64 = 0.9;
 
-/// One value, or the median of those of a slot.
+/// One value, or the median of the values of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Time of the first value in it.
+    /// The time of the first value in it.
     pub first_us: i64,
-    /// Time of the last one.
+    /// The time of the last value in it.
     pub last_us: i64,
     pub value: f64,
 }
 
-/// The newest samples, by time.
+/// Returns the newest samples in time order.
 pub fn samples(points: &[Point], slot_us: u64) -> Vec<Sample> {
     let sound = sound(points);
     let all: Vec<Sample> = match spacing_us(sound.iter().map(|p| p.at_us)) {
@@ -37,7 +38,7 @@ pub fn samples(points: &[Point], slot_us: u64) -> Vec<Sample> {
     all[first..].to_vec()
 }
 
-/// Median time from one to the next, us; absent for fewer than two.
+/// Returns the median interval between times in us; absent for fewer than two.
 pub fn spacing_us(times: impl Iterator<Item = i64> + Clone) -> Option<f64> {
     let gaps = times.clone().zip(times.skip(1)).map(|(a, b)| b.abs_diff(a));
     median(gaps.map(|gap| gap as f64))
@@ -54,7 +55,7 @@ fn sound(points: &[Point]) -> Vec<Point> {
     sound
 }
 
-/// Slots are counted from 1970, so that they stay where they are as the series grows.
+/// Groups by slot. Slots are counted from 1970, so that they do not move as the series grows.
 fn by_slot(points: &[Point], slot_us: i64) -> Vec<Sample> {
     let same = |a: &Point, b: &Point| a.at_us.div_euclid(slot_us) == b.at_us.div_euclid(slot_us);
     points.chunk_by(same).map(of).collect()

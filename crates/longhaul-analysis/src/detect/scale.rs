@@ -1,15 +1,15 @@
-//! On which scale does a quantity have even noise, and which differences matter on it?
+//! The scale on which a quantity has even noise, and the differences that matter on it.
 //!
-//! Source: rates and times by ratio (8 %), shares by the arcsine of the root
-//! (Anscombe 1948). Units: natural logarithm, radian, count.
+//! Source: rates and times by ratio (8 %), shares by the arcsine of the root (Anscombe 1948).
+//! Units: natural logarithm, radian, count.
 //! Error: none. Wrong when: a share is of few packets: its noise is then not even.
 
 use longhaul_model::report::v1::quantity::{Quantity, Scale};
 
-/// Rates of zero are taken as this: the logarithm needs a floor.
+/// The minimum rate, because the logarithm needs a floor.
 const LEAST_RATE: f64 = 1e-3;
 
-/// The value on its scale.
+/// Converts a value to its scale.
 pub fn even(value: f64, scale: Scale) -> f64 {
     match scale {
         Scale::Ratio => value.max(LEAST_RATE).ln(),
@@ -18,10 +18,10 @@ pub fn even(value: f64, scale: Scale) -> f64 {
     }
 }
 
-/// A lasting difference below this is none.
+/// Returns the minimum lasting difference.
 ///
-/// The floor of the round trip has little noise and 3 % of it is a detour; a share must grow from
-/// nothing to 0.1 %, or from 1 to 1.7 %; one hop is one hop.
+/// The RTT floor has little noise, and 3 % of it is a detour; a share must grow from zero to 0.1 %,
+/// or from 1 to 1.7 %; one hop counts.
 pub fn least(quantity: Quantity) -> f64 {
     match (quantity, quantity.scale()) {
         (Quantity::RttFloor, _) => 1.03_f64.ln(),
@@ -31,7 +31,7 @@ pub fn least(quantity: Quantity) -> f64 {
     }
 }
 
-/// A difference that raises the suspicion at once must be above this.
+/// Returns the minimum difference of a sudden change.
 pub fn sudden(quantity: Quantity) -> f64 {
     match quantity.scale() {
         Scale::Ratio => 1.15_f64.ln(),

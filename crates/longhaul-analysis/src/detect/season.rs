@@ -1,30 +1,30 @@
-//! Does the series follow the hour and the weekend, and by how much?
+//! The daily season of a series: its dependence on the hour and the weekend.
 //!
-//! What is left beside a running median of one day, by slot of the day and by weekday or weekend: the
-//! median of each slot, drawn to zero where values are few. It is taken out only where that lowers
-//! the scatter.
+//! Subtracts a running median of one day, and takes the median of the rest for each slot of the
+//! day, separately for weekdays and weekends, shrunk towards zero if values are few. The season is
+//! only subtracted if that lowers the scatter.
 //! Source: our own (docs/methods/detection.md); running medians after Tukey 1977.
 //! Units: of the scale of the quantity.
-//! Error: a tenth of the noise and more with few weeks. Wrong when: the busy hours are not those of
-//! UTC days (a slot is still a slot, but the weekend begins a few hours off), or holidays.
+//! Error: a tenth of the noise, more with few weeks. Wrong when: the busy hours are not those of
+//! UTC days (slots remain valid, but the weekend begins a few hours off), or holidays.
 
 use super::sample::{Sample, spacing_us};
 use crate::stats::quantile::median;
 
-/// Days without which there is no season.
+/// The minimum number of days for a season.
 const LEAST_DAYS: f64 = 6.9;
-/// Slots of a day: an hour each; finer where values come faster, but no finer than ten minutes.
+/// Slots of a day: one hour each; finer if values come faster, but at least ten minutes.
 const HOURS: usize = 24;
 const MOST_SLOTS: usize = 144;
-/// A slot of this many values has half of its median taken out.
+/// The number of values at which half of a slot's median is subtracted.
 const HALF_AT: f64 = 3.0;
-/// It pays where the season of some days lowers the scatter of the others to this share.
+/// The maximum scatter ratio: the season of some days must lower that of the others to this.
 const PAYS: f64 = 0.99;
 const SATURDAY: i64 = 5;
 /// 1970-01-01 was a Thursday.
 const FIRST_WEEKDAY: i64 = 3;
 
-/// What to subtract from each value; absent: nothing.
+/// Returns the value to subtract from each sample, or `None` without a season.
 pub(super) fn season(samples: &[Sample], scaled: &[f64], day_us: u64) -> Option<Vec<f64>> {
     let times: Vec<i64> = samples.iter().map(|it| it.first_us).collect();
     let spacing = spacing_us(times.iter().copied())?;
@@ -50,8 +50,8 @@ pub(super) fn season(samples: &[Sample], scaled: &[f64], day_us: u64) -> Option<
     Some(keys.iter().map(|key| profile[*key]).collect())
 }
 
-/// What is left of the even days by the season of the odd ones, and the other way round: a profile
-/// fits the values that it was made of, season or not.
+/// Returns the residuals of the even days with the season of the odd ones, and vice versa: a
+/// profile always fits the values that it was computed from.
 fn foretold(rest: &[f64], keys: &[usize], parity: &[bool], slots: usize) -> Vec<f64> {
     let of = |even: bool| {
         let values = rest.iter().copied().zip(keys.iter().copied());
@@ -65,7 +65,7 @@ fn foretold(rest: &[f64], keys: &[usize], parity: &[bool], slots: usize) -> Vec<
         .collect()
 }
 
-/// Sum of distances from the middle: the median one does not see what happens in few hours of the day.
+/// Returns the sum of distances from the median; their median would miss an effect in few hours.
 fn scatter(values: &[f64]) -> f64 {
     let middle = median(values.iter().copied()).unwrap_or(0.0);
     values.iter().map(|v| (v - middle).abs()).sum()
@@ -80,7 +80,7 @@ fn slots_of_a_day(spacing: f64, day_us: f64) -> usize {
     }
 }
 
-/// Weekdays first, then the weekend.
+/// Returns the slot's index: weekdays first, then the weekend.
 fn key(at_us: i64, day_us: i64, slots: usize) -> usize {
     let day = at_us.div_euclid(day_us);
     let within = at_us.rem_euclid(day_us) as f64 / day_us as f64;
@@ -89,7 +89,7 @@ fn key(at_us: i64, day_us: i64, slots: usize) -> usize {
     slot + if weekend { slots } else { 0 }
 }
 
-/// From values and their slots.
+/// Computes the season from values and their slots.
 fn profile(values: impl Iterator<Item = (f64, usize)>, slots: usize) -> Vec<f64> {
     let mut of_slot = vec![Vec::new(); 2 * slots];
     for (value, key) in values {
@@ -102,7 +102,7 @@ fn profile(values: impl Iterator<Item = (f64, usize)>, slots: usize) -> Vec<f64>
     profile
 }
 
-/// Median of the values of each slot and of those next to it, the last one being beside the first.
+/// Returns the median of each slot with its neighbours; the last slot is adjacent to the first.
 fn around(slots: &[Vec<f64>], reach: usize) -> Vec<f64> {
     let count = slots.len();
     let near = |i: usize| {
@@ -117,7 +117,7 @@ fn around(slots: &[Vec<f64>], reach: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Each value minus the median of those at most `half_us` away.
+/// Returns each value minus the median of those at most `half_us` away.
 fn beside_running_median(times: &[i64], values: &[f64], half_us: u64) -> Vec<f64> {
     let mut window: Vec<f64> = Vec::new();
     let (mut first, mut next) = (0, 0);

@@ -1,11 +1,11 @@
-//! Throughput series of known truth, for judging detectors.
+//! Synthetic throughput series with known changes, to evaluate detectors.
 //!
-//! Log-normal noise with memory, afternoons of weekdays lower, values far too low now and then,
-//! missing values, none to three steps. The same series for ever, per seed.
+//! Log-normal autocorrelated noise, lower values on weekday afternoons, occasional very low values,
+//! missing values, and up to three steps. The same seed always gives the same series.
 //!
-//! Source: our own; noise and steps as such series have them.
-//! Units: bit/s, us. Error: none: the truth is made.
-//! Wrong when: real series differ; they have drifts and noise that changes, these have not.
+//! Source: our own; noise and steps are typical of such series.
+//! Units: bit/s, us. Error: none: the truth is known.
+//! Wrong when: real series differ; they have drift and changing noise, these do not.
 
 use crate::accuracy::rng::Rng;
 use longhaul_model::report::v1::series::Point;
@@ -17,13 +17,13 @@ const BEGIN_US: i64 = 19_723 * DAY_US;
 const MISSING: f64 = 0.02;
 const LEVEL_BPS: f64 = 300e6;
 
-/// How often, and for how long.
+/// The interval and the duration of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cadence {
     pub title: &'static str,
     pub spacing_us: i64,
     pub days: i64,
-    /// A change so many samples off is found.
+    /// The tolerance, in samples, within which a change counts as found.
     pub tolerance: usize,
 }
 
@@ -48,15 +48,15 @@ pub const CADENCES: [Cadence; 3] = [
     },
 ];
 
-/// One series and where its level changes.
+/// A series and the times at which its level changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub points: Vec<Point>,
-    /// Times of the first planned value after each step.
+    /// The time of the first planned value after each step.
     pub changes_us: Vec<i64>,
 }
 
-/// The character of a series.
+/// The parameters of a series.
 #[derive(Debug, Clone, Copy)]
 struct Character {
     noise: f64,
@@ -68,7 +68,7 @@ struct Character {
 impl Character {
     fn draw(rng: &mut Rng) -> Character {
         Character {
-            // As many of each doubling: most series are quiet, few are wild.
+            // Log-uniform: most series have little noise, a few have much.
             noise: 0.04 * 5f64.powf(rng.between(0.0, 1.0)),
             memory: rng.between(0.0, 0.4),
             dip: rng.between(0.0, 0.35),
@@ -77,7 +77,7 @@ impl Character {
     }
 }
 
-/// So many series of one cadence; a quarter of them has no step.
+/// Returns `count` series of one cadence; a quarter of them has no step.
 pub fn cases(cadence: &Cadence, count: usize, seed: u64) -> Vec<Case> {
     let mut rng = Rng::new(seed ^ cadence.spacing_us as u64);
     (0..count).map(|i| case(cadence, i % 4, &mut rng)).collect()
@@ -112,7 +112,7 @@ fn case(cadence: &Cadence, steps: usize, rng: &mut Rng) -> Case {
     }
 }
 
-/// Apart from each other and from the ends by an eighth of the series.
+/// Draws positions an eighth of the series or more apart from each other and from the ends.
 fn places(count: usize, steps: usize, rng: &mut Rng) -> Vec<usize> {
     let apart = count / 8;
     let room = count - apart * (steps + 1);
@@ -122,7 +122,7 @@ fn places(count: usize, steps: usize, rng: &mut Rng) -> Vec<usize> {
     spread.map(|(i, offset)| offset + apart * (i + 1)).collect()
 }
 
-/// Down by 15 to 60 %, or up by the inverse; never far from where the series began.
+/// Draws a step down by 15 to 60 %, or up by the inverse; the level stays near that at the start.
 fn step(factor: f64, rng: &mut Rng) -> f64 {
     let ratio = rng.between(0.4, 0.85);
     let down = if factor < 0.3 {
@@ -133,7 +133,7 @@ fn step(factor: f64, rng: &mut Rng) -> f64 {
     if down { ratio } else { 1.0 / ratio }
 }
 
-/// From 0 at night to 1 at three in the afternoon of a weekday.
+/// Returns the load from 0 at night to 1 at 15:00 on a weekday.
 fn busy(at_us: i64) -> f64 {
     let weekday = (at_us.div_euclid(DAY_US) + 3).rem_euclid(7) < 5;
     let hour = at_us.rem_euclid(DAY_US) as f64 / HOUR_US;

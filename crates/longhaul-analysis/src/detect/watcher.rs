@@ -1,12 +1,11 @@
-//! Which changes are new, and what became of the earlier ones?
+//! Tracks the events of a series: reports new changes and updates earlier ones.
 //!
-//! A change is told once. Later values move its place a little and sharpen its levels; its id stays.
-//! A suspicion is confirmed, or withdrawn after [`PATIENCE`] samples (twice as many while the values
-//! stay away). A change whose level a later
-//! one brings back has recovered.
+//! A change is reported once. Later values may move its position slightly and refine its levels;
+//! its id stays. A suspicion is confirmed, or withdrawn after [`PATIENCE`] samples (twice as many
+//! while the values stay away). A change has recovered when a later one restores its level.
 //!
 //! Source: our own (docs/methods/detection.md). Units: samples, us. Error: none of its own.
-//! Wrong when: earlier events of the series are withheld: then they are told again.
+//! Wrong when: earlier events of the series are not passed in: then they are reported again.
 
 use super::{Change, Course, Options, alarm, course, ratio, scale};
 use crate::stats::quantile::median;
@@ -14,12 +13,12 @@ use longhaul_model::report::v1::event::{Event, State};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
 
-/// A change this many samples from an earlier one, in the same direction, is that one.
+/// A change within this many samples of an earlier one in the same direction is the same change.
 const NEAR: usize = 3;
-/// Samples after which a suspicion is withdrawn; so near to a change, it was that change.
+/// The number of samples after which a suspicion is withdrawn, and its distance from its change.
 pub const PATIENCE: usize = 12;
 
-/// One series that is followed.
+/// A tracked series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watcher {
     pub pair: Pair,
@@ -27,17 +26,17 @@ pub struct Watcher {
     pub options: Options,
 }
 
-/// What a look at the series brought.
+/// The result of one update.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Followed {
-    /// Events that are new or no longer what they were; each replaces the earlier one of its id.
+    /// New and changed events; each replaces the earlier one with its id.
     pub events: Vec<Event>,
-    /// Ids of those to be announced: new ones, and those of another state than before.
+    /// The ids of events to announce: new ones, and those whose state changed.
     pub news: Vec<String>,
 }
 
 impl Watcher {
-    /// Looks at the series as it stands now; `earlier`: its events so far, others are ignored.
+    /// Updates the events with the current series. Ignores those of `earlier` of other series.
     pub fn follow(&self, points: &[Point], earlier: &[Event], now_us: i64) -> Followed {
         let mine = |event: &&Event| event.pair == self.pair && event.quantity == self.quantity;
         let earlier: Vec<&Event> = earlier.iter().filter(mine).collect();
@@ -65,7 +64,7 @@ impl Watcher {
         followed
     }
 
-    /// The same for the same change, whoever computes it.
+    /// Returns the id of a change, a function of the series and the time.
     fn id(&self, at_us: i64) -> String {
         let words = [&self.pair.from, &self.pair.to, self.quantity.word()];
         let text = words.iter().flat_map(|word| word.bytes().chain([0]));
@@ -104,7 +103,7 @@ struct Round<'a> {
     watcher: &'a Watcher,
     course: Course,
     events: Vec<Event>,
-    /// By event: a change of this look is it.
+    /// For each event, true if a change of this update matches it.
     held: Vec<bool>,
     now_us: i64,
 }
@@ -114,7 +113,7 @@ fn rises(event: &Event) -> bool {
 }
 
 impl Round<'_> {
-    /// The first sample after the event.
+    /// Returns the first sample after the event.
     fn sample_of(&self, event: &Event) -> usize {
         let samples = &self.course.samples;
         samples.partition_point(|it| it.last_us < event.between_us[1])
@@ -129,7 +128,7 @@ impl Round<'_> {
         }
     }
 
-    /// The nearest event that may be this change; one that was never confirmed from farther off.
+    /// Returns the nearest event that may be this change; an unconfirmed one may be farther away.
     fn known(&self, change: &Change) -> Option<usize> {
         let id = self.watcher.id(change.between_us[1]);
         let upwards = change.after.median > change.before.median;
@@ -193,7 +192,7 @@ impl Round<'_> {
         }
     }
 
-    /// Most values since then are nearer to the level before.
+    /// Returns whether most values since then are closer to the earlier level.
     fn came_back(&self, event: &Event, begin: usize) -> bool {
         let since = self.course.samples[begin..].iter().map(|it| it.value);
         let now = median(since).unwrap_or(event.before.median);
@@ -220,7 +219,7 @@ impl Round<'_> {
         }
     }
 
-    /// The end of a trouble is not a trouble that can end.
+    /// Returns whether the event is itself a recovery; a recovery cannot recover.
     fn brings_back(&self, i: usize) -> bool {
         let id = &self.events[i].id;
         let all = self.events.iter();
@@ -228,8 +227,8 @@ impl Round<'_> {
             .any(|by| by == id)
     }
 
-    /// Whether `later` returns to the level before `event`, or beyond it after a change for the
-    /// worse.
+    /// Returns whether `later` restores the level before `event`, or exceeds it after a change for
+    /// the worse.
     fn is_back(&self, event: &Event, later: &Event) -> bool {
         if rises(event) == rises(later) {
             return false;

@@ -1,12 +1,12 @@
-//! Did an application, not the network, set the pace?
+//! Limited by an application and not by the network.
 //!
-//! We would see: the sender's thread neither in write nor running, with nothing left to send; or the
-//! receiver's neither in read nor running, with bytes unread or the window shut.
+//! We would see: the sender's thread neither in write nor running, with nothing left to send; or
+//! the receiver's neither in read nor running, with bytes unread or a zero window.
 //! Refuted by: threads asleep in their calls. Needs: time in calls, SIOCINQ, `tcpi_notsent_bytes`.
-//! To do: nothing on the network. If a rate was asked for, that is the rate.
+//! To do: nothing on the network. If a rate was requested, that is the rate.
 //!
-//! Source: our experiments: `tcpi_rwnd_limited` is the same for a slow reader and a small buffer, only
-//! the unread bytes tell them apart. Units: shares of time.
+//! Source: our experiments: `tcpi_rwnd_limited` is the same for a slow reader and a small buffer;
+//! only the unread bytes distinguish them. Units: shares of time.
 //! Wrong when: the application polls without blocking; it then looks busy.
 
 use super::{Case, advice, finding, host_name, percent, rate};
@@ -15,7 +15,7 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::Transport;
 
-/// A state with less than this share has no finding of its own.
+/// The minimum share of a state for a finding.
 const LEAST_SHARE: f64 = 0.3;
 
 pub fn sender(case: &Case) -> Option<Finding> {

@@ -1,7 +1,7 @@
-//! Is the most that the kernel lets the receive buffer grow to too small for this path?
+//! Limited by the maximum of receive-buffer autotuning.
 //!
-//! We would see: no buffer asked, the sender held by the window, and a window near half of tcp_rmem's
-//! most. Refuted by: a window far below that (then autotuning has not got there).
+//! We would see: no requested buffer, the sender limited by the window, and a window near half of
+//! tcp_rmem's maximum. Refuted by: a window far below that (then autotuning has not reached it).
 //! Needs: `tcpi_rwnd_limited`, `tcpi_snd_wnd`, tcp_rmem. To do: raise tcp_rmem on the receiver, and
 //! tcp_wmem on the sender with it.
 //!
@@ -14,7 +14,7 @@ use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 
-/// A window of this share of tcp_rmem's most has got there.
+/// The ratio of the window to tcp_rmem's maximum from which on autotuning has reached its limit.
 const REACHED_RATIO: f64 = 0.4;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

@@ -1,12 +1,12 @@
-//! Is an end short of processor?
+//! Limited by the CPU of an end.
 //!
 //! We would see: its stream thread running, or waiting for a core, nearly all of the time; at the
-//! receiver with unread data or a shut window besides. Refuted by: a thread asleep in its call.
-//! Needs: thread CPU time and the scheduler's run delay. To do: more streams over more cores, larger
-//! segments, offloads, or fewer neighbours on the cores.
+//! receiver also unread data or a zero window. Refuted by: a thread asleep in its call.
+//! Needs: thread CPU time and the scheduler's run delay. To do: more streams over more cores,
+//! larger segments, offloads, or less competing work on the cores.
 //!
 //! Source: /proc/thread-self/schedstat. Units: shares of time. Error: one interval.
-//! Wrong when: interrupts, not threads, fill the core; then the cores' softirq share tells.
+//! Wrong when: interrupts, not threads, fill the core; then the cores' softirq share shows it.
 
 use super::{Case, advice, finding, host_name, percent, share_of};
 use crate::limit::intervals::{Interval, Thread};
@@ -15,9 +15,9 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{Core, End};
 
-/// Waiting for a core longer than running on it: neighbours, not work, are the cause.
+/// The ratio of core wait to CPU time above which other work is the cause.
 const CROWDED_RATIO: f64 = 1.0;
-/// A core with this share of softirq is busy with packets.
+/// The minimum softirq share of a core that counts as busy with packets.
 const SOFTIRQ_RATIO: f64 = 0.5;
 
 pub fn sender(case: &Case) -> Option<Finding> {

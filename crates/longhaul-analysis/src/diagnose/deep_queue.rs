@@ -1,8 +1,8 @@
-//! Does the path keep so much in its queue that everything else on it waits?
+//! A queue so deep that it delays all other traffic on the path.
 //!
-//! We would see: round trips under load far above idle ones. Refuted by: an idle RTT that was itself
-//! taken under load. Needs: idle RTT, RTT under load. To do: a managed queue at the narrow link, or
-//! pace below the capacity.
+//! We would see: an RTT under load far above the idle one. Refuted by: an idle RTT that was itself
+//! measured under load. Needs: idle RTT, RTT under load. To do: active queue management at the
+//! narrow link, or pacing below the capacity.
 //!
 //! Source: RFC 6349 (buffer delay). Units: microseconds.
 //! Wrong when: the far host, not the path, answers late.
@@ -12,9 +12,9 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
-/// Added delay that people notice, and that is more than the path's own.
+/// The minimum added delay: noticeable to users; it must also exceed the path's own RTT.
 const LEAST_ADDED_US: u64 = 30_000;
-/// Pacing to this share of the capacity leaves the queue empty.
+/// The pacing rate as a ratio of the capacity that leaves the queue empty.
 const PACE_RATIO: f64 = 0.95;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

@@ -1,7 +1,7 @@
-//! Do the hosts themselves throw packets away?
+//! Packets dropped by the hosts themselves.
 //!
 //! We would see: drop counters of an interface, or the kernel's own counters of a full or pruned
-//! receive queue, growing during the run. Refuted by: counters that stand still.
+//! receive queue, growing during the run. Refuted by: constant counters.
 //! Needs: interface and protocol counters before and after. To do: rings, backlog, memory.
 //!
 //! Source: TCPRcvQDrop, PruneCalled, TCPBacklogDrop, TCPMemoryPressures of /proc/net/netstat.
@@ -12,7 +12,7 @@ use crate::limit::scene::is_drop_counter;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::End;
 
-/// Kernel counters that mean that this host dropped or squeezed what had arrived.
+/// Kernel counters that show that this host dropped or pruned received data.
 const KERNEL: [&str; 5] = [
     "TCPRcvQDrop",
     "PruneCalled",

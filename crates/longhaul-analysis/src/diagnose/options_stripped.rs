@@ -1,8 +1,8 @@
-//! Are selective acknowledgements or timestamps missing on the connection?
+//! Selective acknowledgements or timestamps missing on the connection.
 //!
-//! We would see: the option's bit absent though the sysctl is on at both ends (stripped), or off at
-//! one of them. Refuted by: the bit. Needs: `tcpi_options`, the two sysctls.
-//! To do: switch on, or find the device. Source: RFC 2018, RFC 7323.
+//! We would see: the option's bit absent although the sysctl is on at both ends (stripped), or off
+//! at one of them. Refuted by: the bit. Needs: `tcpi_options`, the two sysctls.
+//! To do: switch it on, or find the device. Source: RFC 2018, RFC 7323.
 //! Wrong when: the sysctls could not be read; then no device is blamed.
 
 use super::{Advice, Case, advice, finding, host_name};

@@ -1,9 +1,9 @@
-//! Was the rate held by pacing?
+//! Limited by the requested pacing rate.
 //!
-//! We would see: each stream at the pacing rate that was asked for, with nothing else in the way.
-//! Refuted by: a rate well below it. Needs: the plan, `tcpi_pacing_rate`. To do: pace higher.
+//! We would see: each stream at the requested pacing rate, with no other limit. Refuted by: a rate
+//! well below it. Needs: the plan, `tcpi_pacing_rate`. To do: pace higher.
 //! Source: SO_MAX_PACING_RATE of socket(7). Units: bit/s, headers included, so goodput is 3 to 5 %
-//! lower. Wrong when: a queueing discipline paces besides.
+//! lower. Wrong when: a queueing discipline paces as well.
 
 use super::{Case, advice, finding, rate};
 use longhaul_model::report::v1::Finding;

@@ -1,17 +1,17 @@
-//! Is there nothing to mend, because the path is full?
+//! A full path: nothing to fix.
 //!
-//! We would see: a standing queue or a rate that no window moves, in most of the run, and a goodput
-//! near its own best level. Refuted by: any limiter of the hosts, or a low steady rate.
+//! We would see: a standing queue or a rate independent of the window, in most of the run, and a
+//! goodput near its own best level. Refuted by: any limiter of the hosts, or a low steady rate.
 //! Needs: RTT, arrivals. To do: nothing.
 //!
-//! Units: bit/s. Wrong when: other traffic shares the path; then this is the free part of it.
+//! Units: bit/s. Wrong when: other traffic shares the path; then this is only the free part of it.
 
 use super::{Case, Finding, finding, percent, rate};
 use crate::limit::state::State;
 use crate::limit::verdict::PRIMARY_RATIO;
 use longhaul_model::report::v1::analysis::Limiter;
 
-/// Goodput near the level that was reached.
+/// The minimum ratio of the goodput to the level that was reached.
 const NEAR_RATIO: f64 = 0.85;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
@@ -21,7 +21,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     if !case.is(Limiter::PathCapacity) || share < PRIMARY_RATIO || !near || bucket {
         return None;
     }
-    // A path that ruins everybody's round trips is full, but not well.
+    // A full path with a deep queue is not healthy.
     if super::deep_queue::diagnose(case).is_some() {
         return None;
     }

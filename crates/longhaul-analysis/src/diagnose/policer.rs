@@ -1,20 +1,20 @@
-//! Does a policer on the path drop what exceeds a rate?
+//! A policer on the path drops the excess over a rate.
 //!
-//! We would see: losses in clumps with no queue before them, and a rate that they hold to a lid.
-//! Refuted by: round trips that rise before the losses (a queue, so a shaper or a full link).
-//! Needs: retransmissions and RTT of all streams. To do: send no faster than the rate allows.
+//! We would see: losses in clusters with no queue before them, and a rate that they limit.
+//! Refuted by: RTTs that rise before the losses (a queue, so a shaper or a full link).
+//! Needs: retransmits and RTT of all streams. To do: send no faster than the rate allows.
 //!
-//! Source: Flach et al., SIGCOMM 2016 ([`crate::limit::policer`]). Units: bit/s, bytes.
-//! Wrong when: a link's queue is too short to show; it then acts the same.
+//! Source: Flach et al., SIGCOMM 2016, implemented in `limit`. Units: bit/s, bytes.
+//! Wrong when: a link's queue is too short to be seen; it then acts the same.
 
 use super::{Advice, Case, advice, again, bytes, finding, rate};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
-/// Just under the policed rate: at 95 % losses went from double digits to near none.
+/// The pacing rate as a ratio of the policed rate: 0.95 cut losses from double digits to near none.
 const PACE_RATIO: f64 = 0.95;
-/// Random loss itself gave 1.3 times its bound.
+/// The ratio of goodput to the random-loss bound that excludes random loss, which gave 1.3.
 const BEYOND_CHANCE: f64 = 1.5;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
@@ -25,7 +25,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         0 => String::new(),
         _ => format!(" (burst passed first: about {})", bytes(burst)),
     };
-    // Between rare losses TCP is below the policer's rate for most of the time.
+    // Between rare losses TCP is below the policer's rate most of the time.
     let more = if policed.sparse {
         ", or somewhat more"
     } else {

@@ -1,10 +1,10 @@
-//! Does the path lose packets without being full?
+//! Random loss on a path that is not full.
 //!
-//! We would see: retransmissions while the round trip stays near its idle value, and a goodput near
-//! what this loss allows. Refuted by: a queue before the losses, losses in clumps with a goodput far
-//! above that bound (a policer), or drops counted by the hosts themselves.
-//! Needs: retransmissions, RTT. To do: look for the dirty link; meanwhile a congestion control that
-//! does not take loss for congestion, or more streams.
+//! We would see: retransmits while the RTT stays near its idle value, and a goodput near what this
+//! loss allows. Refuted by: a queue before the losses, losses in clusters with a goodput far above
+//! that bound (a policer), or drops counted by the hosts themselves.
+//! Needs: retransmits, RTT. To do: look for the faulty link; meanwhile use a congestion control
+//! that does not treat loss as congestion, or more streams.
 //!
 //! Source: Mathis 1997; RFC 9438. Units: bit/s. Error: our experiment gave 1.3 × the bound.
 //! Wrong when: a queue too short to be seen overflows.
@@ -14,9 +14,9 @@ use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 
-/// Goodput over bound of random loss lies between these.
+/// The range of goodput relative to the bound that supports random loss.
 const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
-/// Smaller shares are not worth a line.
+/// The minimum share of a state that is reported.
 const LEAST_SHARE: f64 = 0.01;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

@@ -1,23 +1,23 @@
-//! Were retransmissions needless, because packets only overtook each other?
+//! Reordering: retransmits were spurious because packets only overtook each other.
 //!
-//! We would see: the receiver reporting duplicates (DSACK) for a good part of the retransmissions,
-//! or many segments out of order with little loss. Refuted by: retransmissions that were needed.
+//! We would see: the receiver reporting duplicates (DSACK) for a good part of the retransmits, or
+//! many segments out of order with little loss. Refuted by: retransmits that were needed.
 //! Needs: `tcpi_dsack_dups`, `tcpi_reord_seen`, `tcpi_rcv_ooopack`. To do: per-flow load balancing.
 //!
-//! Source: RFC 2883; thresholds from facts. Units: segments. Wrong when: acknowledgements, not data,
-//! were lost (spurious timeouts).
+//! Source: RFC 2883; thresholds from measurements. Units: segments. Wrong when: acknowledgements,
+//! not data, were lost (spurious timeouts).
 
 use super::{Case, advice, finding, percent};
 use crate::throughput::totals;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::{Stream, Tcp};
 
-/// Needless retransmissions above this share of all.
+/// The minimum share of spurious retransmits.
 const NEEDLESS_RATIO: f64 = 0.3;
-/// Segments out of order above this share of all.
+/// The minimum share of segments out of order.
 const DISORDER_RATIO: f64 = 0.01;
-/// Every lost segment puts up to a window of others out of order behind it; only where the disorder
-/// is this many times the losses, and the sender saw overtaking by itself, is it more than that.
+/// The minimum ratio of out-of-order segments to losses. Every lost segment puts up to a window of
+/// others out of order; beyond this, and if the sender saw it too, it is reordering.
 const DISORDER_PER_LOSS: u64 = 1000;
 const LEAST_SEGMENTS: u64 = 10;
 
@@ -34,12 +34,12 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     let arrived = receiver(|t| t.segments_in);
     let needless = duplicates as f64 / again.max(1) as f64;
     let disorder = disordered as f64 / arrived.max(1) as f64;
-    // Without disorder at the receiver, what was needless was a probe that the acknowledgements of a
-    // busy host came too late for.
+    // Without disorder at the receiver, spurious retransmits were loss probes that a busy host
+    // acknowledged too late.
     let by_dsack =
         duplicates >= LEAST_SEGMENTS && needless > NEEDLESS_RATIO && disordered >= LEAST_SEGMENTS;
-    // Behind every loss a window's worth of segments counts as out of order, and the sender's first
-    // repair of it may look like overtaking.
+    // After every loss a window of segments counts as out of order, and the sender's first repair
+    // of it may look like reordering.
     let overtaken = again == 0
         || (sender(|t| t.reordering_seen) >= LEAST_SEGMENTS
             && disordered >= again.saturating_mul(DISORDER_PER_LOSS));

@@ -1,11 +1,11 @@
-//! Is the sender's socket buffer too small to fill the path?
+//! Limited by the sender's socket buffer.
 //!
-//! We would see: the sender asleep in write, nothing unsent in its kernel, and less outstanding than
-//! both windows allow. Refuted by: unsent bytes. Needs: time blocked in write, `tcpi_notsent_bytes`,
-//! `tcpi_unacked`. To do: raise wmem_max (asked buffers) or tcp_wmem (those the kernel sizes).
+//! We would see: the sender asleep in write, nothing unsent in its kernel, and less data in flight
+//! than both windows allow. Refuted by: unsent bytes. Needs: time blocked in write,
+//! `tcpi_notsent_bytes`, `tcpi_unacked`. To do: raise wmem_max (requested) or tcp_wmem (autotuned).
 //!
-//! Source: our experiments: the kernel's own `tcpi_sndbuf_limited` showed 1 % where this held all of
-//! the time. Units: bytes. Wrong when: the far kernel acknowledges late.
+//! Source: our experiments: the kernel's own `tcpi_sndbuf_limited` showed 1 % when this limited the
+//! sender all of the time. Units: bytes. Wrong when: the far kernel acknowledges late.
 
 use super::{Advice, Case, advice, again, bytes, finding, host_name, rate, share_of};
 use crate::caveats::send_clip;
@@ -42,7 +42,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Who chose the size: the user, longhaul or the kernel.
+/// Describes the buffer's size and the source of that size: the user, longhaul or the kernel.
 fn granted(case: &Case, buffer: Buffer) -> String {
     let (granted, stored) = (bytes(buffer.granted_bytes), buffer.stored_bytes);
     match (case.scene.plan.send_buffer_bytes, buffer.asked_bytes) {

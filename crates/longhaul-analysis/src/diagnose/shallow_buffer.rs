@@ -1,10 +1,10 @@
-//! Does the narrow link drop before its queue can absorb a burst?
+//! A queue at the narrow link too short to absorb a burst.
 //!
-//! We would see: the path full, and losses while the round trip has hardly risen.
-//! Refuted by: a rise of more than a fifth before the losses. Needs: RTT, retransmissions.
+//! We would see: the path full, and losses although the RTT has hardly risen.
+//! Refuted by: a rise of more than a fifth before the losses. Needs: RTT, retransmits.
 //! To do: pace, so that bursts do not hit the queue at line rate.
 //!
-//! Units: microseconds. Wrong when: random loss strikes a path that is full anyway.
+//! Units: microseconds. Wrong when: random loss occurs on a path that is full anyway.
 
 use super::{Case, advice, bytes, finding};
 use longhaul_model::report::v1::Finding;
@@ -12,7 +12,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
-/// A queue that never adds more than this share of the idle RTT is shallow.
+/// The maximum delay of a shallow queue as a ratio of the idle RTT.
 const SHALLOW_RATIO: f64 = 0.2;
 const LEAST_LOST: u64 = 5;
 

@@ -1,11 +1,11 @@
-//! Does a shaper let a burst pass quickly and then hold the flow to less?
+//! A shaper that passes a burst and then limits the flow to a lower rate.
 //!
 //! We would see: a lasting step down in the arrivals, level before and after, with a standing queue
 //! after it. Refuted by: losses without a queue (a policer), a sloping rate (other traffic).
-//! Needs: arrivals at the receiver, RTT. To do: quote the sustained rate; short tests over-report.
+//! Needs: arrivals at the receiver, RTT. To do: use the sustained rate; short tests overestimate.
 //!
-//! Source: [`crate::limit::shaper`]. Units: bit/s, bytes. Error: burst right to 2 %.
-//! Wrong when: competing traffic arrives once and stays.
+//! Source: the shaper test in `limit`. Units: bit/s, bytes. Error: burst accurate to 2 %.
+//! Wrong when: competing traffic starts once and continues.
 
 use super::{Case, advice, bytes, finding, rate};
 use longhaul_model::report::v1::Finding;

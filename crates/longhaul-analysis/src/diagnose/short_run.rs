@@ -1,9 +1,9 @@
-//! Was the run too short for its path?
+//! A run too short for its path.
 //!
-//! We would see: fewer than twenty round trips, or less than ten times the time that slow start needs.
+//! We would see: fewer than twenty round trips, or less than ten times the duration of slow start.
 //! Refuted by: a rate that settled and stayed. Needs: idle RTT, arrivals. To do: run longer.
 //!
-//! Source: slow start doubles per round trip from ten segments (RFC 6928): RTT × log2(BDP / IW).
+//! Source: slow start doubles per RTT from ten segments (RFC 6928): RTT × log2(BDP / IW).
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
 use super::{Advice, Case, advice, again, finding, format_duration};
@@ -12,9 +12,9 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 use std::time::Duration;
 
-/// The ramp should be a tenth of the run at most.
+/// The minimum ratio of the run to its ramp.
 const RAMPS: u32 = 10;
-/// RFC 6928: initial window, ten segments of 1460 bytes.
+/// The initial window of RFC 6928, ten segments of 1460 bytes.
 const INITIAL_WINDOW_BYTES: f64 = 14_600.0;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {
@@ -26,7 +26,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
         .saturating_mul(RAMPS)
         .max(rtt.saturating_mul(SHORT_TRIPS as u32));
     let is_ramp = case.is(Limiter::Ramp);
-    // A rate held by a window, an application or a processor is as true after a short run.
+    // A rate limited by a window, an application or a CPU is just as valid after a short run.
     let of_path = is_ramp
         || matches!(
             case.verdict.limiter,
@@ -63,7 +63,7 @@ pub fn diagnose(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Round trips of doubling from the initial window to what is in flight, times the round trip.
+/// Returns the duration of slow start: doublings from the initial window, times the RTT.
 fn slow_start(case: &Case, rtt: Duration) -> Duration {
     let each = case.goodput().bytes_in(rtt) as f64 / case.streams() as f64;
     let trips = (each / INITIAL_WINDOW_BYTES).max(1.0).log2();

@@ -1,8 +1,8 @@
-//! Did retransmission timeouts stop the flow?
+//! Retransmission timeouts that stopped the flow.
 //!
 //! We would see: `tcpi_total_rto_time` taking a noticeable part of the run, or stalled intervals.
 //! Refuted by: its absence; on kernels before 6.7 only stalls can be seen. Needs: that counter.
-//! To do: find what loses whole bursts or the last segments of one.
+//! To do: find what drops whole bursts or the last segments of one.
 //!
 //! Source: Linux `struct tcp_info`. Units: shares of the run. Wrong when: the far end was down.
 

@@ -1,8 +1,9 @@
-//! Did two limits share the run?
+//! Two limiters that shared the run.
 //!
-//! We would see: two limiters with 30 % of the bytes each. Refuted by: one with most of them.
+//! We would see: two limiters with at least 30 % of the bytes each. Refuted by: one with most of
+//! them.
 //! Needs: the shares. To do: lift the first, and measure again.
-//! Units: shares of bytes. Wrong when: the samples are too sparse to tell neighbours apart.
+//! Units: shares of bytes. Wrong when: the samples are too sparse to distinguish neighbours.
 
 use super::{Case, Finding, finding, percent};
 use crate::limit::verdict::SHARED_RATIO;

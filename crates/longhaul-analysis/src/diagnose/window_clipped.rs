@@ -1,12 +1,12 @@
-//! Did the kernel grant a smaller receive buffer than was asked, and is that the rate?
+//! A receive buffer that the kernel granted smaller than requested, which limits the rate.
 //!
-//! We would see: granted below asked, the sender held by the receive window, goodput × RTT near what
-//! was granted. Refuted by: a rate well above granted / RTT, or another limiter.
+//! We would see: less granted than requested, the sender limited by the receive window, goodput ×
+//! RTT near the granted size. Refuted by: a rate well above granted / RTT, or another limiter.
 //! Needs: the buffer read back, `tcpi_rwnd_limited`. To do: raise `net.core.rmem_max` on the
-//! receiver, or set no buffer and let the kernel size it.
+//! receiver, or set no buffer and let the kernel autotune it.
 //!
 //! Source: socket(7): SO_RCVBUF is cut to rmem_max, then doubled for bookkeeping. Units: bytes.
-//! Wrong when: the kernel counts headers of small segments against the buffer; then the rate is lower.
+//! Wrong when: the kernel counts headers of small segments against it; then the rate is lower.
 
 use super::{Advice, Case, advice, bytes, finding, host_name, percent, rate, share_of};
 use crate::caveats::receive_clip;
@@ -14,7 +14,7 @@ use crate::limit::state::State;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::analysis::Limiter;
 
-/// The rate proves the window when it is within this of window / RTT.
+/// The maximum relative distance from window / RTT at which the rate confirms the window.
 const NEAR_RATIO: f64 = 0.25;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

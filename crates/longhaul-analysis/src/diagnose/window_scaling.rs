@@ -1,8 +1,8 @@
-//! Is the window kept below 64 KiB because window scaling is not in force?
+//! A window limited to 64 KiB because window scaling is not in force.
 //!
 //! We would see: the scaling option absent on the connection, windows of at most 65535 bytes.
 //! Refuted by: any larger window. Needs: `tcpi_options`, `tcpi_snd_wnd`.
-//! To do: switch it on where it is off; where it is on at both ends, something between strips it.
+//! To do: switch it on where it is off; if it is on at both ends, a middlebox strips it.
 //!
 //! Source: RFC 7323, section 2. Units: bytes. Wrong when: the buffer itself is below 64 KiB, where
 //! scaling changes nothing.
@@ -11,7 +11,7 @@ use super::{Advice, Case, advice, finding, host_name, rate};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::Host;
 
-/// The most that 16 bits can say.
+/// The maximum window in 16 bits.
 const UNSCALED_BYTES: u64 = 65_535;
 
 pub fn diagnose(case: &Case) -> Option<Finding> {

@@ -1,8 +1,8 @@
-//! Was the receive buffer granted as asked, but asked too small?
+//! A receive buffer that was granted as requested, but requested too small.
 //!
-//! We would see: an explicit receive buffer, granted in full, and the sender held by the window.
+//! We would see: a requested receive buffer, granted in full, and the sender limited by the window.
 //! Refuted by: a clipped grant (then the kernel is the cause), or no request at all.
-//! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: ask for more, or for nothing.
+//! Needs: `tcpi_rwnd_limited`, the buffer read back. To do: request more, or nothing.
 //! Units: bytes. Wrong when: the application reads slowly and its queue was not sampled.
 
 use super::{Advice, Case, advice, again, bytes, finding, rate, share_of};

@@ -1,11 +1,11 @@
-//! Did a token bucket come onto the path, or leave it?
+//! Detects token buckets that appeared on the path, disappeared or changed.
 //!
-//! Both kinds are looked for in the same two places: in looks at available bandwidth, which tell
-//! peak, sustained rate and burst, and in what limited bulk runs, which tell that it is there.
+//! Both kinds leave traces in two places: available-bandwidth runs measure peak rate, sustained
+//! rate and burst; the limiter of bulk runs shows that a bucket exists.
 //!
 //! Source: longhaul's own; the methods are in docs/methods/policer-and-shaper.md. Units: bit/s of
 //! IP, bytes. Error: a bulk run's goodput is some per cent below the sustained rate.
-//! Wrong when: bursts of looks are too short to empty the bucket.
+//! Wrong when: the bursts of available-bandwidth runs are too short to empty the bucket.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, ask_operator};
@@ -17,25 +17,26 @@ use longhaul_model::report::v1::available::{Bucket, BucketKind};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::units::Bytes;
 
-/// The level after (or before, when it went) is held by it when it lies so to the sustained rate.
+/// The range of level over sustained rate in which a bucket explains the level after the event
+/// (before it, if the bucket disappeared).
 const HELD: [f64; 2] = [0.5, 1.3];
-/// Rates that differ by less than this are the same bucket.
+/// Sustained rates that differ by less than this ratio belong to the same bucket.
 const SAME_RATIO: f64 = 1.15;
-/// Seen by what limits bulk runs alone.
+/// Consistency if only the limiter of bulk runs shows the bucket.
 const BY_LIMITER: f64 = 0.9;
-/// The bucket is there, and yet the level is another.
+/// Consistency if the bucket exists but the level does not match its rate.
 const UNHELD: f64 = 0.3;
 
 type Found<'a> = Turn<Option<&'a Bucket>>;
 type Readings<'a> = Vec<Reading<Option<&'a Bucket>>>;
 
-/// The bucket that was not there before, or had another rate.
+/// Returns the change near the event by which a bucket appeared or got another rate.
 pub fn appeared<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
     changed(case, kind)
         .filter(|turn| turn.to.is_some() && turn.lasted && case.timing(turn.between_us) > 0.3)
 }
 
-/// A bucket of either kind came, went or has another rate near the event.
+/// Returns true if a bucket of either kind appeared, disappeared or changed near the event.
 pub fn moved(case: &Case) -> bool {
     let near = |turn: Found| turn.lasted && case.timing(turn.between_us) > 0.3;
     [BucketKind::Shaper, BucketKind::Policer]
@@ -50,8 +51,8 @@ fn changed<'a>(case: &Case<'a>, kind: BucketKind) -> Option<Found<'a>> {
         .max_by(|a, b| case.rank(a).total_cmp(&case.rank(b)))
 }
 
-/// A bucket is found by a long look, which comes when somebody asks for it. But runs tell since when
-/// it is there: those before the event were faster than it allows, and those after it are at its rate.
+/// Only a long available-bandwidth run, made on request, finds a bucket. Bulk runs date it: before
+/// the event they were faster than the bucket allows, after it they run at its rate.
 fn dated<'a>(case: &Case<'a>, mut readings: Readings<'a>) -> Readings<'a> {
     let [begin, end] = case.event.between_us;
     let rate = matches!(case.event.quantity, Quantity::Goodput | Quantity::Available);
@@ -86,7 +87,7 @@ fn same(a: Option<&Bucket>, b: Option<&Bucket>) -> bool {
     }
 }
 
-/// `peak 135 Mbit/s, sustained 67 Mbit/s, burst 1.2 MiB`.
+/// Formats a bucket: `peak 135 Mbit/s, sustained 67 Mbit/s, burst 1.2 MiB`.
 pub fn told(bucket: Option<&Bucket>) -> String {
     bucket.map_or_else(
         || String::from("none"),
@@ -101,7 +102,7 @@ pub fn told(bucket: Option<&Bucket>) -> String {
     )
 }
 
-/// What a kind of bucket is called.
+/// The names of one kind of bucket.
 pub struct Kind {
     pub bucket: BucketKind,
     pub limiter: Limiter,
@@ -173,7 +174,7 @@ fn by_look(case: &Case, kind: &Kind) -> Option<Candidate> {
     Some(found)
 }
 
-/// Whether the level is what the bucket makes, or made, of it.
+/// Returns how well the level matches the sustained rate of the bucket.
 fn held(case: &Case, turn: &Found, found: &mut Candidate) -> f64 {
     if !case.is(Quantity::Goodput) {
         return 0.9;
@@ -258,7 +259,7 @@ fn advise(case: &Case, kind: &Kind, bucket: Option<&Bucket>, came: bool, found: 
         kind.noun
     )));
     if let (Some(bucket), BucketKind::Policer) = (bucket, kind.bucket) {
-        // Just under the rate: Flach et al. saw losses go to near none at 95 %.
+        // Just under the rate: Flach et al. saw almost no losses at 95 %.
         let paced = (bucket.sustained_bps as f64 * 0.95) as u64;
         found.advice.push(longhaul_model::report::v1::Advice {
             expected_bps: Some(paced),

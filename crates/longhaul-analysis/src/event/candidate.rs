@@ -1,17 +1,17 @@
-//! Which of several causes is named?
+//! Scores candidate causes and selects those that are named.
 //!
-//! Each candidate has the score s = w · timing · consistency: how much its kind counts, how near it
-//! is in time, and whether it fits what was seen (1 it does, 0.5 cannot be told, 0 it contradicts).
-//! The best is named from 0.5 on, and with it all others within 0.2 of it.
+//! Each candidate has the score s = w · timing · consistency: the weight of its kind, how near it
+//! is in time, and whether it fits the observations (1 fits, 0.5 unknown, 0 contradicts). The best
+//! is named if its score is at least 0.5, together with all others within 0.2 of it.
 //!
 //! Source: longhaul's own; weights are in docs/methods/causes.md. Units: none, 0 to 1.
-//! Error: a score is no probability; it orders, and it is cut at one half.
+//! Error: a score is not a probability; it ranks the causes, with a threshold of 0.5.
 //! Wrong when: the true cause left no trace in the evidence.
 
 use super::turn;
 use longhaul_model::report::v1::{Advice, Finding};
 
-/// How much a kind of cause counts.
+/// Weights by kind of cause.
 pub mod weight {
     pub const TEST_PARAMETER: f64 = 1.0;
     pub const HOST: f64 = 0.9;
@@ -24,30 +24,30 @@ pub mod weight {
     pub const NOTE: f64 = 0.7;
     pub const SHARED: f64 = 0.6;
     pub const RTT: f64 = 0.5;
-    /// It explains, and does not cause.
+    /// It explains the effect but is not a cause.
     pub const LIMITER: f64 = 0.4;
 }
 
-/// The best is named from here on.
+/// The minimum score of the best candidate.
 pub const LIKELY: f64 = 0.5;
-/// Others are named beside it when they are this near.
+/// Other candidates are named if their score is within this distance of the best.
 pub const BESIDE: f64 = 0.2;
-/// No cause is ever certain.
+/// The maximum confidence: no cause is ever certain.
 const MOST: f64 = 0.95;
-/// Sums of tenths are not exact.
+/// Tolerance for rounding: sums of tenths are not exact.
 const ROUNDING: f64 = 1e-9;
 
-/// What may have caused the event.
+/// A possible cause of the event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// A stable word.
+    /// The stable name of the cause.
     pub cause: &'static str,
-    /// When it happened, as far as that is known.
+    /// The earliest and latest time at which it happened.
     pub between_us: [i64; 2],
     pub weight: f64,
     /// 0 to 1.
     pub consistency: f64,
-    /// One sentence with the numbers in it.
+    /// One sentence that contains the numbers.
     pub summary: String,
     pub supports: Vec<String>,
     pub contradicts: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// To be filled: it counts nothing yet.
+    /// Creates a candidate whose weight and consistency are 0 until set.
     pub fn new(cause: &'static str, between_us: [i64; 2], summary: String) -> Candidate {
         Candidate {
             cause,
@@ -85,7 +85,7 @@ impl Candidate {
     }
 }
 
-/// Those that are named, the likeliest first; equal ones in the order given.
+/// Selects the named candidates, the most likely first; ties keep the given order.
 pub fn named(candidates: Vec<Candidate>, event_us: [i64; 2], tau_us: f64) -> Vec<Finding> {
     let scored = candidates
         .into_iter()

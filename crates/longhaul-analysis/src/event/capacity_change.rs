@@ -1,8 +1,8 @@
-//! Did the narrow link become slower or faster?
+//! Cause: the narrow link became slower or faster.
 //!
-//! We would see: a step of capacity by looks at available bandwidth, the same way as the event, at
-//! its time. Refuted by: a step the other way, or a throughput that goes on above the new capacity.
-//! Needs: capacity before and after. To do: ask the operator which link was changed.
+//! We would see: a step of the capacity in available-bandwidth runs, in the direction and at the
+//! time of the event. Refuted by: a step the other way, or a throughput that stays above the new
+//! capacity. Needs: capacity before and after. To do: ask the operator which link was changed.
 //!
 //! Units: bit/s of IP. Wrong when: a token bucket lets short bursts pass at another rate than bulk.
 
@@ -14,18 +14,18 @@ use super::words;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// Smaller steps are within the error of two estimates.
+/// The minimum step; smaller ones are within the error of two estimates.
 const LEAST_RATIO: f64 = 1.15;
-/// A rate below this part of both capacities was never held by them.
+/// A rate below this fraction of both capacities was never limited by them.
 const UNFELT: f64 = 0.4;
-/// Another route has other links.
+/// Factor if the route changed: another route has other links.
 const OTHER_LINK: f64 = 0.7;
-/// Without an estimate on both sides.
+/// Consistency without an estimate on both sides.
 const BY_RUNS: f64 = 0.7;
-/// Of the capacity itself, where only the route is known besides.
+/// Consistency for an event of the capacity itself, if only the route is known as well.
 const SAME_ROUTE: f64 = 0.8;
 const BUCKET_TOO: &str = "a token bucket came or went at the same time: short bursts take its peak rate for the capacity";
-/// Estimates of capacity and of goodput count different headers, and err.
+/// Tolerance: estimates of capacity and of goodput count different headers and have errors.
 const ABOVE: f64 = 1.1;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -76,7 +76,7 @@ fn by_looks(case: &Case, step: Step) -> Option<Candidate> {
     Some(found)
 }
 
-/// A capacity that changed explains nothing; that its links are still the same ones does.
+/// The capacity cannot explain itself, but an unchanged route shows that the same link changed.
 fn same_route(case: &Case, step: Step) -> Option<Candidate> {
     let (Some(before), Some(after)) = case.routes_beside(false) else {
         return None;
@@ -107,7 +107,7 @@ fn same_route(case: &Case, step: Step) -> Option<Candidate> {
     Some(found)
 }
 
-/// Runs that fill the path at a lower rate than it carried before: it has less to give.
+/// Runs fill the path at a lower rate than it carried before, so its capacity fell.
 fn by_runs(case: &Case) -> Option<Candidate> {
     let full = case.limiter(case.fell()) == Some(Limiter::PathCapacity);
     if !case.is(Quantity::Goodput) || !full {
@@ -139,7 +139,7 @@ fn ask(case: &Case, shrank: bool, found: &mut Candidate) {
     }
 }
 
-/// How well a rate fits between both capacities.
+/// Returns how well a rate fits between both capacities.
 fn fits(case: &Case, before_bps: f64, after_bps: f64, found: &mut Candidate) -> f64 {
     if !matches!(case.event.quantity, Quantity::Goodput | Quantity::Available) {
         return 0.8;

@@ -1,6 +1,6 @@
-//! What do the reports around an event say of routes, rates, limiters and token buckets?
+//! An event and the routes, rates, limiters and token buckets in the reports around it.
 //!
-//! Every cause looks at the event through this: states before and after, each with its own times.
+//! Every cause uses this view: states before and after the event, each with its own times.
 
 use super::evidence::{Evidence, Place, Seen};
 use super::turn::{self, Reading, Step, Turn};
@@ -15,25 +15,25 @@ use longhaul_model::report::v1::path::{ChangeKind, Route, RouteChange};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::{Path, Throughput};
 
-/// A round trip that differs by less than both is the same: 2 ms and 5 %.
+/// RTTs are equal if they differ by less than either limit: 2 ms or 5 %.
 const RTT_STEP_US: f64 = 2_000.0;
 const RTT_STEP_RATIO: f64 = 1.05;
 
-/// An event and what is known around it.
+/// An event and its evidence.
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
     pub event: &'a Event,
     pub evidence: &'a Evidence<'a>,
 }
 
-/// A route became another.
+/// A change from one route to another.
 pub struct Reroute<'a> {
     pub between_us: [i64; 2],
     pub before: &'a Route,
     pub after: &'a Route,
     pub change: RouteChange,
     pub lasted: bool,
-    /// True: from the receiver to the sender.
+    /// True for the route from the receiver to the sender.
     pub back: bool,
 }
 
@@ -42,12 +42,12 @@ impl<'a> Case<'a> {
         turn::tau_us(self.evidence.period_us, self.evidence.quicker)
     }
 
-    /// How near in time, 0 to 1.
+    /// Returns how near in time a change is, 0 to 1.
     pub fn timing(&self, between_us: [i64; 2]) -> f64 {
         turn::timing(between_us, self.event.between_us, self.tau_us())
     }
 
-    /// Turns of a row of readings, with those judged that lie near each.
+    /// Finds the changes of a series; the readings near each determine if it lasted.
     pub fn turns<T: Clone>(
         &self,
         readings: Vec<Reading<T>>,
@@ -56,7 +56,7 @@ impl<'a> Case<'a> {
         turn::turns(readings, (self.tau_us() * 2.0) as i64, same)
     }
 
-    /// Level after by level before; of nothing, a great number.
+    /// Returns the level after divided by the level before; `f64::MAX` if that is not finite.
     pub fn ratio(&self) -> f64 {
         let (before, after) = (self.event.before.median, self.event.after.median);
         let ratio = self.event.change_ratio.unwrap_or(after / before);
@@ -67,7 +67,7 @@ impl<'a> Case<'a> {
         self.event.after.median < self.event.before.median
     }
 
-    /// Whether the change is to the worse; absent: neither way is.
+    /// Returns true if the change is for the worse; `None` if neither direction is.
     pub fn worse(&self) -> Option<bool> {
         self.event
             .quantity
@@ -79,7 +79,7 @@ impl<'a> Case<'a> {
         self.event.quantity == quantity
     }
 
-    /// What bulk runs say: hosts and their settings bear on it.
+    /// Returns true for quantities that bulk runs measure, which hosts and their settings affect.
     pub fn of_transfer(&self) -> bool {
         matches!(
             self.event.quantity,
@@ -87,7 +87,7 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// Rates and losses: whatever a link does bears on them.
+    /// Returns true for rates and losses, which any change of a link affects.
     pub fn of_link(&self) -> bool {
         self.of_transfer()
             || matches!(
@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
             )
     }
 
-    /// The host at that end, by the name it has in the agent's file.
+    /// Returns the name of that host in the agent's file.
     pub fn host(&self, place: Place) -> String {
         words::quoted(match place {
             Place::Sender => &self.event.pair.from,
@@ -104,7 +104,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The change of route that is nearest in time; one that lasted goes before one that did not.
+    /// Returns the route change nearest in time; a lasting one precedes one that did not last.
     pub fn reroute(&self, back: bool) -> Option<Reroute<'a>> {
         let found = self.turns(self.routes(back), |a, b| same_route(b, a));
         let best = found
@@ -121,13 +121,13 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Another route there near the event, for good: links on it are others.
+    /// Returns true if the forward route changed for good near the event, so that its links differ.
     pub fn rerouted(&self) -> bool {
         let near = |turn: Reroute| turn.lasted && self.timing(turn.between_us) > 0.5;
         self.reroute(false).is_some_and(near)
     }
 
-    /// Of several turns of one state: the nearest that lasted.
+    /// Ranks the changes of one state: the nearest lasting one ranks highest.
     pub fn rank<T>(&self, turn: &Turn<T>) -> f64 {
         self.timing(turn.between_us) + if turn.lasted { 1e-3 } else { 0.0 }
     }
@@ -152,7 +152,7 @@ impl<'a> Case<'a> {
         routes
     }
 
-    /// The last route before the event and the first one after it.
+    /// Returns the last route before the event and the first one after it.
     pub fn routes_beside(
         &self,
         back: bool,
@@ -172,12 +172,12 @@ impl<'a> Case<'a> {
         (before, after)
     }
 
-    /// Least round trips of whatever measured them, in us.
+    /// Returns the step of the minimum RTT, in us, from any source.
     pub fn rtt(&self) -> Option<Step> {
         let evidence = self.evidence;
         let mut all: Vec<Reading<f64>> = Vec::new();
         let mut add = |at_us, us: Option<f64>| all.extend(us.map(|value| Reading { at_us, value }));
-        // One source at a time: a connection's round trip is not an echo's.
+        // Use one source at a time: the RTT of a connection differs from that of an echo.
         for point in &evidence.rtt {
             add(point.at_us, Some(point.value));
         }
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// The same, where it is more than noise.
+    /// Returns the RTT step if it exceeds the noise.
     pub fn rtt_step(&self) -> Option<Step> {
         self.rtt().filter(|step| {
             (step.after - step.before).abs() >= RTT_STEP_US && step.beyond(RTT_STEP_RATIO)
@@ -216,10 +216,10 @@ impl<'a> Case<'a> {
         self.estimates(|estimate| estimate.available_bps)
     }
 
-    /// A step of the capacity is at least half of what available bandwidth lost or won with it; or,
-    /// where that is known only since, half of what others use.
+    /// Returns true if the step of the capacity is at least half of the step of the available
+    /// bandwidth or, if that is known only after the event, half of the traffic of others.
     ///
-    /// Bursts on a link full of other traffic are held apart, so that it seems slower than it is.
+    /// Cross traffic spreads bursts on a busy link, so that the link appears slower than it is.
     pub fn is_by_capacity(&self, capacity: Step) -> bool {
         let of_link = capacity.after - capacity.before;
         if let Some(available) = self.available() {
@@ -230,7 +230,7 @@ impl<'a> Case<'a> {
             .is_none_or(|left| of_link.abs() >= 0.5 * (capacity.after - left))
     }
 
-    /// What looks since the event found available, their middle.
+    /// Returns the median available bandwidth of the runs since the event.
     pub fn available_since(&self) -> Option<f64> {
         let end = self.event.between_us[1];
         let seen = self.evidence.available.iter();
@@ -255,11 +255,11 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// Token buckets of this kind as looks at the path found them, or not; looks that cannot tell
-    /// are left out.
+    /// Returns for each available-bandwidth run the token bucket of this kind that it found, if
+    /// any; runs that cannot find one are left out.
     ///
-    /// A short look passes within the burst. That it finds none counts where the path gave more than
-    /// on the other side of the event.
+    /// A short run fits into the burst. If it finds no bucket, that counts only on the side of the
+    /// event where the path was better.
     pub fn buckets(&self, kind: BucketKind) -> Vec<Reading<Option<&'a Bucket>>> {
         let [begin, end] = self.event.between_us;
         let better = |at_us| match self.worse() {
@@ -283,7 +283,7 @@ impl<'a> Case<'a> {
         self.evidence.available.iter().filter_map(reading).collect()
     }
 
-    /// What bulk runs were limited by.
+    /// Returns the limiters of the bulk runs.
     pub fn limiters(&self) -> Vec<Reading<Limiter>> {
         let reading = |seen: &Seen<'a, Throughput>| {
             let value = seen.direction()?.1.limited_by;
@@ -301,7 +301,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// What limited most of the runs on that side of the event.
+    /// Returns the most frequent limiter of the runs on that side of the event.
     pub fn limiter(&self, after: bool) -> Option<Limiter> {
         const RUNS: usize = 5;
         let mut readings = self.limiters();
@@ -319,7 +319,7 @@ impl<'a> Case<'a> {
         nearest_first.max_by_key(|limiter| times(*limiter))
     }
 
-    /// The first bulk run after the event that speaks of its direction.
+    /// Returns the bulk run nearest to the event, on the given side, that measured its direction.
     pub fn run(&self, after: bool) -> Option<&'a Seen<'a, Throughput>> {
         let [begin, end] = self.event.between_us;
         let runs = self
@@ -337,13 +337,13 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Windows of either end.
+/// Returns true for the windows of either host.
 pub fn is_window(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
 }
 
-/// A trace takes seconds: one during a change has the first hops of one route and the last ones of
-/// another, and is like neither of its neighbours.
+/// A trace takes seconds. One made during a change shows the first hops of one route and the last
+/// hops of another, and resembles neither neighbour.
 fn traced_in_mid_change(routes: &[Reading<&Route>], i: usize) -> bool {
     let neighbours = i
         .checked_sub(1)
@@ -356,12 +356,12 @@ fn traced_in_mid_change(routes: &[Reading<&Route>], i: usize) -> bool {
     })
 }
 
-/// One route as far as answers tell.
+/// Returns true if the answers show no difference between the two routes.
 pub fn same_route(here: &Route, other: &Route) -> bool {
     compare(here, other).kind <= ChangeKind::SilentHop
 }
 
-/// What to ask of those who run the path.
+/// Creates advice for the operators of the path.
 pub fn ask_operator(text: impl Into<String>) -> longhaul_model::report::v1::Advice {
     advice("path", text.into())
 }

@@ -1,8 +1,8 @@
-//! What does one write to the operator of a path?
+//! Writes a text for the operator of a path.
 //!
-//! Plain text of at most 78 columns: what changed, when and by how much, both routes beside each
-//! other, round trips, the likely cause, what did not change, what was done to check, what is asked.
-//! Everything in it that came from others is made harmless.
+//! Plain text of at most 78 columns: what changed, when and by how much, both routes side by side,
+//! round trips, the likely cause, what did not change, what was checked, and the request. All text
+//! from outside is sanitized.
 
 mod letter;
 pub(super) mod routes;
@@ -16,7 +16,7 @@ use letter::Letter;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::event::{Event, Level, State};
 
-/// The text, with a line end after every line.
+/// Returns the text; every line ends with a newline.
 pub fn case_text(event: &Event, explained: &Explained, evidence: &Evidence) -> String {
     let case = Case { event, evidence };
     let mut letter = Letter::default();

@@ -1,11 +1,11 @@
-//! Did others begin, or cease, to use the same links?
+//! Cause: other traffic on the same links increased or decreased.
 //!
-//! We would see: available bandwidth that steps the same way as the event while capacity stays.
-//! Refuted by: capacity that steps too, or available bandwidth that goes the other way.
+//! We would see: available bandwidth that steps in the direction of the event while the capacity
+//! stays. Refuted by: capacity that steps too, or available bandwidth that steps the other way.
 //! Needs: available bandwidth and capacity before and after. To do: measure at other hours; ask the
 //! operator how full the link is.
 //!
-//! Units: bit/s of IP. Wrong when: our own heavy runs were on the way while it was estimated.
+//! Units: bit/s of IP. Wrong when: our own heavy runs used the path during the estimate.
 
 use super::bucket;
 use super::candidate::{Candidate, weight};
@@ -15,15 +15,15 @@ use super::words;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// Smaller steps are within the error of two estimates.
+/// The minimum step; smaller ones are within the error of two estimates.
 const LEAST_RATIO: f64 = 1.15;
-/// Capacities this near are the same.
+/// Capacities within this ratio are equal.
 const SAME_CAPACITY: f64 = 1.15;
-/// Without an estimate of what is available on both sides.
+/// Consistency without an estimate of the available bandwidth on both sides.
 const BY_RUNS: f64 = 0.75;
-/// Without one before.
+/// Consistency if only the estimate before the event is missing.
 const BY_REMAINDER: f64 = 0.85;
-/// What was left over before was more than this many times what is used: it was not short.
+/// Available bandwidth above this multiple of the rate was not scarce.
 const AMPLE: f64 = 2.0;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -81,7 +81,7 @@ fn by_looks(case: &Case, step: Step, capacity: Option<Step>) -> Option<Candidate
     Some(found)
 }
 
-/// Less is left of the same link than runs alone reached before: others have it.
+/// The link has less left than runs alone reached before, so others use it.
 fn by_remainder(case: &Case, left_bps: f64, capacity: Step) -> Option<Candidate> {
     let reached = case.event.before.median;
     if !case.is(Quantity::Goodput) || !case.fell() || left_bps > reached / LEAST_RATIO {
@@ -97,7 +97,7 @@ fn by_remainder(case: &Case, left_bps: f64, capacity: Step) -> Option<Candidate>
     Some(guessed(case, text, BY_REMAINDER, against))
 }
 
-/// Runs fill the same link at another rate: others use more or less of it.
+/// Runs fill the same link at another rate, so others use more or less of it.
 fn by_runs(case: &Case, capacity: Step) -> Option<Candidate> {
     let full = case.limiter(case.fell()) == Some(Limiter::PathCapacity);
     if !case.is(Quantity::Goodput) || !full {
@@ -119,7 +119,7 @@ fn by_runs(case: &Case, capacity: Step) -> Option<Candidate> {
     ))
 }
 
-/// Without what was available on both sides of the event.
+/// Creates the candidate for which the available bandwidth is not known on both sides.
 fn guessed(case: &Case, text: String, consistency: f64, against: &str) -> Candidate {
     let mut found = Candidate::new("cross_traffic", case.event.between_us, text);
     found.weight = weight::CROSS_TRAFFIC;
@@ -217,7 +217,7 @@ mod tests {
             Some(sketch.found(candidate)?.consistency)
         };
         assert_eq!(with(7e6), Some(BY_REMAINDER));
-        // As much is left as before: it is no traffic that holds the runs.
+        // As much is left as before: traffic does not limit the runs.
         assert_eq!(with(41e6), None);
     }
 

@@ -1,7 +1,7 @@
-//! What stands before and after a change: archived reports, borrowed, with the time of each.
+//! The evidence around a change: borrowed archived reports, each with its time.
 //!
-//! The caller hands over what it has of some days around the event; none of it has to be there.
-//! What is absent is told as not measured, never as unchanged.
+//! The caller passes what it has from some days around the event; all of it is optional. Missing
+//! evidence is reported as not measured, never as unchanged.
 
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::path::Route;
@@ -9,18 +9,18 @@ use longhaul_model::report::v1::series::{Pair, Point};
 use longhaul_model::report::v1::{Available, Host, Path, Throughput, analysis, available};
 use longhaul_model::report::v1::{observation, path};
 
-/// A report, and how it lies to the event.
+/// A report, and its relation to the event.
 #[derive(Debug)]
 pub struct Seen<'a, R> {
     /// Start of the run.
     pub at_us: i64,
     pub report: &'a R,
-    /// True: the event's sender (`pair.from`) began the run, so that the run's forward is the
-    /// event's.
+    /// True if the event's sender (`pair.from`) initiated the run, so that both have the same
+    /// forward direction.
     pub forward: bool,
 }
 
-/// One of the two hosts, by what it does in the direction of the event.
+/// A host, by its role in the direction of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     Sender,
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// An audit of one end.
+/// An audit of one host.
 #[derive(Debug)]
 pub struct Audited<'a> {
     pub at_us: i64,
@@ -48,25 +48,25 @@ pub struct Audited<'a> {
 #[derive(Debug)]
 pub struct Elsewhere<'a> {
     pub event: &'a Event,
-    /// Of that path after its change, in its direction.
+    /// The route after the change, in the direction of that path.
     pub route: Option<&'a Route>,
 }
 
-/// Another path that was measured before and after, and did not change.
+/// Another path that was measured before and after the event and did not change.
 #[derive(Debug)]
 pub struct Steady<'a> {
     pub pair: &'a Pair,
     pub route: Option<&'a Route>,
 }
 
-/// What a person wrote down.
+/// A note written by a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub at_us: i64,
     pub text: String,
 }
 
-/// A parameter of the measurement that the agent's file changed.
+/// A measurement parameter that changed in the agent's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanChange {
     pub at_us: i64,
@@ -76,27 +76,27 @@ pub struct PlanChange {
     pub after: String,
 }
 
-/// How often a change of route meant anything on this path in the last 30 days.
+/// The number of route changes on this path in the last 30 days, and how many had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseRate {
-    /// Changes of route.
+    /// All route changes.
     pub routes: u32,
-    /// Of these, with a change of throughput at the same time.
+    /// Route changes that coincided with a change of throughput.
     pub felt: u32,
 }
 
-/// Everything that is known of the time around one event.
+/// All evidence around one event.
 #[derive(Debug, Default)]
 pub struct Evidence<'a> {
-    /// Usual distance of two values of the event's series.
+    /// The usual interval between two values of the event's series.
     pub period_us: i64,
-    /// Time runs so many times faster, as where a day is replayed in minutes; 0 is plain time.
+    /// Acceleration of time, for example if a day is replayed in minutes; 0 means real time.
     pub quicker: u64,
     pub paths: Vec<Seen<'a, Path>>,
     pub throughput: Vec<Seen<'a, Throughput>>,
     pub available: Vec<Seen<'a, Available>>,
     pub hosts: Vec<Audited<'a>>,
-    /// Of the RTT floor's own series, us.
+    /// The series of the RTT floor, us.
     pub rtt: Vec<Point>,
     pub elsewhere: Vec<Elsewhere<'a>>,
     pub steady: Vec<Steady<'a>>,
@@ -108,7 +108,7 @@ pub struct Evidence<'a> {
 }
 
 impl<'a> Seen<'a, Path> {
-    /// In the direction of the event.
+    /// Returns the route in the direction of the event.
     pub fn route(&self) -> Option<&'a Route> {
         let seen = &self.report.observation;
         if self.forward {
@@ -118,7 +118,7 @@ impl<'a> Seen<'a, Path> {
         }
     }
 
-    /// Against the direction of the event.
+    /// Returns the route against the direction of the event.
     pub fn route_back(&self) -> Option<&'a Route> {
         let seen = &self.report.observation;
         if self.forward {
@@ -128,7 +128,7 @@ impl<'a> Seen<'a, Path> {
         }
     }
 
-    /// Least round trip, us.
+    /// Returns the minimum RTT, us.
     pub fn rtt_us(&self) -> Option<f64> {
         let judged: &path::Analysis = &self.report.analysis;
         let rtt = judged.rtt.filter(|rtt| rtt.answered > 0)?;
@@ -137,7 +137,7 @@ impl<'a> Seen<'a, Path> {
 }
 
 impl<'a> Seen<'a, Throughput> {
-    /// The payload that went in the direction of the event.
+    /// Returns observation and analysis of the direction of the event.
     pub fn direction(&self) -> Option<(&'a observation::Observation, &'a analysis::Analysis)> {
         let (seen, judged) = (&self.report.observation, &self.report.analysis);
         if seen.forward == self.forward {
@@ -147,7 +147,7 @@ impl<'a> Seen<'a, Throughput> {
         (back.0.forward == self.forward).then_some(back)
     }
 
-    /// What one end said of itself.
+    /// Returns what one host reported about itself.
     pub fn end(&self, place: Place) -> Option<&'a observation::End> {
         let ends = &self.direction()?.0.ends;
         Some(match place {
@@ -158,7 +158,7 @@ impl<'a> Seen<'a, Throughput> {
 }
 
 impl<'a> Seen<'a, Available> {
-    /// In the direction of the event.
+    /// Returns the estimate in the direction of the event.
     pub fn estimate(&self) -> Option<&'a available::Estimate> {
         let judged = &self.report.analysis;
         if self.forward {
@@ -174,7 +174,7 @@ mod tests {
     use super::super::sketch::{self, HOUR};
     use super::*;
 
-    /// The same report, of a run that the other end began.
+    /// The same report, from a run that the other host initiated.
     fn turned<'a, R>(seen: &Seen<'a, R>) -> Seen<'a, R> {
         Seen {
             at_us: seen.at_us,
@@ -198,7 +198,7 @@ mod tests {
         let run = &evidence.throughput[0];
         let sender = run.end(Place::Sender).map(|end| end.host.name.as_str());
         assert_eq!(sender, Some("slac"));
-        // It had payload one way only, and not this one.
+        // The run had payload in the other direction only.
         assert!(turned(run).direction().is_none());
         assert!(turned(&evidence.available[0]).estimate().is_none());
     }

@@ -1,10 +1,10 @@
-//! Which measurements would decide between the causes that are left?
+//! Chooses the measurements that would decide between the remaining causes.
 //!
-//! Nothing is asked for when one cause stands alone and needs no proof. Light measurements come
-//! first; the caller makes what its budget allows.
+//! Nothing is requested if a single cause remains and needs no proof. Light measurements come
+//! first; the caller runs those that fit its budget.
 //!
-//! Source: longhaul's own. Units: none. Error: none. Wrong when: the trouble is gone before the
-//! measurement is made.
+//! Source: longhaul's own. Units: none. Error: none. Wrong when: the problem disappears before the
+//! measurement.
 
 use super::Explained;
 use super::case::Case;
@@ -13,10 +13,10 @@ use longhaul_model::report::v1::available::Mode;
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// What is to be measured.
+/// A kind of follow-up measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measurement {
-    /// `longhaul path`, with the way back.
+    /// `longhaul path` with the return route.
     PathBothWays,
     /// `longhaul available`.
     Available,
@@ -27,7 +27,7 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    /// The word in JSON, and in the agent's file.
+    /// Returns the word used in JSON and in the agent's file.
     pub const fn word(self) -> &'static str {
         match self {
             Measurement::PathBothWays => "path",
@@ -46,7 +46,7 @@ impl Measurement {
     }
 }
 
-/// What it costs the path.
+/// The load of a measurement on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cost {
     /// Some hundred packets.
@@ -67,14 +67,14 @@ impl Cost {
     }
 }
 
-/// A measurement that would decide.
+/// A requested measurement and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub measurement: Measurement,
     pub reason: String,
 }
 
-/// Light ones first; empty where the causes are decided.
+/// Returns the requested measurements, light ones first; empty if the cause is decided.
 pub fn follow_up(event: &Event, explained: &Explained, evidence: &Evidence) -> Vec<Wanted> {
     let case = Case { event, evidence };
     let named = |cause: &str| {
@@ -90,7 +90,7 @@ pub fn follow_up(event: &Event, explained: &Explained, evidence: &Evidence) -> V
             reason: reason.to_owned(),
         });
     };
-    // A recovery is good news, and a changed measurement is no change of the path.
+    // A recovery needs no follow-up, and a changed measurement is not a change of the path.
     if named("recovery") || named("test_parameter") {
         return wanted;
     }
@@ -121,7 +121,7 @@ pub fn follow_up(event: &Event, explained: &Explained, evidence: &Evidence) -> V
     wanted
 }
 
-/// One cause stands alone, and says what there is, not only where.
+/// Returns true if there is a single cause that names the fault, not only its location.
 fn decided(explained: &Explained) -> bool {
     const PLAIN: [&str; 10] = [
         "host_setting",
@@ -141,7 +141,7 @@ fn decided(explained: &Explained) -> bool {
 fn needs_path(case: &Case, explained: &Explained) -> bool {
     let end = case.event.between_us[1];
     let mut since = case.evidence.paths.iter().filter(|seen| seen.at_us >= end);
-    // The way back matters only as long as nothing else was found.
+    // The return route matters only while no other cause was found.
     let enough = |seen: &super::Seen<_>| {
         seen.route().is_some() && (seen.route_back().is_some() || !explained.causes.is_empty())
     };
@@ -152,19 +152,19 @@ fn needs_available(case: &Case, explained: &Explained) -> bool {
     !decided(explained) && !is_known_since(case) && !tried_since(case) && case.of_link()
 }
 
-/// A look that was long enough could not tell; another one cannot either.
+/// Returns true if a sufficiently long run was made; another one would not give more.
 fn tried_since(case: &Case) -> bool {
     let end = case.event.between_us[1];
     let mut all = case.evidence.available.iter();
     all.any(|seen| seen.at_us >= end && seen.report.plan.mode != Mode::Light)
 }
 
-/// Available bandwidth was told since the event.
+/// Returns true if the available bandwidth was measured after the event.
 fn is_known_since(case: &Case) -> bool {
     case.available_since().is_some()
 }
 
-/// A changed route says where, not what is there.
+/// A changed route gives the location, not the fault.
 fn named_route(explained: &Explained) -> bool {
     explained.causes.iter().any(|f| f.cause == "route_change")
 }
@@ -193,8 +193,8 @@ fn needs_shaper(case: &Case, explained: &Explained) -> bool {
         "shaper_appeared",
         "policer_appeared",
     ];
-    // A slower link alone may still be a bucket; without any available bandwidth known, that comes
-    // first.
+    // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
+    // measured first.
     explained
         .causes
         .iter()

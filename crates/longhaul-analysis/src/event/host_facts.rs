@@ -1,10 +1,10 @@
-//! Which facts of the two hosts changed, and when?
+//! Finds the facts of the two hosts that changed, and when.
 //!
-//! Bulk runs carry some facts of both ends, audits carry all of them. Both give values by the same
-//! names (those of an audit's readings), so they make one row of readings for each.
+//! Bulk runs carry some facts of both hosts, audits carry all of them. Both use the same names
+//! (those of an audit's readings), so they form one series of readings for each fact.
 //!
 //! Source: none; it sorts what was read. Units: as the kernel gives them. Error: none.
-//! Wrong when: one name means two interfaces, since the route moved to another one.
+//! Wrong when: one name denotes two interfaces because the route moved to another one.
 
 use super::case::Case;
 use super::evidence::Place;
@@ -12,7 +12,7 @@ use super::turn::{Reading, Turn};
 use longhaul_model::report::v1::observation;
 use std::collections::BTreeMap;
 
-/// A fact of one end that changed.
+/// A changed fact of one host.
 pub struct Changed {
     pub place: Place,
     pub name: String,
@@ -20,7 +20,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// The last number of both values: of a triple, the most.
+    /// Returns the last number of both values; in a triple that is the maximum.
     pub fn numbers(&self) -> Option<(f64, f64)> {
         Some((last_number(&self.turn.from)?, last_number(&self.turn.to)?))
     }
@@ -36,7 +36,7 @@ fn last_number(text: &str) -> Option<f64> {
 
 type Rows = BTreeMap<(Place, String), Vec<Reading<String>>>;
 
-/// Facts whose names fit, each with its change nearest to the event.
+/// Returns the matching facts, each with its change nearest to the event.
 pub fn changed(case: &Case, fits: impl Fn(&str) -> bool) -> Vec<Changed> {
     let rows = rows(case).into_iter();
     rows.filter(|((_, name), _)| fits(name))
@@ -44,7 +44,7 @@ pub fn changed(case: &Case, fits: impl Fn(&str) -> bool) -> Vec<Changed> {
         .collect()
 }
 
-/// Whether such a fact was read both before and after the event, at each end.
+/// Returns true if each host has a matching fact that was read before and after the event.
 pub fn read_beside(case: &Case, fits: impl Fn(&str) -> bool) -> bool {
     let [begin, end] = case.event.between_us;
     let beside = |readings: &[Reading<String>]| {
@@ -97,7 +97,7 @@ fn rows(case: &Case) -> Rows {
 }
 
 fn add(rows: &mut Rows, key: (Place, String), at_us: i64, value: &str) {
-    // Triples come with tabs from one source and with blanks from the other.
+    // One source separates triples with tabs, the other with spaces.
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
     rows.entry(key).or_default().push(Reading { at_us, value });
 }
@@ -113,7 +113,7 @@ fn nearest(
     Some(Changed { place, name, turn })
 }
 
-/// What a bulk run says of a host, by the names that audits use.
+/// Returns the host facts of a bulk run, under the names that audits use.
 fn of_end(host: &observation::Host) -> Vec<(String, String)> {
     let triple = |t: [u64; 3]| format!("{} {} {}", t[0], t[1], t[2]);
     let interface = host.interface.as_ref();

@@ -1,11 +1,11 @@
-//! Was a setting of one of the two hosts changed?
+//! Cause: a setting of one of the two hosts was changed.
 //!
-//! We would see: a sysctl, a route's own window or a queueing discipline that reads otherwise from
-//! the time of the event on, at the end where it bears on the rate, and that way.
-//! Refuted by: a change at the other end, or one that would move the rate the other way.
-//! Needs: what bulk runs say of both hosts, or audits. To do: put it back, or set it on purpose.
+//! We would see: a sysctl, a route's own window or a queueing discipline that reads differently
+//! from the time of the event on, at the host where it affects the rate, and in that direction.
+//! Refuted by: a change at the other host, or one that would move the rate the other way.
+//! Needs: the host facts of bulk runs, or audits. To do: put it back, or set it on purpose.
 //!
-//! Units: as the kernel gives them. Wrong when: a setting was changed in answer to the event.
+//! Units: as the kernel gives them. Wrong when: a setting was changed in response to the event.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, is_window};
@@ -16,7 +16,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::{Advice, Throughput};
 
-/// Names in the sentence.
+/// The maximum number of settings in the sentence.
 const TOLD: usize = 4;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -26,7 +26,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     let all = host_facts::changed(case, is_setting);
     let score = |c: &Changed| case.timing(c.turn.between_us) * consistency(case, c);
     let first = all.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
-    // What changed with it is told with it.
+    // Settings that changed at the same time are listed as well.
     let same_time = all.iter().filter(|c| {
         c.place == first.place
             && c.turn.between_us == first.turn.between_us
@@ -61,7 +61,7 @@ fn is_setting(name: &str) -> bool {
         "interface.txqueuelen",
         "cpu.",
     ];
-    // Facts of the machine and of its addresses are no settings of a transfer.
+    // Facts about the machine and its addresses are not transfer settings.
     const NOT: [&str; 6] = [
         "route.interface",
         "route.gateway",
@@ -84,7 +84,7 @@ pub fn told(changed: &Changed) -> String {
     )
 }
 
-/// 1: fits; 0: contradicts; near a half: cannot be told.
+/// Returns 1 if the change fits, 0 if it contradicts, about 0.5 if that is unknown.
 fn consistency(case: &Case, changed: &Changed) -> f64 {
     if !changed.turn.lasted {
         return 0.0;
@@ -118,7 +118,7 @@ fn consistency(case: &Case, changed: &Changed) -> f64 {
     }
 }
 
-/// The end whose rate that buffer bounds.
+/// Returns the host whose rate that buffer bounds.
 fn buffer_of(name: &str) -> Option<Place> {
     match name {
         "net.ipv4.tcp_rmem" | "net.core.rmem_max" => Some(Place::Receiver),
@@ -146,8 +146,8 @@ fn buffer(case: &Case, changed: &Changed) -> f64 {
     }
 }
 
-/// `rmem_max` bounds buffers that are asked for, `tcp_rmem` those that are not; likewise at the
-/// sender.
+/// `rmem_max` bounds requested buffers, `tcp_rmem` autotuned ones; `wmem_max` and `tcp_wmem` do the
+/// same at the sender.
 fn in_force(run: &Throughput, name: &str) -> bool {
     let asked = match buffer_of(name) {
         Some(Place::Receiver) => run.plan.receive_buffer_bytes,
@@ -191,7 +191,7 @@ fn evidence(case: &Case, first: &Changed, found: &mut Candidate) {
     }
 }
 
-/// How to have the old value again.
+/// Creates the advice to restore the old value.
 fn back(case: &Case, changed: &Changed) -> Option<Advice> {
     if case.worse() != Some(true) || !changed.name.starts_with("net.") {
         return None;
@@ -202,7 +202,7 @@ fn back(case: &Case, changed: &Changed) -> Option<Advice> {
     };
     let old = &changed.turn.from;
     Some(Advice {
-        // What another host says is pasted into a shell only where it is plain.
+        // Values from another host become part of a shell command only if they are plain.
         command: (safe(old) && safe(&changed.name))
             .then(|| format!("sysctl -w {}=\"{old}\"", changed.name)),
         ..crate::diagnose::advice(

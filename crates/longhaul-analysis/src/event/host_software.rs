@@ -1,11 +1,11 @@
-//! Was the software of one of the two hosts changed?
+//! Cause: the software of one of the two hosts was changed.
 //!
 //! We would see: another kernel, driver, firmware or longhaul from the time of the event on; after
-//! an upgrade perhaps another limit, or more processor time for the same bytes.
-//! Refuted by: nothing by itself, so it weighs little alone. Needs: what bulk runs say of both
-//! hosts, or audits. To do: measure with the old one; read what changed in it.
+//! an upgrade perhaps another limiter, or more CPU time for the same bytes.
+//! Refuted by: nothing by itself, so it weighs little alone. Needs: the host facts of bulk runs, or
+//! audits. To do: measure with the old version; read its changes.
 //!
-//! Units: us of processor per 10^9 bytes. Wrong when: a restart changed other settings unseen.
+//! Units: us of CPU time per 10^9 bytes. Wrong when: a restart changed other settings unnoticed.
 
 use super::candidate::{Candidate, weight};
 use super::case::Case;
@@ -16,9 +16,9 @@ use super::words;
 use crate::diagnose::advice;
 use longhaul_model::report::v1::analysis::Limiter;
 
-/// It can always be, and never be shown.
+/// Consistency without supporting evidence: always possible, never proven.
 const ALONE: f64 = 0.6;
-/// Processor time for the same bytes grew by this.
+/// The minimum growth of CPU time for the same bytes.
 const DEARER: f64 = 1.2;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -68,7 +68,7 @@ fn is_software(name: &str) -> bool {
     )
 }
 
-/// The processor of that end is the limit since, or has more to do for the same bytes.
+/// Returns evidence that the CPU of that host is now the limiter or spends more time per byte.
 fn burden(case: &Case, changed: &Changed) -> Option<String> {
     if case.worse() != Some(true) {
         return None;

@@ -1,10 +1,10 @@
-//! Was an interface of one of the two hosts changed?
+//! Cause: an interface of one of the two hosts was changed.
 //!
 //! We would see: another speed, MTU, duplex, offload, ring or interface from the time of the event
-//! on, that way. Refuted by: a rate above the new speed, or a change the other way.
-//! Needs: what bulk runs say of both hosts, or audits. To do: put it back; look at the cable.
+//! on, in that direction. Refuted by: a rate above the new speed, or a change the other way.
+//! Needs: the host facts of bulk runs, or audits. To do: put it back; check the cable.
 //!
-//! Units: bit/s, bytes. Wrong when: the speed that a virtual interface states means nothing.
+//! Units: bit/s, bytes. Wrong when: the speed that a virtual interface reports means nothing.
 
 use super::candidate::{Candidate, weight};
 use super::case::Case;
@@ -15,9 +15,9 @@ use crate::diagnose::advice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// An interface this many times as fast as the rate was not its limit.
+/// An interface faster than this multiple of the rate was not its limit.
 const AMPLE: f64 = 3.0;
-/// Headers, and what a driver states too low.
+/// Tolerance for headers, and for drivers that report a speed that is too low.
 const ABOVE: f64 = 1.1;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -118,7 +118,7 @@ fn speed(case: &Case, changed: &Changed) -> f64 {
     }
 }
 
-/// Smaller packets cost more processor time, and more by the same loss; larger ones may vanish.
+/// Smaller packets cost more CPU time, and more throughput at equal loss; larger ones may be lost.
 fn mtu(case: &Case, as_expected: bool) -> f64 {
     let strained = matches!(
         case.limiter(true),

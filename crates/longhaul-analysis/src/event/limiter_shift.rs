@@ -1,9 +1,9 @@
-//! Is something else now the limit of bulk runs?
+//! Detects that bulk runs are now limited by something else.
 //!
-//! We would see: another word for `limited_by` in most runs after the event than before it. That
-//! explains what the change does; it never says why it came, so it is not named beside a cause.
-//! Refuted by: the same word. Needs: what limited runs before and after.
-//! To do: what the cause says. Wrong when: verdicts alternate between two limits of equal height.
+//! We would see: another value of `limited_by` in most runs after the event than before it. That
+//! explains the effect of the change but never its reason, so it is not named as a cause.
+//! Refuted by: the same value. Needs: the limiters of runs before and after. To do: what the cause
+//! advises. Wrong when: verdicts alternate between two equally tight limits.
 
 use super::candidate::{Candidate, weight};
 use super::case::Case;

@@ -1,14 +1,14 @@
-//! Did somebody write down that something was done?
+//! Cause: an operator's note of the time of the event.
 //!
-//! We would see: a note of the time of the event. Refuted by: nothing; a note is no measurement.
-//! Needs: notes with their time. To do: ask who wrote it.
+//! We would see: a note of the time of the event. Refuted by: nothing; a note is not a measurement.
+//! Needs: notes with their time. To do: ask its author.
 //! Wrong when: the note is about something else, or its time is when it was written.
 
 use super::candidate::{Candidate, weight};
 use super::case::Case;
 use super::words;
 
-/// What was written may or may not be it.
+/// Consistency of a note, which may or may not be about the cause.
 const UNPROVEN: f64 = 0.75;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {

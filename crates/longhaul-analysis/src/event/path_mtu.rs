@@ -1,7 +1,7 @@
-//! Do packets of another size fit through the path?
+//! Cause: the MTU of the path changed.
 //!
-//! We would see: another path MTU by searches before and after the event; perhaps a size that
-//! vanishes without a word. Refuted by: a larger one where things became worse.
+//! We would see: another path MTU in searches before and after the event; perhaps a size that is
+//! dropped silently. Refuted by: a larger MTU although the path became worse.
 //! Needs: `longhaul path --mtu` before and after. To do: find the hop that refuses the old size.
 //!
 //! Units: bytes of IP. Wrong when: probes of one size were lost by chance at every attempt.
@@ -13,7 +13,7 @@ use super::turn::{Reading, Turn};
 use super::words;
 use longhaul_model::report::v1::{Path, Throughput};
 
-/// A TCP option more or less.
+/// Tolerance: a TCP option more or less.
 const SAME_BYTES: u32 = 12;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -50,7 +50,7 @@ fn by_search(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-/// Segments of bulk runs are as large as the path lets them be, unless a size was asked for.
+/// Segments of bulk runs are as large as the path allows, unless a size was requested.
 fn by_segments(case: &Case) -> Option<Candidate> {
     let reading = |seen: &Seen<Throughput>| {
         let streams = &seen.direction()?.0.streams;

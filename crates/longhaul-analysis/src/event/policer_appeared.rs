@@ -1,7 +1,7 @@
-//! Did a policer come onto the path, or leave it?
+//! Cause: a policer appeared on the path or disappeared.
 //!
-//! We would see: a look at available bandwidth that finds its rate and burst where none were before,
-//! or bulk runs limited by a policer, and a throughput near the policed rate.
+//! We would see: an available-bandwidth run that finds its rate and burst where earlier runs found
+//! none, or bulk runs limited by a policer, and a throughput near the policed rate.
 //! Refuted by: a level far from that rate, the same policer before, or a change the other way.
 //! Needs: `longhaul available --shaper` before and after, or bulk runs. To do: pace below the rate;
 //! ask the operator.

@@ -1,10 +1,10 @@
-//! Is the level back where an earlier event took it away?
+//! Cause: recovery, the level before an earlier event has returned.
 //!
-//! We would see: a level after this event that is that before an earlier one, still open.
-//! Refuted by: a level that moved on the same way. Needs: earlier events of the same series.
-//! To do: nothing; tell whoever mended it.
+//! We would see: a level after this event that equals the level before an earlier, still open one.
+//! Refuted by: a level that moved on in the same direction. Needs: earlier events of the same
+//! series. To do: nothing; inform those who repaired it.
 //!
-//! Units: those of the quantity. Wrong when: two unlike troubles happen to cancel each other.
+//! Units: those of the quantity. Wrong when: two unrelated problems happen to cancel each other.
 
 use super::candidate::{Candidate, weight};
 use super::case::Case;
@@ -12,9 +12,9 @@ use super::words;
 use longhaul_model::report::v1::available::BucketKind;
 use longhaul_model::report::v1::event::{Event, Level};
 
-/// Levels this near are the same, or nearer than twice their scatter.
+/// Levels are equal within this ratio, or within twice their scatter.
 const SAME_RATIO: f64 = 0.15;
-/// That the level is back says less than what was mended.
+/// Consistency if only the level returned and no repaired cause is known.
 const ALONE: f64 = 0.75;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -43,7 +43,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-/// The latest open event that this one reverses.
+/// Returns the latest open event that this one reverses.
 pub fn undone<'a>(case: &Case<'a>) -> Option<&'a Event> {
     let event = case.event;
     let earlier = case.evidence.earlier.iter().copied();
@@ -61,7 +61,7 @@ fn same_level(a: &Level, b: &Level) -> bool {
     apart <= (a.median.abs() * SAME_RATIO).max(2.0 * scatter)
 }
 
-/// What was mended at the same time.
+/// Returns the causes that disappeared at the same time.
 fn signs(case: &Case) -> Vec<String> {
     let mut signs = Vec::new();
     if let Some(turn) = case

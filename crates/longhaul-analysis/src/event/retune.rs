@@ -1,13 +1,13 @@
-//! Does the setting of the transfers no longer fit the path?
+//! Cause: the settings of the transfers no longer fit the path.
 //!
 //! We would see: a throughput that fell while available bandwidth rose or stayed, and runs that a
-//! window limits now. Refuted by: a limit of the path, of an application or of a processor; less
-//! that is available; windows that were changed at the event themselves.
-//! Needs: available bandwidth before and after, what limits the runs.
-//! To do: `longhaul tune`, and use what it finds.
+//! window now limits. Refuted by: a limit of the path, of an application or of a CPU; less
+//! available bandwidth; windows that were themselves changed at the event.
+//! Needs: available bandwidth before and after, the limiters of the runs. To do: `longhaul tune`,
+//! and use its recommendation.
 //!
 //! Source: SLAC to CESNET, June 2003: 8 streams of 1 MiB fitted the old route and not the new one.
-//! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than they say.
+//! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than stated.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, is_window};
@@ -19,9 +19,9 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::units::Bytes;
 
-/// Available bandwidth fell by no more than this.
+/// The minimum ratio of available bandwidth, after to before.
 const KEPT: f64 = 0.9;
-/// The throughput now uses less than this of what is available.
+/// The maximum fraction of the available bandwidth that the throughput now uses.
 const UNUSED: f64 = 0.8;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -67,7 +67,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-/// Whether what limits the runs can be mended by another setting.
+/// Returns how well the limiter of the runs can be removed by another setting.
 fn limited(case: &Case, found: &mut Candidate) -> f64 {
     let Some(limiter) = case.limiter(true) else {
         return 0.8;
@@ -102,7 +102,7 @@ fn limited(case: &Case, found: &mut Candidate) -> f64 {
     fit
 }
 
-/// `8 streams of 1 MiB`.
+/// Formats the setting: `8 streams of 1 MiB`.
 fn setting(case: &Case) -> Option<String> {
     let plan = &case.run(true)?.report.plan;
     let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);

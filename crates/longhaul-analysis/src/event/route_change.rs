@@ -1,13 +1,13 @@
-//! Did the packets begin to take another route?
+//! Cause: the route changed.
 //!
-//! We would see: hops that differ, there or back, from one trace to the next at the time of the
-//! event, and that stay. Refuted by: the old route back while the level stays; a step of the round
-//! trip (or of the number of hops) that goes the other way, where that is the event.
-//! Needs: traces before and after. To do: send both routes to the operators of the hops that differ.
+//! We would see: hops that differ, on the forward or return route, from one trace to the next at
+//! the time of the event, and that stay. Refuted by: the old route back while the level stays; a
+//! step of the RTT (or of the hop count) the other way, if that is the event. Needs: traces before
+//! and after. To do: send both routes to the operators of the hops that differ.
 //!
-//! Source: SLAC's table of June 2003. Units: TTL, us. Error: as of the time between two traces.
-//! Wrong when: a balancer moved the flow; routes change more often than they matter (the base rate
-//! is always told).
+//! Source: SLAC's table of June 2003. Units: TTL, us. Error: the time between two traces.
+//! Wrong when: a load balancer moved the flow; routes change more often than they matter (the base
+//! rate is always reported).
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, Reroute, ask_operator};
@@ -18,13 +18,13 @@ use longhaul_model::report::v1::available::BucketKind;
 use longhaul_model::report::v1::path::{ChangeKind, Route};
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// A change of the way back alone bears on acknowledgements only.
+/// Factor for a change of the return route alone, which affects acknowledgements only.
 const BACK_ONLY: f64 = 0.8;
-/// A step this small beside the event's own explains nothing of it.
+/// A step below this fraction of the event's own step does not explain it.
 const SMALL_PART: f64 = 0.25;
-/// Rates of two routes that differ by this are worth a word.
+/// The minimum ratio between the rates of two routes that is reported.
 const FELT: f64 = 1.15;
-/// Names of hops in a sentence.
+/// The maximum number of hop names in a sentence.
 const NAMED: usize = 4;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -56,7 +56,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-/// Whether that change of route can have done that.
+/// Returns how well the route change can explain the event.
 fn consistency(case: &Case, turn: &Reroute) -> f64 {
     let kind = match turn.change.kind {
         ChangeKind::OneHop | ChangeKind::SeveralHops => 1.0,
@@ -70,7 +70,7 @@ fn consistency(case: &Case, turn: &Reroute) -> f64 {
     if turn.back { kind * BACK_ONLY } else { kind }
 }
 
-/// The event is of the round trip or of the hops, and the routes say otherwise.
+/// Returns true if an event of the RTT or the hop count contradicts the two routes.
 fn against(case: &Case, turn: &Reroute) -> bool {
     let grew = case.event.after.median - case.event.before.median;
     let by_route = match case.event.quantity {
@@ -100,7 +100,7 @@ fn summary(case: &Case, turn: &Reroute) -> String {
     )
 }
 
-/// `hops 3-7 stand where hops 3-11 stood (17 hops before, 13 after)`.
+/// Formats the ranges: `hops 3-7 stand where hops 3-11 stood (17 hops before, 13 after)`.
 fn ranges(turn: &Reroute) -> String {
     let range =
         |range: &longhaul_model::report::v1::path::ChangedRange| match (range.here, range.other) {
@@ -127,7 +127,7 @@ fn ranges(turn: &Reroute) -> String {
     )
 }
 
-/// Always told: how often such a change meant nothing here.
+/// Formats how often such a change had no effect on this path; always part of the summary.
 pub fn base_rate(rate: Option<BaseRate>) -> String {
     match rate {
         Some(rate) if rate.routes > 0 => format!(
@@ -209,7 +209,7 @@ fn evidence(case: &Case, turn: &Reroute, found: &mut Candidate) {
     }
 }
 
-/// Hops that only the new route has, by name where they have one.
+/// Lists the hops that only the new route has, by name if known.
 fn newcomers(turn: &Reroute) -> Option<String> {
     let own = |route: &'_ Route| -> Vec<(u8, String, String)> {
         let hop = |hop: &longhaul_model::report::v1::path::Hop| {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_shorter_round_trip_does_not_explain_a_longer_one() {
         let mut sketch = sketch::of(Quantity::RttFloor, 150_000.0, 160_000.0);
-        // One millisecond a hop: the new route is a hop shorter.
+        // One millisecond per hop: the new route is one hop shorter.
         sketch
             .trace(-HOUR, &OLD)
             .trace(HOUR, &["10.1.0.1", "10.7.0.1", "10.9.0.1"]);

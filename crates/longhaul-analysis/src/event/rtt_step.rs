@@ -1,10 +1,10 @@
-//! Did the way become longer or shorter, whatever route it takes?
+//! Cause: the path became longer or shorter, on whatever route.
 //!
-//! We would see: the least round trip step up as a rate falls, by enough to explain it.
-//! Refuted by: a step the other way. Where windows hold a rate it goes with 1 / RTT, so a step of
-//! 6 % does not halve it. Needs: least round trips before and after. To do: windows for the new RTT.
+//! We would see: the minimum RTT steps up as a rate falls, by enough to explain it.
+//! Refuted by: a step the other way. A window-limited rate is proportional to 1 / RTT, so a step of
+//! 6 % does not halve it. Needs: minimum RTTs before and after. To do: windows for the new RTT.
 //!
-//! Units: us. Wrong when: a queue that never empties is taken for the way; hosts became slow.
+//! Units: us. Wrong when: a standing queue is mistaken for the path's delay; hosts became slow.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, is_window};
@@ -12,7 +12,7 @@ use super::words;
 use crate::diagnose::advice;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// It explains at least this part of the change, in logarithms.
+/// The step must explain at least this fraction of the change, in logarithms.
 const MOST_OF_IT: f64 = 0.5;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -42,7 +42,7 @@ pub fn candidate(case: &Case) -> Option<Candidate> {
     Some(found)
 }
 
-/// How much of the change a window-bound rate would show by the step alone.
+/// Rates the part of the change that the step alone causes in a window-limited rate.
 fn part(case: &Case, rtt_ratio: f64, found: &mut Candidate) -> f64 {
     let by_rtt = 1.0 / rtt_ratio;
     let share = by_rtt.ln() / case.ratio().ln();

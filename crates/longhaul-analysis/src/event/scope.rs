@@ -1,11 +1,11 @@
-//! Which other paths changed with this one, and what do they share that the steady ones do not?
+//! Determines which other paths changed with this one, and what only the changed paths share.
 //!
-//! Changed paths that share exactly one end: that host or its access, unless other paths of it
-//! stayed. Changed paths that share a hop which no steady path has: that segment. Only this one:
-//! the path, or its far end.
+//! The changed paths share exactly one host: it is that host or its access, unless other paths of
+//! it stayed. They share a hop that no unchanged path has: it is that segment. Only this path
+//! changed: it is the path or its remote host.
 //!
-//! Source: set intersection of ends and hops. Units: paths, counted once for both directions.
-//! Error: none; it is as complete as the mesh is. Wrong when: two troubles begin at one time;
+//! Source: set intersection of hosts and hops. Units: paths, counted once for both directions.
+//! Error: none; it is as complete as the mesh is. Wrong when: two problems begin at the same time;
 //! routes were not traced.
 
 use super::case::Case;
@@ -16,33 +16,33 @@ use longhaul_model::report::v1::series::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Changes this near in time happened together.
+/// The minimum timing score of simultaneous changes.
 const TOGETHER: f64 = 0.3;
 
-/// What the paths that changed together share.
+/// The element that the changed paths share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shared {
-    /// One host, none of whose other paths stayed as it was.
+    /// One host, and none of its other paths stayed unchanged.
     End(String),
-    /// One host, and some of its other paths stayed.
+    /// One host, but some of its other paths stayed unchanged.
     PartOfEnd(String),
-    /// A hop that steady paths do not have.
+    /// A hop that unchanged paths do not have.
     Segment(String),
-    /// Only one path changed, of several.
+    /// Only one of several paths changed.
     OnlyThis,
     Nothing,
 }
 
-/// The paths that changed, and what that says.
+/// The changed paths and the conclusion from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     pub shared: Shared,
     pub text: String,
-    /// When the others changed; absent: none did.
+    /// The time at which the others changed; `None` if none did.
     pub between_us: Option<[i64; 2]>,
 }
 
-/// Two hosts, whichever way.
+/// The two hosts of a path, independent of direction.
 type Ends<'a> = [&'a str; 2];
 
 fn ends(pair: &Pair) -> Ends<'_> {
@@ -50,7 +50,7 @@ fn ends(pair: &Pair) -> Ends<'_> {
     if a <= b { [a, b] } else { [b, a] }
 }
 
-/// `None`: no other path is known.
+/// Returns `None` if no other path is known.
 pub fn scope(case: &Case) -> Option<Scope> {
     let own = ends(&case.event.pair);
     let near = || {
@@ -162,7 +162,7 @@ fn together(
     }
 }
 
-/// Addresses of a route that lie between its ends, with the names that are shown.
+/// Returns the addresses of a route between its ends, with the names to show.
 fn transit(route: &Route) -> BTreeMap<&str, String> {
     let answers = route.hops.iter().filter_map(|hop| hop.answers.first());
     answers
@@ -176,7 +176,7 @@ fn transit(route: &Route) -> BTreeMap<&str, String> {
         .collect()
 }
 
-/// The first hop that all changed paths have after the event, and no steady one has.
+/// Returns the first hop that all changed paths have after the event, and no unchanged one has.
 fn segment(case: &Case) -> Option<String> {
     let own = case.routes_beside(false).1?.value;
     let near = case
@@ -210,7 +210,7 @@ fn segment(case: &Case) -> Option<String> {
     names.get(found.address.as_str()).cloned()
 }
 
-/// `; their far ends lie in one network` where they do.
+/// Returns `; their far ends lie in one network` if that is so.
 fn prefix(case: &Case) -> &'static str {
     let own = case.routes_beside(false).1.and_then(|r| block(&r.value.to));
     let near = case
@@ -226,7 +226,7 @@ fn prefix(case: &Case) -> &'static str {
     }
 }
 
-/// The /24 or /48 of an address, as its leading octets.
+/// Returns the leading octets of an address: its /24 or /48.
 fn block(address: &str) -> Option<Vec<u8>> {
     Some(match address.split('%').next()?.parse().ok()? {
         IpAddr::V4(v4) => v4.octets()[..3].to_vec(),
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use longhaul_model::report::v1::event::Event;
 
-    /// Scope of slac-cesnet, with other paths that changed and that stayed.
+    /// Returns the scope of slac-cesnet, given the other paths that changed and those that did not.
     fn scope_of(
         changed: &[(&str, &str)],
         steady: &[(&str, &str)],
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn without_other_paths_nothing_is_said() {
         assert_eq!(scope_of(&[], &[], PLAIN), None);
-        // The way back of the same path is no other path.
+        // The return direction of the same path does not count as another path.
         assert_eq!(scope_of(&[("cesnet", "slac")], &[], PLAIN), None);
     }
 }

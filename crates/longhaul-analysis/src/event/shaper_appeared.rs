@@ -1,11 +1,11 @@
-//! Did a shaper come onto the path, or leave it?
+//! Cause: a shaper appeared on the path or disappeared.
 //!
-//! We would see: a look at available bandwidth that finds peak, sustained rate and burst where none
-//! were before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
+//! We would see: an available-bandwidth run that finds peak rate, sustained rate and burst, not
+//! found before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
 //! Refuted by: a level far from that rate, the same shaper before, or a change the other way.
 //! Needs: `longhaul available --shaper` before and after, or bulk runs longer than the burst.
 //! To do: ask the operator, with the three figures.
-//! Wrong when: the bucket was never emptied before the event, so that it was there unseen.
+//! Wrong when: the bucket was never emptied before the event, so that it existed unnoticed.
 
 use super::bucket::{self, Kind};
 use super::candidate::Candidate;
@@ -102,7 +102,7 @@ mod tests {
         };
         let (score, found) = gone(sketch::of(Quantity::Goodput, 140e6, 280e6)).expect("one");
         assert_eq!((found.cause, score > 0.7), ("shaper_gone", true));
-        // A short look after a fall passes within the burst: it cannot tell that none is there.
+        // A short run after a fall fits into the burst, so it cannot show that the bucket is gone.
         assert!(gone(sketch::fell()).is_none());
     }
 

@@ -1,15 +1,15 @@
-//! Did paths that share an end or a segment change together?
+//! Cause: paths that share a host or a segment changed together.
 //!
-//! We would see: other paths of one of the two hosts, or by one of the hops, with an event of their
-//! own at the same time. Refuted by: other paths of that host that stayed as they were.
-//! Needs: a mesh of measured paths. To do: look at what they share first.
-//! Wrong when: all paths of a host are few, or two troubles begin at one time.
+//! We would see: other paths of one of the two hosts, or through one of the hops, with an event of
+//! their own at the same time. Refuted by: other paths of that host that stayed unchanged.
+//! Needs: a mesh of measured paths. To do: check first what they share.
+//! Wrong when: a host has few paths, or two problems begin at the same time.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, ask_operator};
 use super::scope::{self, Shared};
 
-/// It is a part of what they share, and not known which.
+/// Consistency if the cause is an unknown part of what they share.
 const PART: f64 = 0.5;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {

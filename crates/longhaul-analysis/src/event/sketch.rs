@@ -1,4 +1,4 @@
-//! Events and their evidence for tests, from a few words.
+//! Builds events and their evidence for tests.
 
 use super::candidate::Candidate;
 use super::case::Case;
@@ -19,10 +19,10 @@ use longhaul_model::report::v1::{
 pub const MINUTE: i64 = 60_000_000;
 pub const HOUR: i64 = 60 * MINUTE;
 pub const DAY: i64 = 24 * HOUR;
-/// 2003-06-11 22:45 UTC, when SLAC moved to ESnet. All times are given from here.
+/// 2003-06-11 22:45 UTC, when SLAC moved to ESnet. All times are relative to it.
 pub const T0: i64 = 1_055_371_500_000_000;
 
-/// What is known, owned.
+/// Owned evidence around one event.
 pub struct Sketch {
     event: Event,
     paths: Vec<(i64, Path)>,
@@ -36,7 +36,7 @@ pub struct Sketch {
     pub earlier: Vec<Event>,
 }
 
-/// Goodput from slac to cesnet, 250 to 150 Mbit/s, within half an hour of `T0`.
+/// Goodput from slac to cesnet that fell from 250 to 150 Mbit/s, within half an hour of `T0`.
 pub fn fell() -> Sketch {
     of(Quantity::Goodput, 250e6, 150e6)
 }
@@ -93,7 +93,7 @@ pub fn route_to(to: &str, hops: &[&str]) -> Route {
     }
 }
 
-/// With a burst of 100 KiB.
+/// A token bucket with a burst of 100 KiB.
 pub fn bucket(kind: BucketKind, peak_bps: u64, sustained_bps: u64) -> Bucket {
     Bucket {
         kind,
@@ -106,7 +106,7 @@ pub fn bucket(kind: BucketKind, peak_bps: u64, sustained_bps: u64) -> Bucket {
     }
 }
 
-/// With segments of that size.
+/// A stream with segments of that size.
 pub fn stream(mss_bytes: u32) -> observation::Stream {
     let sender = observation::StreamEnd {
         mss_bytes: Some(mss_bytes),
@@ -146,7 +146,7 @@ impl Sketch {
         self.path(at, |report| report.analysis.path_mtu = Some(mtu))
     }
 
-    /// A look at the path with these round trips.
+    /// Adds a path run with these round trips.
     pub fn echoes(&mut self, at: i64, rtt_us: u64) -> &mut Self {
         let ns = rtt_us * 1_000;
         let rtt = Rtt {
@@ -204,7 +204,7 @@ impl Sketch {
         self
     }
 
-    /// A look that told the capacity alone.
+    /// Adds an available-bandwidth run that measured the capacity only.
     pub fn capacity(&mut self, at: i64, bps: f64) -> &mut Self {
         let mut report = estimate(bps as u64, 0, None);
         let way = report.analysis.forward.as_mut();
@@ -234,7 +234,7 @@ impl Sketch {
         self
     }
 
-    /// What one cause makes of it.
+    /// Returns the candidate of one cause.
     pub fn found(&self, cause: fn(&Case) -> Option<Candidate>) -> Option<Candidate> {
         cause(&Case {
             event: &self.event,

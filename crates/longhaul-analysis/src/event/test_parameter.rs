@@ -1,10 +1,10 @@
-//! Was it measured otherwise?
+//! Cause: the measurement itself changed.
 //!
-//! We would see: streams, windows, congestion control, pacing or mode of the runs change at the time
-//! of the event. Refuted by: a change that would move the rate the other way.
-//! Needs: the plans of runs before and after, or changes of the agent's file.
-//! To do: compare only runs with the same parameters. Wrong when: the change was an answer to the
-//! event (a re-tune): then it comes after it.
+//! We would see: streams, windows, congestion control, pacing or mode of the runs change at the
+//! time of the event. Refuted by: a change that would move the rate the other way.
+//! Needs: the plans of runs before and after, or changes of the agent's file. To do: compare only
+//! runs with the same parameters. Wrong when: the change was a reaction to the event (a re-tune):
+//! then it comes after it.
 
 use super::candidate::{Candidate, weight};
 use super::case::{Case, is_window};
@@ -18,7 +18,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
 
-/// Parameter and value, as they are printed.
+/// Parameters and values as printed.
 type Parameters = BTreeMap<&'static str, String>;
 
 pub fn candidate(case: &Case) -> Option<Candidate> {
@@ -161,7 +161,7 @@ fn changes(from: &Parameters, to: &Parameters) -> Vec<String> {
         .collect()
 }
 
-/// The fit of what changed; of several the best one.
+/// Returns the fit of the changed parameters; of several, the best.
 fn consistency(case: &Case, from: &Parameters, to: &Parameters) -> f64 {
     let window = |all: &Parameters| number(&all["receive buffer"]).or(number(&all["send buffer"]));
     let streams = |all: &Parameters| number(&all["streams"]);
@@ -170,7 +170,7 @@ fn consistency(case: &Case, from: &Parameters, to: &Parameters) -> f64 {
     let mut best: f64 = 0.0;
     for (name, old) in from.iter().filter(|(name, old)| to[*name] != **old) {
         let fit = match (*name, both) {
-            // What all streams may hold in flight together is what counts.
+            // The total that all streams may have in flight counts.
             ("streams" | "send buffer" | "receive buffer", Some((old, new))) => {
                 way(case, name, Some(old), Some(new))
             }
@@ -181,7 +181,7 @@ fn consistency(case: &Case, from: &Parameters, to: &Parameters) -> f64 {
     best
 }
 
-/// 1: that way; 0: the other way; 0.5: cannot be told.
+/// Returns 1 if the direction fits, 0 if it is the opposite, 0.5 if that is unknown.
 fn way(case: &Case, name: &str, old: Option<f64>, new: Option<f64>) -> f64 {
     if name.contains("mode") || name.contains("transport") || name.contains("scavenger") {
         return 1.0;
@@ -195,13 +195,13 @@ fn way(case: &Case, name: &str, old: Option<f64>, new: Option<f64>) -> f64 {
     let less = new < old;
     match (less == case.fell(), case.limiter(true)) {
         (true, _) => 1.0,
-        // More streams or larger windows may also overrun a queue: unless windows hold it now.
+        // More streams or larger windows may also overrun a queue, unless windows limit now.
         (false, Some(limiter)) if !is_window(limiter) && case.fell() => 0.5,
         (false, _) => 0.0,
     }
 }
 
-/// Of `512 KiB`, `100 Mbit/s`, `8`.
+/// Parses values like `512 KiB`, `100 Mbit/s`, `8`.
 fn number(text: &str) -> Option<f64> {
     let plain = text.parse::<f64>().ok().filter(|value| value.is_finite());
     let bytes = || text.parse::<Bytes>().ok().map(|b| b.0 as f64);

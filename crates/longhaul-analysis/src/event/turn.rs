@@ -1,41 +1,41 @@
-//! When did a state of affairs become another, and is that the time of the event?
+//! Detects changes of state and rates how near in time they are to an event.
 //!
 //! A *turn* lies between the last reading of the old state and the first of the new one; a *step*
-//! is the same for numbers, between the middle of the last values before the event and that of the
+//! is the same for numbers, between the median of the last values before the event and that of the
 //! first ones after it.
 //!
 //! Source: estimation by the rule s = w · exp(-|Δt| / τ) · consistency, with |Δt| the gap between
-//! the two intervals. Units: us since 1970. Error: a turn is known no better than its two readings;
-//! the longer the time between them, the less it counts.
+//! the two intervals. Units: us since 1970. Error: the time of a turn is only known to lie between
+//! its two readings; the longer the time between them, the less it counts.
 //! Wrong when: several turns lie between two readings.
 
-/// Least distance in time that counts as near.
+/// The minimum time scale for two times to count as near.
 const NEAR_US: f64 = 30.0 * 60.0 * 1e6;
-/// A turn that is known only to some days may be far from the event.
+/// The minimum factor for a turn whose time is uncertain by days, so it may be far from the event.
 const VAGUE_FLOOR: f64 = 0.6;
-/// Values on each side that make up a level.
+/// Number of values on each side that form a level.
 const VALUES: usize = 8;
 
-/// A state as it was found.
+/// A state at the time of a reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading<T> {
     pub at_us: i64,
     pub value: T,
 }
 
-/// Between these two readings it became another.
+/// A change of state between two readings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn<T> {
     pub between_us: [i64; 2],
     pub from: T,
     pub to: T,
-    /// Most readings near before it were not yet of the new state, and most after it not of the old
-    /// one again.
+    /// Most of the readings shortly before it did not show the new state yet, and most of those
+    /// shortly after it did not show the old one again.
     pub lasted: bool,
 }
 
-/// All turns of a row of readings, which need not be in order. Whether one lasted is judged by the
-/// readings within `near_us` before and after it.
+/// Returns all turns of a series of readings in any order. The readings within `near_us` before and
+/// after a turn decide if it lasted.
 pub fn turns<T: Clone>(
     mut readings: Vec<Reading<T>>,
     near_us: i64,
@@ -76,14 +76,14 @@ pub fn turns<T: Clone>(
     found
 }
 
-/// Time within which a change counts as near: half an hour, or two sampling periods. Time that
-/// runs `quicker` times faster has a shorter half hour; 0 is plain time.
+/// Returns the time scale of nearness: half an hour, or two sampling periods if that is longer.
+/// Time that runs `quicker` times faster shortens the half hour; 0 means real time.
 pub fn tau_us(period_us: i64, quicker: u64) -> f64 {
     (NEAR_US / quicker.max(1) as f64).max(period_us.max(0) as f64 * 2.0)
 }
 
-/// How well the time of a change fits that of the event, 0 to 1: `exp(-|Δt| / τ)`, less where the
-/// change is known only to lie in a time much longer than the event's.
+/// Rates how well the time of a change fits that of the event, 0 to 1: `exp(-|Δt| / τ)`, reduced if
+/// the interval of the change is much longer than that of the event.
 pub fn timing(change_us: [i64; 2], event_us: [i64; 2], tau_us: f64) -> f64 {
     let [from, to] = change_us.map(|us| us as f64);
     let [begin, end] = event_us.map(|us| us as f64);
@@ -91,7 +91,7 @@ pub fn timing(change_us: [i64; 2], event_us: [i64; 2], tau_us: f64) -> f64 {
     (-gap / tau_us).exp() * sharpness([from, to], [begin, end], tau_us)
 }
 
-/// Share of the time in which the change lies that is near the event.
+/// Returns the fraction of the change's interval that is near the event.
 fn sharpness([from, to]: [f64; 2], [begin, end]: [f64; 2], tau_us: f64) -> f64 {
     let near = to.min(end + tau_us) - from.max(begin - tau_us);
     let whole = to - from;
@@ -101,12 +101,12 @@ fn sharpness([from, to]: [f64; 2], [begin, end]: [f64; 2], tau_us: f64) -> f64 {
     (near / whole).clamp(VAGUE_FLOOR, 1.0)
 }
 
-/// A level before the event, and one after it.
+/// A level before the event and one after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     pub before: f64,
     pub after: f64,
-    /// Median distance from the level, the larger of both sides.
+    /// Median absolute deviation from the level, the larger one of both sides.
     pub scatter: f64,
     pub between_us: [i64; 2],
 }
@@ -116,19 +116,19 @@ impl Step {
         self.after / self.before
     }
 
-    /// It differs by at least this ratio, either way, and by more than twice its scatter.
+    /// Returns true if the levels differ by this ratio or more, and by over twice the scatter.
     pub fn beyond(&self, ratio: f64) -> bool {
         let apart = (self.after - self.before).abs();
         self.ratio().ln().abs() >= ratio.ln() && apart > 2.0 * self.scatter
     }
 
-    /// It differs by less than this ratio. What scatters may be neither within nor beyond.
+    /// Returns true if the levels differ by less than this ratio. With scatter, neither may hold.
     pub fn within(&self, ratio: f64) -> bool {
         self.ratio().ln().abs() < ratio.ln()
     }
 }
 
-/// The values around an event as one step; `None` without a positive level on each side.
+/// Returns the values around an event as one step; `None` without a positive level on each side.
 pub fn step(mut readings: Vec<Reading<f64>>, event_us: [i64; 2]) -> Option<Step> {
     readings.retain(|reading| reading.value.is_finite());
     readings.sort_by_key(|reading| reading.at_us);
@@ -148,7 +148,7 @@ pub fn step(mut readings: Vec<Reading<f64>>, event_us: [i64; 2]) -> Option<Step>
     })
 }
 
-/// Median, and median distance from it.
+/// Returns the median and the median absolute deviation from it.
 fn level(values: &[f64]) -> Option<(f64, f64)> {
     let middle = median(values.to_vec())?;
     let apart = values.iter().map(|value| (value - middle).abs()).collect();

@@ -1,9 +1,9 @@
-//! What stayed as it was?
+//! Lists what did not change.
 //!
-//! Said only of what was measured on both sides of the event: what nobody looked at did not stay.
+//! Lists only what was measured on both sides of the event; the rest is unknown, not unchanged.
 //!
-//! Source: none. Units: us, bit/s, TTL. Error: a step below 5 % and 2 ms (RTT) or 15 % (rates) is
-//! told as none. Wrong when: something changed and changed back between two readings.
+//! Source: none. Units: us, bit/s, TTL. Error: a step below 5 % or 2 ms (RTT) or 15 % (rates)
+//! counts as none. Wrong when: something changed and changed back between two readings.
 
 use super::case::{Case, same_route};
 use super::host_facts;
@@ -11,10 +11,10 @@ use super::words;
 use crate::path::words::count;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// Rates this near are the same.
+/// Rates within this ratio are equal.
 const SAME_RATE: f64 = 1.15;
 
-/// Sentences for people, without the quantity of the event itself.
+/// Returns sentences for people; the quantity of the event itself is left out.
 pub fn unchanged(case: &Case) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(route(case, false));
@@ -30,7 +30,7 @@ fn route(case: &Case, back: bool) -> Option<String> {
     let (Some(before), Some(after)) = case.routes_beside(back) else {
         return None;
     };
-    // The two directions need not change in the same moment.
+    // The two directions need not change at the same time.
     let end = case.event.between_us[1];
     let mut since = case.routes(back).into_iter().filter(|r| r.at_us >= end);
     let alike = since.all(|r| same_route(r.value, before.value));
@@ -54,7 +54,7 @@ fn rtt(case: &Case) -> Option<String> {
     ))
 }
 
-/// Whether both hosts were read on both sides, and nothing that bears on transfers changed near.
+/// Reports hosts that were read on both sides without a change that affects transfers.
 fn hosts(case: &Case) -> Option<String> {
     // Counters and addresses change all the time.
     let told = |name: &str| {

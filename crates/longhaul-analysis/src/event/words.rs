@@ -1,35 +1,35 @@
-//! How are times, values and strangers' names written in sentences on events?
+//! Formats times, values and untrusted names in sentences about events.
 //!
-//! Names, readings and notes come from other hosts and from people. They are cut to one line and
-//! to characters that no terminal or mail reader acts on.
+//! Names, readings and notes come from other hosts and from people. They are reduced to one line
+//! and to characters that no terminal or mail reader interprets.
 
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::units::{Rate, format_duration};
 use std::time::Duration;
 
-/// Longest name or reading that a sentence quotes.
+/// The maximum length of a quoted name or reading.
 const QUOTED: usize = 64;
-/// Longest note.
+/// The maximum length of a note.
 const NOTED: usize = 300;
 
-/// Latin letters, digits and signs stay; all else (controls, escapes, line ends, marks that turn
-/// or hide text) becomes `?`.
+/// Sanitizes text: Latin letters, digits and signs stay; all else (controls, escapes, newlines,
+/// bidirectional and invisible characters) becomes `?`.
 pub fn harmless(text: &str) -> String {
     text.chars().map(harmless_char).collect()
 }
 
 fn harmless_char(c: char) -> char {
-    // U+00AD is a hyphen that does not show.
+    // U+00AD is an invisible hyphen.
     let plain = matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{24f}');
     if plain { c } else { '?' }
 }
 
-/// A stranger's name or reading as part of a sentence.
+/// Sanitizes and truncates a name or reading from outside, as part of a sentence.
 pub fn quoted(text: &str) -> String {
     cut(text, QUOTED)
 }
 
-/// What a person wrote, on one line.
+/// Sanitizes and truncates a person's note to one line.
 pub fn noted(text: &str) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     cut(&line.join(" "), NOTED)
@@ -43,7 +43,7 @@ fn cut(text: &str, most: usize) -> String {
     short
 }
 
-/// `250 Mbit/s`, `160 ms`, `1.2 %`, `17`.
+/// Formats a value with its unit: `250 Mbit/s`, `160 ms`, `1.2 %`, `17`.
 pub fn value(quantity: Quantity, value: f64) -> String {
     if !value.is_finite() {
         return String::from("unknown");
@@ -69,7 +69,7 @@ pub fn delay_us(us: f64) -> String {
     format_duration(Duration::from_nanos((us.max(0.0) * 1e3).round() as u64))
 }
 
-/// `-40 %`, `+12 %`; from nothing it is no ratio.
+/// Formats a ratio as a change: `-40 %`, `+12 %`; a change from zero has no ratio.
 pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         return String::from("not to be put as a ratio");
@@ -81,7 +81,7 @@ pub fn change(ratio: f64) -> String {
     format!("{percent:+.0} %")
 }
 
-/// `2003-06-11 22:45 UTC`.
+/// Formats a time: `2003-06-11 22:45 UTC`.
 pub fn moment(us: i64) -> String {
     let minutes = us.div_euclid(60_000_000);
     let (hour, minute) = (
@@ -91,7 +91,7 @@ pub fn moment(us: i64) -> String {
     format!("{} {hour:02}:{minute:02} UTC", date(us))
 }
 
-/// `2003-06-11`: the Gregorian calendar, by days of eras of 400 years that begin in March.
+/// Formats a date: `2003-06-11`. Gregorian calendar, by eras of 400 years that begin in March.
 pub fn date(us: i64) -> String {
     const DAY_US: i64 = 86_400_000_000;
     const ERA_DAYS: i64 = 146_097;
@@ -111,7 +111,7 @@ pub fn date(us: i64) -> String {
     format!("{year:04}-{month:02}-{day_of_month:02}")
 }
 
-/// When something became another, as far as that is known: `between 2003-06-11 22:45 and 23:10 UTC`.
+/// Formats the time of a change as far as it is known: `between 2003-06-11 22:45 and 23:10 UTC`.
 pub fn span(between_us: [i64; 2]) -> String {
     let [from, to] = between_us.map(moment);
     if from == to {

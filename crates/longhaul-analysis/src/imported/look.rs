@@ -1,8 +1,8 @@
-//! A route that another program traced, as the look at a path that it stands for.
+//! Converts a route that another program traced into a path report.
 //!
-//! Only the route is there. Which packets traced it is often not told: what the program sends unless
-//! it is asked for others stands in, and the route says that. Steps that have names and no addresses
-//! cannot be laid beside others, so such a route is none.
+//! Only the route is present. If the text does not give the kind of probe packet, the program's
+//! default is assumed, and the route says so. Hops that have names but no addresses cannot be
+//! compared, so such a route is rejected.
 
 use longhaul_model::report::v1::imported::{Hop as Step, Observation};
 use longhaul_model::report::v1::path::{
@@ -10,7 +10,7 @@ use longhaul_model::report::v1::path::{
 };
 use longhaul_model::report::v1::{Imported, Kind, Path};
 
-/// Nothing where no route was traced, or none that can be compared.
+/// Returns `None` if no route was traced, or none that can be compared.
 pub fn look(report: &Imported) -> Option<Path> {
     let route = route(report)?;
     let protocol = route.protocol;
@@ -83,7 +83,7 @@ fn protocol(seen: &Observation) -> Protocol {
     }
 }
 
-/// The far end is the last step, as far as its address or name is told.
+/// Returns true if the last hop is the destination, as far as its address or name is known.
 fn reached(seen: &Observation) -> bool {
     let Some(last) = seen.hops.last().filter(|it| !it.addresses.is_empty()) else {
         return false;
@@ -94,7 +94,7 @@ fn reached(seen: &Observation) -> bool {
     }
 }
 
-/// A step; nothing where somebody answered whose address is not told.
+/// Converts a hop; `None` if a router answered whose address is not given.
 fn hop(step: &Step) -> Option<Hop> {
     let timed = step.rtts_us.len() as u64 + step.bounded_packets.unwrap_or(0);
     let answered = timed > 0 || step.rtt_min_us.is_some();
@@ -103,7 +103,7 @@ fn hop(step: &Step) -> Option<Hop> {
     }
     let counted = timed + step.unanswered_packets.unwrap_or(0);
     let sent = step.sent_packets.unwrap_or(counted);
-    // Of several addresses it is not told which one took how long.
+    // With several addresses, the text does not say which of them had which RTT.
     let alone = step.addresses.len() == 1;
     let least = step.rtt_min_us.filter(|_| step.rtts_us.is_empty());
     let rtts = step.rtts_us.iter().copied().chain(least);

@@ -1,9 +1,9 @@
-//! How much of the transfer did each state hold?
+//! Attributes the bytes of the transfer to states.
 //!
 //! Every judged interval of every stream weighs as many bytes as it delivered; a stalled interval,
 //! which delivers none, weighs what the stream would have delivered at its mean rate.
-//! Source: our own rule: bytes are what a user waits for, so they are what is weighed.
-//! Units: shares, summing to 1. Error: the bytes of one interval on each border of states.
+//! Source: our own rule: users wait for bytes, so bytes are the weight. Units: shares, summing to
+//! 1. Error: the bytes of one interval at each change of state.
 //! Wrong when: nothing was sampled; then all is `unknown`.
 
 use super::scene::Scene;
@@ -12,7 +12,7 @@ use super::states;
 use longhaul_model::report::v1::analysis::{Limiter, Share};
 use std::collections::BTreeMap;
 
-/// Shares by state, greatest first, and sums over them.
+/// Shares by state, largest first, and sums over them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
     by_state: Vec<(State, f64)>,
@@ -79,7 +79,7 @@ impl Shares {
             .sum()
     }
 
-    /// Limiters with their shares, greatest first.
+    /// Returns the limiters with their shares, largest first.
     pub fn limiters(&self) -> Vec<(Limiter, f64)> {
         let mut sums: BTreeMap<Limiter, f64> = BTreeMap::new();
         for (state, share) in &self.by_state {

@@ -1,10 +1,10 @@
-//! What would each limit allow, and which one would hold next?
+//! Computes the rate that each limit would allow, and the next limit after the verdict's.
 //!
-//! window × 8 / RTT; Mathis and CUBIC from the loss; the path where it was seen full; processor time
-//! per byte; the interfaces; what was asked for. A limit that cannot be computed is left out.
+//! window × 8 / RTT; Mathis and CUBIC from the loss; the path if it was seen full; CPU time per
+//! byte; the interfaces; requested rates. A limit that cannot be computed is left out.
 //!
 //! Source: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7). Units: bit/s of payload.
-//! Error: windows include what lies in the queue, so their bound holds at the idle RTT.
+//! Error: windows include the bytes in the queue, so their bound holds at the idle RTT.
 //! Wrong when: limits interact (more window, more loss); a bound is not a promise.
 
 use super::habits::refused_retransmissions;
@@ -21,47 +21,48 @@ use longhaul_model::report::v1::plan::Transport;
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// Mathis: √(3/2), an acknowledgement per segment.
+/// Mathis: √(3/2), for one acknowledgement per segment.
 const MATHIS: f64 = 1.22;
 /// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
 const CUBIC: f64 = 1.054;
-/// Losses below this number give no rate of loss.
+/// The minimum number of losses that gives a loss ratio.
 const LEAST_LOST: u64 = 5;
-/// A bound below this share of what was measured is refuted by it.
+/// A bound below this fraction of the measured rate is refuted.
 const REFUTED_RATIO: f64 = 0.9;
 /// A path that was full for this share of the bytes has shown its capacity.
 const SEEN_FULL_RATIO: f64 = 0.1;
-/// What is said where it has not.
+/// Text for a path that has not shown its capacity.
 const UNMEASURED: &str = "the path's own capacity is unknown until measured";
-/// Shorter round trips are calls within one host: what they bound is beyond what any host can do.
+/// Shorter round trips are within one host; their bound exceeds what any host can do.
 const LEAST_RTT_US: u64 = 20;
-/// A thread busy for less than this says nothing about its greatest rate.
+/// A thread busy for less than this share gives no estimate of its maximum rate.
 const LEAST_BUSY: f64 = 0.05;
 
-/// What one stream can carry at this loss (segments lost over sent); `None` without loss.
+/// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
+/// loss.
 pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
     let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
     Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
 }
 
-/// Reno at this loss, as Mathis has it; `None` without loss.
+/// Returns the rate of Reno at this loss by Mathis; `None` without loss.
 pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
     let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
     known.then(|| MATHIS * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
 }
 
-/// CUBIC's own response to this loss, as RFC 9438 has it; `None` without loss.
+/// Returns CUBIC's own response to this loss by RFC 9438; `None` without loss.
 pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
     let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
     known.then(|| CUBIC * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
 }
 
-/// The rate at which `window_bytes` per `rtt_us` flow.
+/// Returns the rate of `window_bytes` per `rtt_us`.
 pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
     Rate::over(window_bytes, Duration::from_micros(rtt_us)).map(Rate::as_bps)
 }
 
-/// Bounds that the measurement does not refute, least first.
+/// Returns the bounds that the measurement does not refute, in ascending order.
 pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec<Bound> {
     let mut all: Vec<Bound> = [
         receive_window(scene, verdict),
@@ -91,8 +92,8 @@ pub fn bounds(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Vec
     all
 }
 
-/// The least bound of another kind than the verdict's. Where the run never filled the path, the path
-/// itself may come before it, and that is said.
+/// Returns the lowest bound of another limiter than the verdict's. If the run never filled the
+/// path, the path itself may come first, and the text says so.
 pub fn next(bounds: &[Bound], verdict: &Verdict) -> Option<Bound> {
     let mut next = bounds
         .iter()
@@ -109,14 +110,14 @@ pub fn next(bounds: &[Bound], verdict: &Verdict) -> Option<Bound> {
     Some(next)
 }
 
-/// The idle round trip for the bound of `limiter`, where it bounds anything.
+/// Returns the idle RTT for the bound of `limiter`, if it is long enough to bound anything.
 fn round_trip(scene: &Scene, verdict: &Verdict, limiter: Limiter) -> Option<(u64, String)> {
     let us = scene.idle_rtt_us?;
     let bounds = us >= LEAST_RTT_US || verdict.limiter == limiter;
     bounds.then(|| (us, format_duration(Duration::from_micros(us))))
 }
 
-/// Sum over the streams; `None` if one of them has no reading.
+/// Sums a reading over the streams; `None` if one of them has no reading.
 fn over(scene: &Scene, of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
     let carrying = scene
         .observation
@@ -129,23 +130,23 @@ fn over(scene: &Scene, of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
         .map(|r| r.into_iter().fold(0, u64::saturating_add))
 }
 
-/// The usual reading of the later half of a run: by then a window has grown to what it may be, and
-/// one that began too large has been clamped.
+/// Returns the median reading of the second half of a run: by then a window has grown to its limit,
+/// and one that began too large has been clamped.
 fn settled(end: &StreamEnd, of: fn(&Tcp) -> Option<u64>) -> Option<u64> {
     let later = &end.samples[end.samples.len() / 2..];
     let readings = later.iter().filter_map(|s| of(s.tcp.as_ref()?));
     median(readings.map(|bytes| bytes as f64)).map(|bytes| bytes as u64)
 }
 
-/// The windows that the receiver showed to the senders, all streams together.
+/// Returns the windows that the receiver advertised, all streams together.
 pub fn windows_seen(scene: &Scene) -> Option<u64> {
     over(scene, |s| {
         settled(&s.sender, |t| t.peer_window_bytes).or(settled(&s.receiver, |t| t.own_window_bytes))
     })
 }
 
-/// What was outstanding in half of the samples, all streams together. Not the most: one write may
-/// run far past a send buffer, and then the stream waits until all of it has been acknowledged.
+/// Returns the median of the outstanding bytes, all streams together. Not the maximum: one write
+/// may far exceed a send buffer, and then the stream waits until all of it has been acknowledged.
 pub fn outstanding_usual(scene: &Scene) -> Option<u64> {
     over(scene, |s| {
         let readings = s.sender.samples.iter().filter_map(|x| x.tcp.as_ref());
@@ -159,7 +160,7 @@ fn receive_window(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
     }
     let (rtt_us, rtt) = round_trip(scene, verdict, Limiter::ReceiveWindow)?;
     let seen = windows_seen(scene)?;
-    // A window that nobody pressed against may still grow: half of tcp_rmem's most, by default.
+    // A window that did not limit may still grow: to half of tcp_rmem's maximum, by default.
     let most = match (verdict.limiter, scene.plan.receive_buffer_bytes) {
         (Limiter::ReceiveWindow, _) | (_, Some(_)) => seen,
         (_, None) => {
@@ -228,7 +229,7 @@ fn held_by_send_buffer(scene: &Scene, goodput_bps: Option<u64>) -> Option<Bound>
         return Some(bound(goodput_bps?, why));
     }
     let held = outstanding_usual(scene)?;
-    // The bursts of a small buffer queue behind themselves: the round trip is the loaded one.
+    // The bursts of a small buffer queue behind themselves: use the loaded RTT.
     let rtt_us = rtt::loaded(scene).map_or(scene.idle_rtt_us?, |rtt| rtt.mean);
     let why = format!(
         "{} outstanding in the usual sample, all that the send buffers hold, per {}",
@@ -254,8 +255,8 @@ fn path(scene: &Scene, verdict: &Verdict, goodput_bps: Option<u64>) -> Option<Bo
     })
 }
 
-/// The capacity, where the path was seen full. Round trips of a host that is short of processor grow
-/// because its acknowledgements come late, and prove no queue on the path.
+/// Returns the capacity if the path was seen full. On a host that is short of CPU, RTTs grow
+/// because its acknowledgements are late, which is no evidence of a queue on the path.
 pub fn capacity_seen_bps(scene: &Scene, verdict: &Verdict) -> Option<u64> {
     let full = match verdict.limiter {
         Limiter::PathCapacity => verdict.shares.limiter(Limiter::PathCapacity),
@@ -265,7 +266,7 @@ pub fn capacity_seen_bps(scene: &Scene, verdict: &Verdict) -> Option<u64> {
     (full >= SEEN_FULL_RATIO).then_some(scene.level_bps as u64)
 }
 
-/// What a full path shows: a queue in the round trips, and a rate that stands still.
+/// Describes the evidence for a full path: a queue in the RTTs, and a constant rate.
 fn signs_of_fullness(scene: &Scene) -> String {
     let queue = rtt::loaded(scene)
         .zip(scene.idle_rtt_us)
@@ -295,7 +296,7 @@ fn signs_of_fullness(scene: &Scene) -> String {
 }
 
 fn loss(scene: &Scene, verdict: &Verdict) -> Option<Bound> {
-    // Losses that full queues or buckets make follow the rate; they do not set it.
+    // Losses caused by full queues or buckets follow the rate; they do not set it.
     let own = matches!(
         verdict.limiter,
         Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper
@@ -343,8 +344,8 @@ fn asked(rate_bps: Option<u64>, what: &str) -> Option<Bound> {
     })
 }
 
-/// The busiest stream thread's share of a core, scaled to a whole one; for the limiter itself, what
-/// was reached.
+/// Scales the busiest stream thread's share of a core to a whole core; for the limiter itself,
+/// returns the measured goodput.
 fn processor(
     scene: &Scene,
     verdict: &Verdict,
@@ -391,7 +392,7 @@ fn processor(
     })
 }
 
-/// The slower of the two interfaces: no path is faster, but how fast it is they do not say.
+/// Returns the slower of the two interfaces: the path is no faster, but may be slower.
 fn interface(scene: &Scene) -> Option<Bound> {
     let ends = &scene.observation.ends;
     let of = |end: &End, place: &str| {

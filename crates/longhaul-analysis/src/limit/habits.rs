@@ -1,10 +1,10 @@
-//! What is true of one stream from its beginning to its end, before its intervals are judged?
+//! Derives the traits of a whole stream before its intervals are judged.
 //!
-//! Whether a queue stands, whether the congestion window moves, whether the send buffer is too small,
-//! whether an application keeps a rate that it was asked for. Single samples show these by chance only.
+//! Standing queue, moving congestion window, small send buffer, application that keeps a requested
+//! rate: single samples show these only by chance.
 //!
-//! Source: our experiments (docs/methods). Units: shares of the samples, bytes. Error: a sample.
-//! Wrong when: the stream changes its habits in mid-run; the usual ones are taken.
+//! Source: our experiments (docs/methods). Units: shares of the samples, bytes. Error: one sample.
+//! Wrong when: the stream changes its traits during the run; the prevailing ones are used.
 
 use super::intervals::Interval;
 use super::scene::Scene;
@@ -12,36 +12,36 @@ use super::state::State;
 use crate::stats::quantile::{quantile, sorted};
 use longhaul_model::report::v1::observation::{Stream, Tcp};
 
-/// An interval belongs to what held it for this share of its time.
+/// A state that holds for this share of an interval's time determines the interval.
 pub const HALF: f64 = 0.5;
-/// Outstanding bytes below this share of both windows are held by the send buffer.
+/// Outstanding bytes below this share of both windows are limited by the send buffer.
 pub const BELOW_WINDOW_RATIO: f64 = 0.9;
-/// A congestion window that moved by this factor while the rate did not is not the limit.
+/// A congestion window that changed by this factor while the rate did not is not the limit.
 const MOVED_RATIO: f64 = 1.2;
-/// Unsent bytes below this share of the outstanding ones: the buffer has no reserve.
+/// If unsent bytes are below this share of the outstanding ones, the buffer has no reserve.
 const NO_RESERVE_RATIO: f64 = 0.1;
-/// A stream that is dry in this share of its samples has a small buffer.
+/// A stream whose send buffer ran dry in this share of its samples has a small buffer.
 const DRY_RATIO: f64 = 0.4;
-/// An asked rate is kept when this share of it is reached.
+/// A requested rate is kept if this share of it is reached.
 const KEPT_RATIO: f64 = 0.9;
-/// Retransmissions that the kernel refused for want of buffer, as a share of those it made.
+/// The minimum share of retransmissions that the kernel deferred because of the send buffer.
 const REFUSED_RATIO: f64 = 0.5;
-/// The lower round trips of a stream with a standing queue are themselves raised. A quarter, since a
-/// window a little above the BDP takes a while to build its queue.
+/// A standing queue raises even the lower RTTs of a stream. A quarter, because a window slightly
+/// above the BDP takes a while to build its queue.
 const STANDING_QUANTILE: f64 = 0.25;
-/// Those of a queue that hardly ever empties. The bursts that a small send buffer makes queue too,
-/// in half of the samples and more, but not in these.
+/// The quantile for a queue that almost never empties. The bursts of a small send buffer also
+/// queue, in half of the samples and more, but not in these.
 const EVER_STANDING_QUANTILE: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
-    /// The lower round trips are raised.
+    /// Even the lower RTTs are raised.
     pub standing_queue: bool,
-    /// The congestion window moved while it was judged.
+    /// The congestion window changed during the judged part.
     pub window_moved: bool,
     /// The send buffer is smaller than the windows it could fill.
     pub small_buffer: bool,
-    /// An application was asked for a rate, and keeps it.
+    /// The application keeps the rate that was requested.
     pub as_asked: Option<State>,
 }
 
@@ -58,8 +58,8 @@ impl Habits {
     }
 }
 
-/// An application that was asked to be slow and is as slow as that is the limit, also where its thread
-/// had to wait for a core besides.
+/// Returns the application state if an application keeps its requested rate. It is the limit even
+/// if its thread also waited for a core.
 fn as_asked(scene: &Scene) -> Option<State> {
     let whole = (scene.arrivals.from_us(), scene.arrivals.to_us());
     let (from_us, to_us) = scene.steady.map_or(whole, |s| (s.from_us, s.to_us));
@@ -84,9 +84,9 @@ fn moved(scene: &Scene, intervals: &[Interval]) -> bool {
     ends.is_some_and(|(low, high)| high > MOVED_RATIO * low)
 }
 
-/// A send buffer that was asked for and is smaller than the windows, or one that ran dry below them in
-/// many of the samples. Linux lets one write run past the buffer, so that a small one empties and
-/// overfills in turns, and single samples show either.
+/// Returns true if a requested send buffer is smaller than the windows, or the buffer ran dry below
+/// them in many samples. Linux lets one write exceed the buffer, so that a small one empties and
+/// overfills alternately, and single samples show either.
 fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
     let judged = || {
         intervals
@@ -109,9 +109,9 @@ fn runs_dry(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> bool {
     often || (small && dry > 0.0) || refused_retransmissions(scene) > 0
 }
 
-/// Since 2019 Linux does not split a queued segment to send it again while the queue is far over its
-/// buffer: one loss then takes a round trip per few segments to mend, and it is the buffer's doing.
-/// How often that happened; 0 where it was too seldom to matter.
+/// Returns the number of retransmissions that the kernel deferred, or 0 if too few to matter. Since
+/// 2019 Linux does not split a queued segment to retransmit it while the queue is far over its
+/// buffer: repairing a loss then takes a round trip per few segments because of the buffer.
 pub fn refused_retransmissions(scene: &Scene) -> u64 {
     let refused = scene.observation.ends.sender.protocol.iter();
     let refused = refused
@@ -125,13 +125,13 @@ pub fn refused_retransmissions(scene: &Scene) -> u64 {
     }
 }
 
-/// What the peer and the congestion control would let be outstanding.
+/// Returns the bytes that the peer and the congestion control allow to be outstanding.
 pub fn room(tcp: &Tcp) -> u64 {
     tcp.cwnd_bytes
         .min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
 }
 
-/// The sender sleeps in write, its kernel has nothing unsent, and the windows are not full.
+/// Returns true if the sender sleeps in write with nothing unsent, and the windows are not full.
 pub fn is_dry(interval: &Interval) -> bool {
     let Some(tcp) = interval.tcp else {
         return false;

@@ -1,7 +1,7 @@
-//! What did both ends of a stream do between two readings of the sender?
+//! Combines the readings of both ends for the intervals between samples of the sender.
 //!
-//! Differences of cumulative counters over the sender's sample intervals (joined until they last one
-//! round trip), with the receiver's counters interpolated to the same times.
+//! Differences of cumulative counters over the sender's sample intervals (joined until they last
+//! one round trip), with the receiver's counters interpolated to the same times.
 //!
 //! Source: TCP_INFO and SIOCINQ of both ends, the threads' own clocks (Linux 4.10 for the shares).
 //! Units: shares of the interval's time, 0 to 1; bytes; microseconds.
@@ -11,44 +11,44 @@
 use crate::throughput::timeline::Track;
 use longhaul_model::report::v1::observation::{Sample, Stream, StreamEnd, Tcp};
 
-/// A thread that spent this share of an interval inside its calls is still at work.
+/// A thread that spent this share of an interval inside its calls is still writing.
 const IN_CALL: f64 = 0.5;
 
-/// How one stream thread spent an interval, as shares of its time.
+/// Activity of one stream thread during an interval, as shares of its time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Thread {
     /// Inside blocking calls.
     pub blocked: f64,
     pub cpu: Option<f64>,
-    /// Runnable, without a core.
+    /// Runnable but waiting for a core.
     pub core_wait: Option<f64>,
 }
 
 impl Thread {
-    /// Running or wanting to run; absent without a reading of CPU time.
+    /// Returns the share running or runnable; `None` without a reading of CPU time.
     pub fn demand(self) -> Option<f64> {
         Some((self.cpu? + self.core_wait.unwrap_or(0.0)).min(1.0))
     }
 
-    /// Asleep inside its call: waiting for room (sender) or data (receiver).
+    /// Returns the share asleep inside the call: waiting for room (sender) or data (receiver).
     pub fn asleep(self) -> f64 {
         (self.blocked - self.demand().unwrap_or(0.0)).max(0.0)
     }
 
-    /// Neither in a call nor running: the application had something else in mind.
+    /// Returns the share neither in a call nor running: the application did something else.
     pub fn elsewhere(self) -> f64 {
         (1.0 - self.blocked.max(self.demand().unwrap_or(0.0))).max(0.0)
     }
 }
 
-/// One interval of one stream. An absent field was not read.
+/// One interval of one stream; fields that were not read are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct Interval<'a> {
     pub from_us: u64,
     pub to_us: u64,
-    /// The sender had written its last byte before it: nothing was left to limit.
+    /// The sender had written its last byte before this interval: nothing was left to limit.
     pub draining: bool,
-    /// Taken by the receiving application.
+    /// Bytes read by the receiving application.
     pub delivered_bytes: f64,
     pub sender: Thread,
     pub receiver: Thread,
@@ -57,14 +57,14 @@ pub struct Interval<'a> {
     pub rtt_us: Option<u64>,
     pub acked_bytes: Option<u64>,
     pub retransmitted_segments: Option<u64>,
-    /// Limited by the receive window, of the interval's time.
+    /// Share of the interval's time limited by the receive window.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
-    /// In recovery from retransmission timeouts, of the interval's time.
+    /// Share of the interval's time in recovery from retransmission timeouts.
     pub in_timeout: Option<f64>,
-    /// Unread at the receiver, median of the interval's samples.
+    /// Unread bytes at the receiver, median of the interval's samples.
     pub unread_bytes: Option<u64>,
-    /// Advertised by the receiver.
+    /// The window that the receiver advertises.
     pub own_window_bytes: Option<u64>,
 }
 
@@ -74,14 +74,14 @@ impl Interval<'_> {
     }
 }
 
-/// The intervals of one stream, none shorter than `least_us` but the last.
+/// Returns the intervals of one stream; all but the last are at least `least_us` long.
 pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
     let far = Far::of(stream);
     let start = Sample {
         at_us: stream.sender.started_us,
         ..Sample::default()
     };
-    // The last samples come after the buffers have run empty, which takes a while on a slow path.
+    // The last samples are taken after the buffers ran empty, which takes a while on a slow path.
     let written_us = stream
         .sender
         .started_us
@@ -97,8 +97,8 @@ pub fn of_stream(stream: &Stream, least_us: u64) -> Vec<Interval<'_>> {
         }
         let middle_us = before.at_us + length / 2;
         let interval = between(before, sample, &far);
-        // A sender that sleeps in its last write until the time is up wrote its last byte long before,
-        // and is not done.
+        // A sender that sleeps in its last write until the end wrote its last byte long before, but
+        // is not done.
         let writing = interval.sender.blocked >= IN_CALL;
         intervals.push(Interval {
             draining: !intervals.is_empty() && written_us < middle_us && !writing,
@@ -141,7 +141,7 @@ fn between<'a>(before: &Sample, now: &'a Sample, far: &Far) -> Interval<'a> {
     }
 }
 
-/// The receiver's counters, readable at any time.
+/// The receiver's counters, interpolated to any time.
 struct Far<'a> {
     bytes: Track,
     blocked: Counter,
@@ -170,8 +170,8 @@ impl<'a> Far<'a> {
         }
     }
 
-    /// Median of the span's readings. A sampler that is itself short of processor leaves spans without
-    /// one: then the lesser of the readings on both sides of it.
+    /// Returns the median of the span's readings. A sampler that is short of CPU leaves spans
+    /// without readings: then the lower of the readings before and after the span.
     fn unread(&self, from_us: u64, to_us: u64) -> Option<u64> {
         let samples = &self.end.samples;
         let within = samples
@@ -213,7 +213,7 @@ impl Counter {
         Counter { points }
     }
 
-    /// Growth per time over the part of the span that was sampled; `None` when none of it was.
+    /// Returns the growth per time over the sampled part of the span; `None` if there is none.
     fn share(&self, from_us: u64, to_us: u64) -> Option<f64> {
         let (first, last) = (self.points[0].0, self.points[self.points.len() - 1].0);
         let (from, to) = (from_us.max(first), to_us.min(last));

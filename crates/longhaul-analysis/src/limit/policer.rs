@@ -1,16 +1,16 @@
-//! Does a policer throw away what exceeds a rate, without queueing it?
+//! Detects a policer, which drops the excess over a rate without queueing it.
 //!
-//! Two looks at losses that no queue preceded. *Replay* (Flach et al., SIGCOMM 2016, constants of its
-//! public code): fill a bucket at the rate found between first and last loss and empty it by what
-//! passed; if the loss times find it equally empty, and emptier than the loss-free times, it is a
-//! bucket. *Bursts*: the losses come in clumps, and the goodput is far above what the same loss would
-//! allow if it were random (Mathis 1997).
+//! Two methods for losses that no queue preceded. *Replay* (Flach et al., SIGCOMM 2016, constants
+//! of its public code): fill a bucket at the rate found between first and last loss and drain it by
+//! the bytes that passed; if it is equally empty at all losses, and emptier than at the loss-free
+//! times, a bucket exists. *Bursts*: the losses are clustered, and the goodput is far above what
+//! the same loss would allow if it were random (Mathis 1997).
 //!
-//! Source: as named; the clumps are our own experiments (docs/methods).
-//! All streams share the one bucket. Units: bit/s, bytes. Error: the rate is the goodput between
-//! losses, a few per cent below the true one; the burst is known to one interval's bytes.
-//! Wrong when: a link's queue is too short to be seen in the round trip (it then acts as a bucket),
-//! or intervals are much longer than the bucket's refill.
+//! Source: as named; the clusters are our own experiments (docs/methods). All streams share the one
+//! bucket. Units: bit/s, bytes. Error: the rate is the goodput between losses, a few per cent below
+//! the true one; the burst is known to one interval's bytes.
+//! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
+//! intervals are much longer than the bucket's refill.
 
 pub mod trace;
 
@@ -20,48 +20,48 @@ use crate::stats::quantile::{median, quantile, sorted};
 use crate::stats::robust::{mad_scale, mean_and_deviation};
 use crate::throughput::totals;
 
-/// Lost segments below which nothing is said (Flach: 15 lost and 15 passed).
+/// The minimum number of lost segments (Flach: 15 lost and 15 passed).
 const LEAST_LOST: f64 = 15.0;
-/// Retransmissions below this share are within the reach of random loss and overshoot.
+/// Retransmissions below this share may be random loss and overshoot.
 const LEAST_LOSS_RATIO: f64 = 0.0005;
-/// Slots with loss: the replay needs a pattern, clumps need a repetition.
+/// The minimum number of slots with loss: the replay needs a pattern, bursts need a repetition.
 const LEAST_REPLAY_SLOTS: usize = 5;
 const LEAST_BURST_SLOTS: usize = 2;
-/// Losses preceded by a queue (Flach: at most a fifth).
+/// The maximum share of losses preceded by a queue (Flach: a fifth).
 const MOST_QUEUED_RATIO: f64 = 0.2;
-/// Loss fills outside the tolerance, and pass fills below the loss level (Flach).
+/// Maximum shares: loss fills outside the tolerance, pass fills below the loss level (Flach).
 const MOST_LOSS_OUTSIDE: f64 = 0.1;
 const MOST_PASS_BELOW: f64 = 0.03;
 /// Tolerance: two round trips at the rate (Flach), and a quarter of a slot for our coarser time.
 const TOLERANCE_RTTS: f64 = 2.0;
 const TOLERANCE_SLOTS: f64 = 0.25;
-/// With losses in nearly every slot only a bucket keeps the rate as flat as this.
+/// With losses in nearly every slot, only a bucket keeps the rate this flat.
 const DENSE_RATIO: f64 = 0.6;
 const DENSE_SCATTER: f64 = 0.04;
-/// The same over blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter
-/// as much as one (measured: 1.8 % at 11 % loss, 6 % a slot); after random loss it is half as much
-/// (11 %, and 22 % a slot).
+/// Limits for blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter as
+/// much as one (measured: 1.8 % at 11 % loss, 6 % per slot); with random loss it is half as much
+/// (11 %, and 22 % per slot).
 const BLOCK: usize = 4;
 const LEAST_BLOCKS: usize = 8;
 const DENSE_BLOCK_SCATTER: f64 = 0.03;
-/// Goodput beyond the bound of random loss: random loss itself gave 1.3, a policer 5.9.
+/// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
 const LEAST_OVER_BOUND: f64 = 2.5;
 const LEAST_OVER_BOUND_REPLAY: f64 = 1.5;
-/// Beyond this no luck with few random losses explains the rate, clumped or not.
+/// Above this ratio, few random losses cannot explain the rate, clustered or not.
 const FAR_OVER_BOUND: f64 = 4.0;
 const LEAST_FAR_SLOTS: usize = 3;
-/// Round trips at losses above those elsewhere by this much (and share of the idle one): a short
-/// queue filled before each loss, so a link and no policer.
+/// If RTTs at losses exceed those elsewhere by this much (and this share of the idle RTT), a short
+/// queue filled before each loss: a link, not a policer.
 const TELLING_RISE_US: f64 = 500.0;
 const TELLING_RISE_RATIO: f64 = 0.05;
-/// Slots without loss to compare with.
+/// The minimum number of slots without loss for the comparison.
 const LEAST_CALM_SLOTS: usize = 3;
-/// A single overrun: segments lost, and their share of all that the run sent.
+/// A single overrun: the minimum number of lost segments, and their share of all sent segments.
 const LEAST_CLUMP: f64 = 50.0;
 const LEAST_CLUMP_RATIO: f64 = 0.005;
-/// Variance over mean of the losses per slot: 1 for random loss.
+/// The minimum ratio of variance to mean of the losses per slot; 1 for random loss.
 const LEAST_CLUMPING: f64 = 4.0;
-/// A policed rate has a lid: its quick intervals stay near the mean.
+/// The maximum ratio of fast intervals to the mean: a policed rate has an upper limit.
 const MOST_TOP_RATIO: f64 = 1.6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,15 +70,15 @@ pub struct Policed {
     pub rate_bps: f64,
     pub burst_bytes: f64,
     pub loss_ratio: f64,
-    /// Goodput over the bound that random loss of this size would set.
+    /// Goodput divided by the bound of random loss at this ratio.
     pub over_bound: f64,
     pub loss_slots: usize,
-    /// Most intervals lost nothing: the rate found is that of TCP growing back, and the policer's own
-    /// may be higher.
+    /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
+    /// be higher.
     pub sparse: bool,
 }
 
-/// A stretch of time, all streams together.
+/// A time slot, all streams together.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     from_us: u64,
@@ -86,7 +86,7 @@ struct Slot {
     bytes: f64,
     lost: f64,
     queued: bool,
-    /// The highest of this slot's reading and the one before.
+    /// The higher of this slot's reading and the previous one.
     rtt_us: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ pub fn find(scene: &Scene) -> Option<Policed> {
         return None;
     }
     let (first, last) = (losing[0], losing[losing.len() - 1]);
-    // The slot of the first loss still holds the burst; what follows is at the policed rate.
+    // The slot of the first loss still contains the burst; the rest is at the policed rate.
     let between = slots.get(first + 1..=last).unwrap_or(&[]);
     let after = slots.get(first + 1..).unwrap_or(&[]);
     let random_bps = random_bound_bps(scene, loss_ratio)?;
@@ -147,7 +147,7 @@ fn rate_of(held: &[Slot]) -> f64 {
     }
 }
 
-/// One of the looks at the slots between first and last loss finds a bucket.
+/// Returns true if one of the methods finds a bucket in the slots between first and last loss.
 fn patterned(scene: &Scene, held: &[Slot], random_bps: f64) -> bool {
     if held.is_empty() {
         return false;
@@ -160,9 +160,9 @@ fn patterned(scene: &Scene, held: &[Slot], random_bps: f64) -> bool {
         || far_above(held, rate_bps, over_bound)
 }
 
-/// On a long path one overrun may be all there is: a large part of what was in flight went, no queue
-/// was there, and the rate that followed is out of reach of random loss. The rate found is then what
-/// TCP had grown back to, and may be less than the policer's.
+/// Detects a single overrun, which on a long path may be the only sign: a large part of the bytes
+/// in flight was lost without a queue, and random loss cannot explain the rate that followed. The
+/// rate found is what TCP had grown back to, and may be below the policer's.
 fn one_clump(after: &[Slot], lost: f64, random_bps: f64, loss_ratio: f64) -> bool {
     lost >= LEAST_CLUMP
         && loss_ratio >= LEAST_CLUMP_RATIO
@@ -179,7 +179,7 @@ fn random_bound_bps(scene: &Scene, loss_ratio: f64) -> Option<f64> {
     loss_bound_bps(mss as f64, rtt_s, loss_ratio).map(|one| one * streams.len() as f64)
 }
 
-/// Loss in nearly every slot, and yet the rate does not move.
+/// Returns true if nearly every slot has loss and yet the rate is constant.
 fn dense(held: &[Slot]) -> bool {
     let losing = held.iter().filter(|s| s.lost >= 1.0).count();
     losing >= LEAST_REPLAY_SLOTS
@@ -219,7 +219,7 @@ fn replayed(scene: &Scene, held: &[Slot], rate_bps: f64, over_bound: f64) -> boo
         && on_pass.iter().filter(below).count() as f64 <= MOST_PASS_BELOW * on_pass.len() as f64
 }
 
-/// Few losses, far too few for the rate, always after the bucket was drawn on, and a lid on the rate.
+/// Few losses, far too few for the rate, always after the bucket was drained, and a limited rate.
 fn far_above(held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {
     let (on_loss, on_pass) = fills(held, rate_bps);
     let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
@@ -230,7 +230,7 @@ fn far_above(held: &[Slot], rate_bps: f64, over_bound: f64) -> bool {
         && has_lid(held)
 }
 
-/// The bucket's fill at the end of each slot, by whether the slot lost anything.
+/// Returns the bucket's fill at the end of each slot, for slots with and without loss.
 fn fills(held: &[Slot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
     for slot in held {
@@ -245,7 +245,7 @@ fn fills(held: &[Slot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
     (on_loss, on_pass)
 }
 
-/// A queue too short for the common rule still shows as a rise at the losses.
+/// Returns true if the RTT rises at the losses: a queue too short for the common rule.
 fn queue_tells(scene: &Scene, slots: &[Slot]) -> bool {
     let trips = |losing: bool| {
         let of_kind = slots.iter().filter(|s| (s.lost >= 1.0) == losing);
@@ -261,7 +261,7 @@ fn queue_tells(scene: &Scene, slots: &[Slot]) -> bool {
         && rise.is_some_and(|rise| rise >= telling)
 }
 
-/// The quick slots stay near the mean.
+/// Returns true if the fast slots stay near the mean.
 fn has_lid(held: &[Slot]) -> bool {
     let rates = sorted(held.iter().map(|s| s.bytes / s.seconds()));
     let level = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -275,14 +275,14 @@ fn bursts(held: &[Slot], over_bound: f64) -> bool {
     over_bound >= LEAST_OVER_BOUND && clumped && has_lid(held)
 }
 
-/// What passed above the rate before the first loss: the bucket, which was full when it began.
+/// Returns the bytes above the rate before the first loss: the bucket, which was full at the start.
 fn burst_bytes(until_loss: &[Slot], rate_bps: f64) -> f64 {
     until_loss.iter().fold(0.0, |used: f64, slot| {
         (used + slot.bytes - rate_bps / 8.0 * slot.seconds()).max(0.0)
     })
 }
 
-/// The finest stream's intervals as common time, with the losses of all streams laid on them.
+/// Returns the intervals of the stream with the most of them, with the losses of all streams.
 fn slots(scene: &Scene) -> Vec<Slot> {
     let Some(grid) = scene.streams.iter().max_by_key(|s| s.len()) else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! What is true of the run as a whole, before any single interval is judged?
+//! Derives the properties of the whole run before single intervals are judged.
 //!
-//! The intervals of all streams, the arrivals they add up to, the idle round trip, the level that
-//! the rate reached, and whether a token bucket stood in the way.
+//! The intervals of all streams, the sum of their arrivals, the idle RTT, the level of the rate,
+//! and a token bucket if there was one.
 //!
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
@@ -17,16 +17,16 @@ use longhaul_model::report::v1::analysis::Span;
 use longhaul_model::report::v1::observation::{Observation, StreamEnd};
 use longhaul_model::report::v1::plan::Plan;
 
-/// A standing queue: this much above the idle round trip, in time and as a share of it.
+/// A standing queue exceeds the idle RTT by this time and this share of it.
 const QUEUE_US: f64 = 2000.0;
 const QUEUE_RATIO: f64 = 0.1;
-/// The level of the rate: all but the quickest tenth of the intervals stay below.
+/// The level of the rate: all but the fastest tenth of the intervals stay below.
 const LEVEL_QUANTILE: f64 = 0.9;
-/// A rate whose intervals scatter less than this is flat: held by something that does not move.
+/// A rate whose intervals scatter less than this is flat: its limit is constant.
 const FLAT_RATIO: f64 = 0.04;
-/// Flatness cannot be seen in fewer intervals.
+/// The minimum number of intervals to see flatness.
 const FLAT_LEAST: usize = 8;
-/// Retransmitted segments that drops on the own interface explain when they are this share of them.
+/// The minimum ratio of host drops to retransmitted segments for the drops to explain them.
 const HOST_DROP_RATIO: f64 = 0.2;
 
 pub struct Scene<'a> {
@@ -37,9 +37,9 @@ pub struct Scene<'a> {
     pub streams: Vec<Vec<Interval<'a>>>,
     pub steady: Option<Span>,
     pub idle_rtt_us: Option<u64>,
-    /// The rate that all streams together reached and held.
+    /// The rate that all streams together reached and kept.
     pub level_bps: f64,
-    /// Scatter of the steady part's interval rates, as a share of their median.
+    /// Scatter of the interval rates of the steady part, as a share of their median.
     pub scatter_ratio: Option<f64>,
     /// The steady part scatters less than `FLAT_RATIO`.
     pub flat: bool,
@@ -78,8 +78,8 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// What comes after the knee is the steady part; a step without a standing queue, or one that
-    /// the sender's own window or application explains, is no shaper.
+    /// Makes the part after the knee the steady part. A step without a standing queue, or one that
+    /// a policer explains, is not a shaper.
     fn settle_bucket(&mut self) {
         if self.policed.is_some() || !self.queued_after_knee() {
             self.bucket = None;
@@ -94,7 +94,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// A shaper queues what it does not let pass, so the round trip stands above the idle one.
+    /// Returns true if RTTs after the knee show a queue, since a shaper queues the excess.
     fn queued_after_knee(&self) -> bool {
         let Some(bucket) = self.bucket else {
             return false;
@@ -122,7 +122,7 @@ impl<'a> Scene<'a> {
             .map(|scatter| scatter / level)
     }
 
-    /// This round trip holds a queue.
+    /// Returns true if this RTT includes a queue.
     pub fn inflated(&self, rtt_us: f64) -> bool {
         self.idle_rtt_us
             .is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
@@ -132,7 +132,7 @@ impl<'a> Scene<'a> {
         QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64)
     }
 
-    /// Intervals of all streams in the steady part (or in the whole run).
+    /// Returns the intervals of all streams in the steady part (or in the whole run).
     pub fn judged(&self) -> impl Iterator<Item = &Interval<'a>> {
         self.streams.iter().flatten().filter(|i| self.is_judged(i))
     }
@@ -162,7 +162,7 @@ impl<'a> Scene<'a> {
         grown.fold(0, u64::saturating_add)
     }
 
-    /// Segments of payload that left the sender, from counters or from bytes over segment size.
+    /// Returns the payload segments sent, from counters or from bytes over segment size.
     pub fn sent_segments(&self) -> Option<u64> {
         let streams = &self.observation.streams;
         let counts = streams.iter().map(|s| {
@@ -176,13 +176,13 @@ impl<'a> Scene<'a> {
             .map(|c| c.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// Share of the sent segments that had to be sent again.
+    /// Returns the share of the sent segments that were retransmitted.
     pub fn loss_ratio(&self) -> Option<f64> {
         let sent = self.sent_segments().filter(|n| *n > 0)?;
         Some((self.retransmitted_segments() as f64 / sent as f64).min(1.0))
     }
 
-    /// Packets that the two hosts themselves dropped, by their own counters.
+    /// Returns the packets that the two hosts themselves dropped, by their own counters.
     pub fn host_drops(&self) -> u64 {
         let ends = &self.observation.ends;
         let counts = [&ends.sender.interface, &ends.receiver.interface];
@@ -194,7 +194,7 @@ impl<'a> Scene<'a> {
         dropped.fold(0, u64::saturating_add)
     }
 
-    /// The hosts' own drops explain the retransmissions.
+    /// Returns true if the hosts' own drops explain the retransmissions.
     pub fn dropped_by_hosts(&self) -> bool {
         let lost = self.retransmitted_segments() as f64;
         let dropped = self.host_drops() as f64;
@@ -202,7 +202,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Names that drivers give to packets that came and were not kept.
+/// Matches the names that drivers give to counters of received but dropped packets.
 pub fn is_drop_counter(name: &str) -> bool {
     const WORDS: [&str; 6] = [
         "drop",

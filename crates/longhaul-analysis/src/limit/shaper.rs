@@ -1,9 +1,9 @@
-//! Did a token bucket let the beginning pass at its peak rate and then hold the rest to less?
+//! Detects a shaper: a token bucket that passes the start at its peak rate and limits the rest.
 //!
-//! A lasting step down in the receiver's arrivals: the breakpoint that makes two constant rates fit
-//! best, accepted when the step is large beside the scatter of both parts, both parts are level, and
-//! the round trip did not change its floor there. Then: sustained = level after; burst = bytes before
-//! − sustained × time before.
+//! A lasting step down in the receiver's arrivals: the breakpoint at which two constant rates fit
+//! best, accepted if the step is large compared with the scatter of both parts and both parts are
+//! level; the caller checks for a queue after it. Then: sustained = level after; burst = bytes
+//! before − sustained × time before.
 //!
 //! Source: facts of our own simulation of 300 buckets: burst right to 1.5 % (median), 6 % (90 %).
 //! Units: bit/s, bytes. Error: the knee is found to one bin.
@@ -15,23 +15,23 @@ use crate::throughput::timeline::Arrivals;
 
 /// Bins are joined until they last this long: shorter ones hold too few packets.
 const BIN_US: u64 = 50_000;
-/// Joining goes on while the run has more bins than this: the search is for seconds, not for
+/// The maximum number of bins; more are joined further, because the search resolves seconds, not
 /// milliseconds, and its cost grows with the bins.
 const MOST_BINS: usize = 4000;
-/// Level bins before and after the knee. Four before: at 172 ms a bin lasts one round trip.
+/// The minimum numbers of bins before and after the knee; at 172 ms a bin lasts one round trip.
 const LEAST_BEFORE: usize = 4;
 const LEAST_AFTER: usize = 8;
-/// A smaller step is a change of load.
+/// The minimum step; a smaller one is a change of load.
 const LEAST_STEP_RATIO: f64 = 1.08;
-/// Standard errors between the two levels.
+/// The minimum distance of the two levels, in standard errors.
 const LEAST_Z: f64 = 6.0;
-/// Level means: halves of the second part differ by less.
+/// The maximum difference between the halves of the second part, which has to be level.
 const MOST_DRIFT_AFTER: f64 = 0.06;
-/// Drift allowed in the first part, on top of half the step.
+/// The maximum drift in the first part, on top of half the step.
 const MOST_DRIFT_BEFORE: f64 = 0.05;
-/// Scatter below this share of the level is not believed (bins are whole packets).
+/// The minimum scatter assumed, as a share of the level (bins contain whole packets).
 const LEAST_SCATTER: f64 = 0.005;
-/// The ramp is over when the rate first reaches this share of its greatest running median.
+/// The ramp ends when the rate first reaches this share of its maximum running median.
 const RAMP_RATIO: f64 = 0.9;
 const RAMP_WIDTH: usize = 5;
 
@@ -66,7 +66,7 @@ pub fn find(arrivals: &Arrivals) -> Option<Bucket> {
     })
 }
 
-/// The bucket starts full and cannot fill further: what the slow ramp leaves unused is not saved up.
+/// Sums the excess above 0: the bucket starts full, so tokens that the ramp leaves unused are lost.
 fn spilled(excess_bytes: impl Iterator<Item = f64>) -> f64 {
     excess_bytes.fold(0.0, |used, excess| (used + excess).max(0.0))
 }
@@ -85,7 +85,7 @@ fn joined(arrivals: &Arrivals) -> Vec<Slot> {
     for bin in &arrivals.bins {
         bytes += bin.bytes;
         seconds += bin.seconds();
-        // A twentieth short is not short: sampler threads wake a little early or late.
+        // Accepts bins up to 5 % too short: sampler threads wake slightly early or late.
         if seconds * 1.05e6 >= least as f64 {
             slots.push(Slot {
                 from_us,
@@ -108,7 +108,7 @@ fn ramp_end(slots: &[Slot]) -> Option<usize> {
     rates.iter().position(|r| *r >= RAMP_RATIO * greatest)
 }
 
-/// Where two constants fit best, with enough bins on both sides.
+/// Returns the point at which two constants fit best, with enough bins on both sides.
 fn breakpoint(rates: &[f64]) -> Option<usize> {
     let mut sums = vec![(0.0, 0.0)];
     for rate in rates {
@@ -144,7 +144,7 @@ fn accepted(before: &[f64], after: &[f64]) -> bool {
         && upper_tail(after) < high.midpoint(low)
 }
 
-/// A bucket separates the levels: hardly a bin of either part lies on the other's side.
+/// A bucket separates the levels: almost no bin of either part lies on the other's side.
 fn lower_tail(part: &[f64]) -> f64 {
     quantile(&sorted(part.iter().copied()), 0.2).unwrap_or(0.0)
 }
@@ -153,7 +153,7 @@ fn upper_tail(part: &[f64]) -> f64 {
     quantile(&sorted(part.iter().copied()), 0.9).unwrap_or(0.0)
 }
 
-/// How far the two halves of a part lie apart, as a share of its level.
+/// Returns the difference between the halves of a part, as a share of its level.
 fn drift(part: &[f64]) -> f64 {
     let (first, second) = part.split_at(part.len() / 2);
     let level = middle(part);

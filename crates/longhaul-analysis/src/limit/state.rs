@@ -1,6 +1,6 @@
-//! What can an interval of a stream be held by, in which published word, and whose limit is that?
+//! The states of an interval of a stream, their published words and their limiters.
 //!
-//! The words stand in report v1 (`shares[].state`); [`super::states`] says when each holds.
+//! The words are part of report v1 (`shares[].state`); [`super::states`] defines when each holds.
 //!
 //! Source: docs/methods. Units: none. Error: none, a fixed list.
 //! Wrong when: a cause is new; it is then `unknown`.
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// What a token bucket on the path would look like from the sender.
+    /// Returns true for states that a token bucket on the path would cause at the sender.
     pub const fn is_path_like(self) -> bool {
         matches!(
             self,

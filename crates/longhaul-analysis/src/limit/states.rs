@@ -1,14 +1,14 @@
-//! In which state was one stream in one interval?
+//! Classifies each interval of a stream into a state.
 //!
-//! An ordered list of rules; the first that matches decides. What starves the connection from outside
-//! comes first (timeouts, applications, processors), then the path that shows itself as full, then
-//! windows and buffers, and last what remains when the congestion window rules.
+//! An ordered list of rules; the first that matches decides. External causes come first (timeouts,
+//! applications, CPU), then a path that shows itself full, then windows and buffers, and last the
+//! states in which the congestion window is the limit.
 //!
-//! Source: state machine and traps of our experiments on a 40 ms path (docs/methods); RFC 9438 for
-//! the recovery time. Units: shares of time, bytes, microseconds.
+//! Source: state machine and pitfalls of our experiments on a 40 ms path (docs/methods); RFC 9438
+//! for the recovery time. Units: shares of time, bytes, microseconds.
 //! Error: an interval that changes its state midway counts whole for one of them.
-//! Wrong when: samples are sparser than the changes. A kernel too old for a counter makes its rules
-//! silent, never wrong.
+//! Wrong when: samples are sparser than the changes. On a kernel too old for a counter its rules do
+//! not match; they are never wrong.
 
 use super::habits::{BELOW_WINDOW_RATIO, HALF, Habits, is_dry, room};
 use super::intervals::Interval;
@@ -16,34 +16,34 @@ use super::scene::Scene;
 use super::state::State;
 use longhaul_model::report::v1::observation::Stream;
 
-/// A thread that runs, or wants to, for this share of the time is short of processor.
+/// A thread that runs or is runnable for this share of the time is short of CPU.
 const STARVED_RATIO: f64 = 0.85;
-/// Nothing moved for so long, with data outstanding: stalled.
+/// A stream is stalled if nothing moved for this long with data outstanding.
 const STALL_US: u64 = 1_000_000;
 /// Unread bytes above this share of the advertised window: the reader is behind.
 const UNREAD_RATIO: f64 = 0.25;
-/// The same where no window is known: more than a reader leaves between two reads.
+/// The limit of unread bytes if no window is known: more than a reader leaves between two reads.
 const MUCH_UNREAD_BYTES: u64 = 1 << 18;
-/// The window counts as level while its greatest is below this multiple of its least...
+/// The window counts as level while its maximum is below this multiple of its minimum...
 const LEVEL_WINDOW_RATIO: f64 = 1.3;
 /// ... over this many intervals.
 const WINDOW_MEMORY: usize = 10;
-/// A thread that waited for a core for this share of the time is short of processor, also where it was
-/// asleep for the rest.
+/// A thread that waited for a core for this share of the time is short of CPU, even if it slept for
+/// the rest.
 const WAITING_RATIO: f64 = 0.5;
 /// Slow start multiplies the window by at least this per interval of one round trip.
 const GROWTH_RATIO: f64 = 1.15;
 /// The path is full only while the rate is near its level.
 const NEAR_LEVEL_RATIO: f64 = 0.85;
-/// After a loss in a full queue the path still counts as the limit down to this share of the level.
+/// After a loss in a full queue, the path counts as the limit down to this share of the level.
 const SAG_RATIO: f64 = 0.7;
-/// Goodput above this share of the asked pacing rate (headers are paced too).
+/// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
 const PACED_RATIO: f64 = 0.85;
 /// CUBIC, RFC 9438: the constants C and 1 − β of K.
 const CUBIC_C: f64 = 0.4;
 const CUBIC_DROP: f64 = 0.3;
 
-/// One interval with what surrounds it.
+/// One interval with its context.
 struct View<'v, 'a> {
     now: &'v Interval<'a>,
     before: &'v [Interval<'a>],
@@ -52,7 +52,7 @@ struct View<'v, 'a> {
     rate_bps: f64,
 }
 
-/// The order is the argument: see the header.
+/// In order of precedence; see the header.
 const RULES: [fn(&View) -> Option<State>; 15] = [
     stalled,
     keeps_asked_rate,
@@ -71,7 +71,7 @@ const RULES: [fn(&View) -> Option<State>; 15] = [
     climbing,
 ];
 
-/// One state per interval of the stream.
+/// Returns one state per interval of the stream.
 pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<State> {
     let habits = Habits::of(scene, stream, intervals);
     let states = intervals.iter().enumerate().map(|(i, now)| {
@@ -91,7 +91,7 @@ pub fn of_stream(scene: &Scene, stream: &Stream, intervals: &[Interval]) -> Vec<
     states.collect()
 }
 
-/// A bucket found in the whole run explains what its intervals show.
+/// Replaces path-like states by a bucket that was found in the whole run.
 fn under_bucket(view: &View, state: State) -> State {
     let policed = view
         .scene
@@ -108,8 +108,8 @@ fn under_bucket(view: &View, state: State) -> State {
     }
 }
 
-/// In a stream whose buffer is too small, the samples between the dry ones are held by it as well:
-/// little is unsent, and what queues is the burst that one write makes.
+/// If the send buffer is too small, it also limits the samples between the dry ones: little is
+/// unsent, and the queue is the burst of a single write.
 fn small_send_buffer(view: &View) -> Option<State> {
     let tcp = view.now.tcp?;
     let little = tcp
@@ -145,7 +145,7 @@ fn sender_app(view: &View) -> Option<State> {
     (view.now.sender.elsewhere() >= HALF && dry).then_some(State::SenderApp)
 }
 
-/// The thread hardly ever sleeps, and the windows it could fill stay unfilled.
+/// The thread almost never sleeps, and the windows it could fill stay unfilled.
 fn sender_cpu(view: &View) -> Option<State> {
     let starved = view.now.sender.demand()? >= STARVED_RATIO;
     let filled = view.now.tcp.is_some_and(|t| {
@@ -182,7 +182,7 @@ fn receiver_slow(view: &View) -> Option<State> {
     match (behind, starved, receiver_holds(view)) {
         (true, true, _) | (_, true, true) => Some(State::ReceiverCpu),
         (true, false, _) => Some(State::ReceiverApp),
-        // The window was shut and the reader was elsewhere, though its queue was empty when sampled.
+        // The window was closed and the reader elsewhere, though its queue was empty when sampled.
         (false, false, true) if reader.elsewhere() >= HALF => Some(State::ReceiverApp),
         _ => None,
     }
@@ -203,8 +203,8 @@ fn path_full(view: &View) -> Option<State> {
         .now
         .rtt_us
         .is_some_and(|rtt| view.scene.inflated(rtt as f64));
-    // A stream held by its window has the same rate with and without jitter in its round trips:
-    // only a queue that never leaves counts against the window.
+    // A window-limited stream has the same rate with and without jitter in its RTTs: only a queue
+    // that never empties counts against the window.
     let queue = raised && (!receiver_holds(view) || view.habits.standing_queue);
     (queue && near_level(view)).then_some(State::PathFull)
 }
@@ -213,7 +213,7 @@ fn window_clip(view: &View) -> Option<State> {
     let tcp = view.now.tcp?;
     let held = match view.now.window_limited {
         Some(share) => share >= HALF,
-        // Older than Linux 4.9: the window must be seen to be full.
+        // Before Linux 4.9: the window must be seen to be full.
         None => view.now.own_window_bytes.is_some_and(|own| {
             tcp.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * own as f64
                 && (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64
@@ -228,7 +228,7 @@ fn window_clip(view: &View) -> Option<State> {
     })
 }
 
-/// The advertised window is well above what it was some intervals ago: autotuning is at work.
+/// Returns true if the advertised window is well above that of some intervals ago: autotuning.
 fn window_grows(view: &View) -> bool {
     let window = |i: &Interval| {
         i.tcp
@@ -238,7 +238,7 @@ fn window_grows(view: &View) -> bool {
     let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
     let past = view.before[earlier..].iter().filter_map(window).min();
     let growing = past.zip(window(view.now));
-    // What follows decides: growth that a later interval does not continue has reached its end.
+    // Growth that the next interval does not continue has ended.
     growing.is_some_and(|(low, now)| now as f64 > LEVEL_WINDOW_RATIO * low.max(1) as f64)
         && view.before.last().and_then(window) < window(view.now)
 }
@@ -259,8 +259,8 @@ fn slow_start(view: &View) -> Option<State> {
     (fresh && below && grew).then_some(State::SlowStart)
 }
 
-/// No queue to be seen, but the windows move and the rate of all streams together does not; or the
-/// congestion control is one that keeps no queue and paces at the path's rate.
+/// No visible queue, but the windows move and the rate of all streams together does not; or the
+/// congestion control keeps no queue and paces at the path's rate.
 fn path_flat(view: &View) -> Option<State> {
     let indifferent = view.scene.flat && view.habits.window_moved;
     let modelled = view.scene.is_bbr() && view.now.tcp.is_some();
@@ -284,7 +284,7 @@ fn recovering(view: &View) -> Option<State> {
         .then(|| after_loss(view, last, State::Recovering))
 }
 
-/// Loss in a full queue is the path's way to say that it is full; without a queue it is loss.
+/// Loss in a full queue means that the path is full; loss without a queue is plain loss.
 fn after_loss(view: &View, at: usize, plain: State) -> State {
     let around = at.saturating_sub(2)..=at;
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
@@ -298,7 +298,7 @@ fn after_loss(view: &View, at: usize, plain: State) -> State {
     }
 }
 
-/// CUBIC's K: seconds from a loss until the window is what it was before it (at least one RTT).
+/// Returns CUBIC's K: seconds from a loss until the window has its former size (at least 1 s).
 fn recovery_seconds(until_loss: &[Interval]) -> f64 {
     let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
     let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
@@ -306,7 +306,7 @@ fn recovery_seconds(until_loss: &[Interval]) -> f64 {
     (greatest * CUBIC_DROP / CUBIC_C).cbrt().max(1.0)
 }
 
-/// Above its threshold, without loss or queue, and still gaining: slow start was left too early.
+/// Above ssthresh, without loss or queue, and still growing: slow start was left too early.
 fn climbing(view: &View) -> Option<State> {
     let tcp = view.now.tcp?;
     let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);

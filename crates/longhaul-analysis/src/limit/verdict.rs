@@ -1,11 +1,11 @@
-//! Which limiter is named, and how sure is that?
+//! Names the limiter of a run and its confidence.
 //!
-//! The limiter with the greatest share. Two that hold 30 % each are both told of. A run that ended
+//! The limiter with the largest share. If two hold 30 % each, both are reported. A run that ended
 //! before its rate could settle is limited by its ramp, whatever its intervals show.
 //!
 //! Source: docs/methods/limited-by.md; a run of fewer than 20 round trips shows its ramp only.
-//! Units: shares of bytes, microseconds. Error: the share that speaks for another limiter.
-//! Wrong when: the run is nearly all `unknown`; then that is what is said.
+//! Units: shares of bytes, microseconds. Error: the share of other limiters.
+//! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::attribute::{Shares, attribute};
 use super::bounds::loss_bound_bps;
@@ -16,21 +16,21 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::Stream;
 use longhaul_model::report::v1::plan::Transport;
 
-/// A limiter with this share is the limiter.
+/// A limiter with this share is the only limiter.
 pub const PRIMARY_RATIO: f64 = 0.6;
-/// Two with this share each are two limiters.
+/// If two limiters have this share each, both are named.
 pub const SHARED_RATIO: f64 = 0.3;
-/// Below this share nothing is named.
+/// The minimum share of a limiter that is named.
 const LEAST_RATIO: f64 = 0.35;
-/// Round trips below which a run shows its beginning only.
+/// A run of fewer round trips shows only its beginning.
 pub const SHORT_TRIPS: u64 = 20;
-/// Without a steady part, this much of ramp states makes it a ramp.
+/// Without a steady part, this share of ramp states makes the run a ramp.
 const RAMP_RATIO: f64 = 0.3;
-/// Losses that would allow only so small a part of what was reached were made by the run itself.
+/// Losses that would allow only this share of the mean rate were caused by the run itself.
 const OWN_LOSS_RATIO: f64 = 0.05;
-/// UDP: the asked rate was delivered if this share of it was.
+/// UDP: the requested rate was delivered if this share of it arrived.
 const UDP_DELIVERED_RATIO: f64 = 0.97;
-/// UDP: loss above this is what holds the rate.
+/// UDP: a loss ratio above this limits the rate.
 const UDP_LOSS_RATIO: f64 = 0.005;
 
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct Verdict {
     pub limiter: Limiter,
     pub confidence_ratio: f64,
     pub shares: Shares,
-    /// Another limiter with nearly as much to say.
+    /// Another limiter with a large share.
     pub second: Option<(Limiter, f64)>,
 }
 
@@ -76,13 +76,13 @@ pub fn verdict(scene: &Scene) -> Verdict {
     }
 }
 
-/// How surely the run was too short to show anything but its ramp; `None` when it was not.
+/// Returns the confidence that the run was too short to show more than its ramp, if it was.
 fn is_ramp(scene: &Scene, shares: &Shares, first: Limiter, share: f64) -> Option<f64> {
     let elapsed = scene.arrivals.to_us() - scene.arrivals.from_us();
     let trips = scene.idle_rtt_us.and_then(|rtt| elapsed.checked_div(rtt));
     let settled = scene.steady.is_some() && share >= PRIMARY_RATIO;
-    // An application is the limit of a short run only where it was asked to be slow: a short transfer
-    // fits into the send buffer, and the sender has nothing more to write.
+    // An application limits a short run only if a low rate was requested: otherwise a short
+    // transfer fits into the send buffer, and the sender has nothing more to write.
     let slow = scene.plan.write_rate_bps.is_some() || scene.plan.read_rate_bps.is_some();
     let slow_by_plan = slow && first == Limiter::Application;
     if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && !slow_by_plan {
@@ -98,8 +98,8 @@ fn is_ramp(scene: &Scene, shares: &Shares, first: Limiter, share: f64) -> Option
     (ramping >= RAMP_RATIO || (climbs && unexplained) || overshot).then_some(ramping.max(0.5))
 }
 
-/// Slow start ran past the path and lost a burst, from which the run did not recover in its time:
-/// the same loss spread over the run would allow next to nothing.
+/// Returns true if slow start overran the path and lost a burst from which the run did not recover:
+/// the same loss spread over the run would allow almost no throughput.
 fn lost_its_own(scene: &Scene) -> bool {
     let mss = |s: &Stream| Some(totals::last(&s.sender)?.mss_bytes);
     let streams = &scene.observation.streams;

@@ -1,15 +1,15 @@
-//! Which windows are worth asking for?
+//! Bounds and rounds the windows that are worth requesting.
 //!
-//! Source: RFC 7323 section 2.3 (a window is below 2^30 bytes); below 64 KiB no scaling is needed, so
-//! nothing is gained by asking for less. Units: bytes. Error: rounding up at most doubles.
-//! Wrong when: a kernel counts its overhead within the buffer; what was granted tells.
+//! Source: RFC 7323 section 2.3 (a window is below 2^30 bytes); below 64 KiB no scaling is needed,
+//! so a smaller request gains nothing. Units: bytes. Error: rounding up at most doubles.
+//! Wrong when: a kernel counts its overhead within the buffer; the granted size shows it.
 
-/// The least that is advised or tried.
+/// The minimum window that is advised or tried.
 pub const LEAST: u64 = 1 << 16;
-/// The most that TCP can advertise.
+/// The maximum window that TCP can advertise.
 pub const MOST: u64 = 1 << 30;
 
-/// The next power of two, within the two.
+/// Returns the next power of two within both limits.
 pub fn rounded(bytes: u64) -> u64 {
     bytes.clamp(LEAST, MOST).next_power_of_two()
 }

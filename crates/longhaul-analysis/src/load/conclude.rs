@@ -1,4 +1,4 @@
-//! What follows from one run of loads and probes?
+//! Draws all conclusions from one run of loads and probes.
 //!
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed within the run; the idle phases between the loads then differ.
@@ -15,10 +15,10 @@ use longhaul_model::report::v1::load::{
 
 /// Headers of a full packet: IPv4 and TCP with timestamps.
 const HEADER_BYTES: f64 = 52.0;
-/// Where the flow does not say.
+/// The MSS assumed if the flow does not report one.
 const USUAL_MSS: f64 = 1448.0;
 
-/// Everything that follows from one run. Never fails: what cannot be told stays absent, and the
+/// Draws all conclusions from one run. Never fails: what cannot be determined stays absent, and the
 /// caveats say so.
 pub fn conclude(plan: &Plan, observation: &Observation) -> Conclusion {
     let stretches = Stretches::of(observation);
@@ -51,7 +51,7 @@ pub fn conclude(plan: &Plan, observation: &Observation) -> Conclusion {
     }
 }
 
-/// What every step is seen against.
+/// The context of every step.
 struct Scene<'a> {
     plan: &'a Plan,
     observation: &'a Observation,
@@ -62,7 +62,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Of the phase at that place; `None` where it is idle.
+    /// Returns the result of the phase with that index; `None` if it is idle.
     fn step(&self, place: usize) -> Option<(StepResult, Tried)> {
         let stretch = &self.stretches.all[place];
         let phase = stretch.phase;
@@ -122,7 +122,7 @@ impl Scene<'_> {
         }
     }
 
-    /// From the end of the load to the first probe that is back.
+    /// Returns the time from the end of the load to the first probe that is back at the idle level.
     fn recovery_us(&self, place: usize) -> Option<u64> {
         let ended = self.stretches.all[place].phase.until_us;
         let first: &Stretch = self.stretches.all.first()?;
@@ -138,7 +138,7 @@ impl Scene<'_> {
     }
 }
 
-/// Rate of what we sent, as IP packets.
+/// Returns the rate of the traffic we sent, as IP packets.
 fn on_wire_bps(phase: &Phase, goodput: Option<Mean>, competitor: Option<Mean>) -> Option<f64> {
     let with_headers = |flow: &Option<Flow>, mean: Option<Mean>| {
         let mss = flow

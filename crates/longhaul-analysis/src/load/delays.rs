@@ -1,13 +1,13 @@
 //! Round trips, delay variation and loss of one stretch of probes.
 //!
-//! Round trips per minute: 60 s by the mean of the round trips without the slowest twentieth. The
-//! draft takes the same mean over connections, handshakes and requests of HTTP; ours are single
-//! datagrams of a flow of their own, which wait in the same queue but in no application.
+//! Round trips per minute: 60 s divided by the mean RTT without the slowest twentieth. The draft
+//! takes the same mean over connections, handshakes and requests of HTTP; ours are single datagrams
+//! of a separate flow, which wait in the same queue but in no application.
 //!
 //! Source: draft-ietf-ippm-responsiveness (round trips per minute, trimmed mean); RFC 5481 (delay
-//! variation against the least); Wilson 1927 for the interval of a share.
-//! Units: nanoseconds; shares; round trips per minute.
-//! Error: quantiles to one probe; loss as its interval says, if probes are lost one by one.
+//! variation relative to the minimum); Wilson 1927 for the interval of a proportion. Units:
+//! nanoseconds; shares; round trips per minute.
+//! Error: quantiles to one probe; loss as its interval says, if losses are independent.
 //! Wrong when: losses come in bursts, as under tail drop: then the interval is too narrow.
 
 use super::stretch::{Drift, round_trips};
@@ -19,7 +19,7 @@ use longhaul_model::report::v1::load::{Delays, Probe};
 const TRIMMED: f64 = 0.95;
 const NANOS_PER_MINUTE: f64 = 6e10;
 
-/// `None` when none was answered.
+/// Returns the delays of a stretch; `None` if no probe was answered.
 pub fn delays(probes: &[Probe], drift: Drift) -> Option<Delays> {
     let ascending = sorted(round_trips(probes));
     let at = |share: f64| quantile(&ascending, share).map(|ns| ns.round() as u64);
@@ -43,7 +43,7 @@ fn variation(one_way: Vec<f64>) -> Option<u64> {
     Some(spread.round() as u64)
 }
 
-/// Round trips per minute, one after another.
+/// Returns round trips per minute, one after another.
 pub fn responsiveness(probes: &[Probe]) -> Option<u32> {
     let ascending = sorted(round_trips(probes));
     let counted = ((ascending.len() as f64 * TRIMMED).ceil() as usize).max(1);

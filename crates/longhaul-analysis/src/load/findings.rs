@@ -1,7 +1,7 @@
-//! What is worth telling of the steps, with the evidence and what to do about it?
+//! Findings about the load steps, with evidence and advice.
 //!
 //! Source: RFC 6349 for deep queues; RFC 8622 and RFC 6817 for yielding. Units: as in the text.
-//! Error: each threshold stands beside its reason. Wrong when: the far host answers late by itself.
+//! Error: see each threshold. Wrong when: the remote host itself answers late.
 
 use super::rise::is_rise;
 use super::yielding::LEAST_KEPT;
@@ -15,9 +15,9 @@ use longhaul_model::report::v1::{Advice, Finding};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// Added delay that people notice, and that is more than the path's own.
+/// The minimum added delay that people notice; it must also exceed the idle RTT.
 const LEAST_DEEP_NS: u64 = 30_000_000;
-/// A flow that loses more of its rate than its fair share explains is harmed.
+/// A flow is harmed if it keeps less than this fraction of its fair share.
 const FAIR_MARGIN: f64 = 0.8;
 
 pub fn findings(plan: &Plan, observation: &Observation, analysis: &Analysis) -> Vec<Finding> {
@@ -37,7 +37,7 @@ pub fn findings(plan: &Plan, observation: &Observation, analysis: &Analysis) -> 
     found
 }
 
-/// One step with everything that is said of it.
+/// One load step with the data of its findings.
 struct Case<'a> {
     step: &'a Step,
     result: &'a StepResult,
@@ -71,7 +71,7 @@ impl<'a> Case<'a> {
         format!("{load}{}", rate.unwrap_or_default())
     }
 
-    /// Runs as fast as it goes, beside nobody, and does not yield.
+    /// Returns true for a load at full speed that does not yield, other than a baseline.
     fn is_plain(&self) -> bool {
         !self.step.baseline && !self.step.scavenger
     }
@@ -141,7 +141,7 @@ fn deepest(cases: &[Case]) -> Option<Finding> {
     })
 }
 
-/// Loads that filled the path, and no round trip grew.
+/// Reports loads that filled the path without an increase of the RTT.
 fn no_queue(cases: &[Case]) -> Option<Finding> {
     let filled: Vec<&Case> = cases
         .iter()
@@ -218,7 +218,7 @@ fn loss(cases: &[Case]) -> Option<Finding> {
     })
 }
 
-/// More than sharing takes from a competitor.
+/// Reports a competitor that lost more than an even share explains.
 fn harm(cases: &[Case]) -> Option<Finding> {
     let unfair = |c: &&Case| {
         let fair = 1.0 / f64::from(c.step.streams.saturating_add(1));
@@ -246,7 +246,7 @@ fn harm(cases: &[Case]) -> Option<Finding> {
     })
 }
 
-/// What the comparison of the scavenger says.
+/// Reports the comparison of the scavenger.
 fn yields(scavenger: &Scavenger) -> Finding {
     let kept = scavenger.competitor_kept_yielding_ratio;
     let bounds = scavenger.competitor_kept_yielding_interval_ratio;

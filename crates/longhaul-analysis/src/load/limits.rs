@@ -1,14 +1,14 @@
-//! Within which limits does a run of loads and probes stand?
+//! Caveats of a run of loads and probes.
 //!
 //! Source: our own. Units: as in the text. Error: none, these are facts of the run.
-//! Wrong when: never; each is read off the observation.
+//! Wrong when: never; each is read from the observation.
 
 use super::findings::fills;
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{Analysis, Observation, Phase, Plan, StepResult};
 
-/// Probes of a step below which quantiles say little.
+/// With fewer probes in a step, quantiles are unreliable.
 const FEW: u32 = 50;
 
 pub fn caveats(plan: &Plan, observation: &Observation, analysis: &Analysis) -> Vec<Caveat> {
@@ -71,7 +71,7 @@ fn of_phase(plan: &Plan, phase: &Phase) -> Option<Caveat> {
     })
 }
 
-/// Wider than half of its middle.
+/// Returns true if the interval is wider than half of its midpoint.
 fn is_wide([low, high]: [u64; 2]) -> bool {
     4 * high.saturating_sub(low) > low.saturating_add(high)
 }

@@ -1,14 +1,14 @@
-//! What did the load carry, and what share of its rate alone did a competitor keep beside it?
+//! Computes goodput, and the share of its baseline rate that a competitor keeps under load.
 //!
-//! Rates come from the receiver's counts at even steps of 200 ms, from the moment at which the
-//! ramp is over: one second after the flow's first byte, or ten round trips, at most half its time.
-//! A competitor's rate beside the load is compared with its rates alone in the same run, before and
-//! after, over the same part of its course: ramps then cancel, and a path that changes shows as
-//! two different rates alone.
+//! Rates come from the receiver's counts at even steps of 200 ms, from the end of the ramp: one
+//! second after the flow's first byte, or ten round trips, at most half its time. A competitor's
+//! rate under load is compared with its baseline rates in the same run, before and after, over the
+//! same part of its duration: ramps then cancel, and a path that changes shows as two different
+//! baselines.
 //!
 //! Source: receiver's counts; error of a ratio by propagation (first order) of the two errors of
 //! correlated means ([`crate::stats::interval`]). Units: bit/s; shares.
-//! Error: the interval given. Wrong when: the competitor was not held back by the path alone.
+//! Error: the interval given. Wrong when: the competitor was not limited by the path alone.
 
 use crate::stats::interval::mean_half_width;
 use crate::stats::robust::mean_and_deviation;
@@ -18,21 +18,21 @@ const STEP_US: u64 = 200_000;
 const RAMP_US: u64 = 1_000_000;
 const RAMP_TRIPS: u64 = 10;
 
-/// Mean rate, and the half-width of its 95 % interval.
+/// A mean rate and the half-width of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
     pub bps: f64,
     pub half_bps: Option<f64>,
 }
 
-/// Share kept, and its 95 % interval.
+/// The share kept and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kept {
     pub ratio: f64,
     pub interval: Option<[f64; 2]>,
 }
 
-/// Over the part after the ramp; `None` where nothing came.
+/// Returns the mean rate after the ramp; `None` if nothing arrived.
 pub fn mean(flow: &Flow, rtt_us: u64) -> Option<Mean> {
     let rates = steady_rates(flow, rtt_us);
     if rates.is_empty() {
@@ -43,7 +43,7 @@ pub fn mean(flow: &Flow, rtt_us: u64) -> Option<Mean> {
     (bps > 0.0).then_some(Mean { bps, half_bps })
 }
 
-/// Of a flow too short or too sparse for steps.
+/// Returns the mean rate of a flow that is too short or too sparse for steps.
 fn whole(flow: &Flow) -> Option<Mean> {
     let seconds = flow.elapsed_us as f64 / 1e6;
     let bps = flow.bytes as f64 * 8.0 / seconds;
@@ -64,7 +64,7 @@ fn steady_rates(flow: &Flow, rtt_us: u64) -> Vec<f64> {
     rates(&flow.series, first.at_us + ramp, last.at_us)
 }
 
-/// Rates in whole steps of the span.
+/// Returns the rates in whole steps of the span.
 pub fn rates(series: &[Point], from_us: u64, until_us: u64) -> Vec<f64> {
     let steps = until_us.saturating_sub(from_us) / STEP_US;
     let at = |step: u64| bytes_at(series, from_us + step * STEP_US);
@@ -72,7 +72,7 @@ pub fn rates(series: &[Point], from_us: u64, until_us: u64) -> Vec<f64> {
     (0..steps).map(rate).collect()
 }
 
-/// Evenly between two counts.
+/// Interpolates linearly between two counts.
 fn bytes_at(series: &[Point], at_us: u64) -> f64 {
     let after = series.partition_point(|p| p.at_us <= at_us);
     let Some(low) = after.checked_sub(1).and_then(|i| series.get(i)) else {
@@ -85,7 +85,7 @@ fn bytes_at(series: &[Point], at_us: u64) -> f64 {
     low.bytes as f64 + (high.bytes as f64 - low.bytes as f64) * part
 }
 
-/// What the competitor has when nobody else sends: mean over the baselines of the run.
+/// Returns the competitor's rate without load: the mean over the baselines of the run.
 pub fn alone(plan: &Plan, observation: &Observation, rtt_us: u64) -> Option<Mean> {
     let baselines = observation.phases.iter().filter(|p| is_baseline(plan, p));
     let flows = baselines.filter_map(|p| p.competitor.as_ref());

@@ -1,26 +1,26 @@
-//! How long after the end of a load are round trips back on the idle level?
+//! Measures the time from the end of a load until RTTs are back at the idle level.
 //!
-//! Back is the first of ten answered probes in a row of which nine lie no higher than the 99th
-//! percentile of the idle path before any load, or its median and four robust deviations, if that
-//! is more; never less than a millisecond above the median. Lost probes between are passed over.
+//! Recovery is the first of ten consecutive answered probes of which nine are no higher than the
+//! 99th percentile of the idle path before any load, or its median plus four robust deviations, if
+//! higher; at least a millisecond above the median. Lost probes are skipped.
 //!
-//! Source: our own; the run of ten takes single late probes for what they are.
-//! Units: microseconds. Error: one spacing of the probes.
-//! Wrong when: others load the path at that moment; then it is their queue that is seen.
+//! Source: our own; the run of ten tolerates single late probes. Units: microseconds. Error: one
+//! spacing of the probes.
+//! Wrong when: others load the path at that moment; then their queue is measured.
 
 use crate::stats::quantile::{median, quantile, sorted};
 use crate::stats::robust::mad_scale;
 use longhaul_model::report::v1::load::Probe;
 
-/// Answered probes in a row, and how many of them must be back.
+/// The number of consecutive answered probes, and of those that must be back.
 const ROW: usize = 10;
 const BACK: usize = 9;
 const DEVIATIONS: f64 = 4.0;
 const LEAST_ABOVE_NS: f64 = 1e6;
-/// Idle probes without which no level is known.
+/// The minimum number of idle probes to determine the level.
 const LEAST_IDLE: usize = 10;
 
-/// Round trips up to here are those of the idle path.
+/// The maximum RTT that counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
     ns: f64,
@@ -41,7 +41,7 @@ impl Level {
     }
 }
 
-/// When the first probe was sent from which on round trips are back; `None`: not in these probes.
+/// Returns the send time of the first probe of the recovery; `None` if these probes contain none.
 pub fn returned(probes: &[Probe], level: Level) -> Option<u64> {
     let answered: Vec<(u64, bool)> = probes
         .iter()

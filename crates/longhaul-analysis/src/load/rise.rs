@@ -1,30 +1,30 @@
-//! By how much did round trips grow under load, how sure is that, and which way did they grow?
+//! Measures the rise of RTTs under load, its confidence interval, and its direction.
 //!
-//! The rise is the median under load minus the median on the idle path. Its 95 % interval: probes
-//! of a sawtooth resemble their neighbours, so that each part is cut into ten pieces, and the
-//! scatter of the pieces' medians says how well the whole is known. The queue's delay is the 99th
-//! percentile under load minus the idle median: what stood in the queue when it was fullest.
+//! The rise is the median under load minus the median on the idle path. Its 95 % interval:
+//! neighbouring probes of a sawtooth are correlated, so each part is cut into ten pieces, and the
+//! scatter of the pieces' medians gives the error of the whole. The queueing delay is the 99th
+//! percentile under load minus the idle median: the delay of the fullest queue.
 //!
-//! Which way: the same difference of medians for each one-way time, clock drift removed. A way has
-//! grown when its part is a fifth of the whole or more.
+//! Direction: the same difference of medians for each one-way delay, clock drift removed. A
+//! direction has grown if its part is a fifth of the whole or more.
 //!
 //! Source: RFC 6349 (buffer delay); batch medians after the batch means of Law and Kelton.
-//! Units: nanoseconds. Error: the interval given; of the queue's delay about one packet and the
+//! Units: nanoseconds. Error: the interval given; of the queueing delay about one packet and the
 //! share of the time for which the queue was full.
-//! Wrong when: less than 1 % of the probes met the full queue; or a load shorter than its sawtooth.
+//! Wrong when: under 1 % of the probes met the full queue; or a load is shorter than its sawtooth.
 
 use super::stretch::{Drift, Stretch};
 use crate::stats::interval::mean_half_width;
 use crate::stats::quantile::{median, quantile, sorted};
 use longhaul_model::report::v1::load::Probe;
 
-/// Pieces into which a part is cut.
+/// The number of pieces of each part.
 const PIECES: usize = 10;
-/// Probes of each piece.
+/// The minimum number of probes per piece.
 const LEAST_IN_PIECE: usize = 5;
-/// Share of the whole rise from which on a way has grown.
+/// The minimum share of the whole rise in a direction that has grown.
 const LEAST_SHARE: f64 = 0.2;
-/// Smaller ones are noise of hosts, in nanoseconds; and this share of the idle round trip.
+/// Smaller rises are noise of the hosts, in nanoseconds and as a share of the idle RTT.
 pub const NOISE_NS: f64 = 1e6;
 const NOISE_RATIO: f64 = 0.02;
 const FULLEST: f64 = 0.99;
@@ -37,7 +37,7 @@ pub struct Rise {
     pub grew: Option<&'static str>,
 }
 
-/// `None` where one of the two has no answered probe.
+/// Returns `None` if either part has no answered probe.
 pub fn rise(idle: &[Probe], loaded: &Stretch, drift: Drift) -> Option<Rise> {
     let before = super::stretch::round_trips(idle);
     let under = loaded.round_trips();
@@ -53,7 +53,7 @@ pub fn rise(idle: &[Probe], loaded: &Stretch, drift: Drift) -> Option<Rise> {
         .map(|(a, b)| a.hypot(b));
     Some(Rise {
         ns: ns.max(0.0),
-        // No median lies outside of what it is the median of.
+        // A median lies within the range of its values.
         interval_ns: half.map(|half| {
             let low = (ns - half).max(lowest - quiet).max(0.0);
             [low, (ns + half).min(highest - quiet).max(low)]
@@ -75,7 +75,7 @@ fn half_width(values: &[f64]) -> Option<f64> {
     mean_half_width(&medians)
 }
 
-/// Whether a difference of medians is more than hosts make by themselves.
+/// Returns true if a difference of medians exceeds the noise of the hosts.
 pub fn is_rise(rise_ns: f64, idle_ns: f64) -> bool {
     rise_ns > NOISE_NS.max(NOISE_RATIO * idle_ns)
 }

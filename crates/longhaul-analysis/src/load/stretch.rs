@@ -1,34 +1,34 @@
-//! Which probes belong to which phase, and what are their one-way times without the clocks' drift?
+//! Assigns probes to phases, and removes the clock drift from one-way delays.
 //!
-//! A probe belongs to the phase in which it was sent. The first part of a load is its ramp, and
+//! A probe belongs to the phase in which it was sent. The first part of a load is its ramp and is
 //! left out: one second or ten round trips, at most half. An idle phase after a load begins when
-//! round trips are back; what they are back to is learned from the first idle phase.
+//! RTTs are back at the level of the first idle phase.
 //!
-//! One-way times carry the unknown offset of two clocks, which drifts by up to 100 millionths. The
-//! drift is the slope through the least one-way times of the idle phases (of the two halves of the
-//! only one): queues only ever add, so that the least ones lie on a line.
+//! One-way delays contain the unknown offset of two clocks, which drifts by up to 100 ppm. The
+//! drift is the slope through the minimum one-way delays of the idle phases (of both halves if
+//! there is only one): queues only add delay, so the minima lie on a line.
 //!
-//! Source: the least-times line is Paxson's idea (SIGCOMM 1998), Moon's too (INFOCOM 1999).
-//! Units: microseconds of the run's time axis, nanoseconds of delay.
-//! Error: drift to about the scatter of the least times over the length of the run.
-//! Wrong when: the route or its least delay changes within the run; or a clock is stepped.
+//! Source: the line of minima is Paxson's idea (SIGCOMM 1998), Moon's too (INFOCOM 1999). Units:
+//! microseconds of the run's time axis, nanoseconds of delay.
+//! Error: drift to about the scatter of the minima over the length of the run.
+//! Wrong when: the route or its minimum delay changes within the run; or a clock is stepped.
 
 use super::recovery;
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::load::{Observation, Phase, Probe};
 
-/// Left out of a load: this long, or this many idle round trips.
+/// The part of a load that is left out: this long, or this many idle round trips.
 const RAMP_US: u64 = 1_000_000;
 const RAMP_TRIPS: u64 = 10;
-/// A clock that drifts by more is being set, not drifting.
+/// A larger drift means that the clock is being set.
 const MOST_DRIFT: f64 = 5e-4;
-/// Probes that an idle stretch needs to say where the line lies.
+/// The minimum number of probes in an idle stretch that contributes to the line.
 const LEAST_ON_LINE: usize = 5;
 
 /// A phase with its probes.
 pub struct Stretch<'a> {
     pub phase: &'a Phase,
-    /// Those that count: without the ramp of a load, or the recovery after one.
+    /// The probes that count: without the ramp of a load, or the recovery after one.
     pub kept: &'a [Probe],
 }
 
@@ -38,7 +38,7 @@ impl Stretch<'_> {
     }
 }
 
-/// The run cut into its phases.
+/// The phases of a run.
 pub struct Stretches<'a> {
     pub all: Vec<Stretch<'a>>,
     pub drift: Drift,
@@ -71,14 +71,14 @@ impl<'a> Stretches<'a> {
         Stretches { all, drift }
     }
 
-    /// Probes of the idle path, in order.
+    /// Returns the probes of the idle path, in order.
     pub fn idle(&self) -> Vec<Probe> {
         let idle = self.all.iter().filter(|s| s.phase.step.is_none());
         idle.flat_map(|s| s.kept).copied().collect()
     }
 }
 
-/// Of answered probes, in nanoseconds.
+/// Returns the RTTs of the answered probes, in nanoseconds.
 pub fn round_trips(probes: &[Probe]) -> Vec<f64> {
     let answered = probes.iter().filter_map(|p| p.echo.rtt_ns);
     answered.map(|ns| ns as f64).collect()
@@ -90,7 +90,7 @@ fn ramp_us(phase: &Phase, rtt_us: Option<u64>) -> u64 {
     RAMP_US.max(trips).min(length / 2)
 }
 
-/// Before the first load; of a run without an idle phase, nothing.
+/// Returns the probes before the first load; empty without a leading idle phase.
 fn first_idle(observation: &Observation) -> &[Probe] {
     match observation.phases.first() {
         Some(phase) if phase.step.is_none() => between(observation, phase.from_us, phase.until_us),
@@ -98,7 +98,7 @@ fn first_idle(observation: &Observation) -> &[Probe] {
     }
 }
 
-/// Probes are in order of sending.
+/// Returns the probes sent in that span; probes are in order of sending.
 fn between(observation: &Observation, from_us: u64, until_us: u64) -> &[Probe] {
     let probes = &observation.probes;
     let first = probes.partition_point(|p| p.echo.at_us < from_us);
@@ -106,7 +106,7 @@ fn between(observation: &Observation, from_us: u64, until_us: u64) -> &[Probe] {
     probes.get(first..end).unwrap_or(&[])
 }
 
-/// How fast the two clocks drift apart, as seen one way and the other.
+/// The relative drift of the two clocks, as seen in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Drift {
     forward: f64,
@@ -133,7 +133,7 @@ impl Drift {
         }
     }
 
-    /// One-way times without the drift; the offset stays in them.
+    /// Returns one-way delays without the drift; the offset remains.
     pub fn forward_ns(self, probes: &[Probe]) -> Vec<f64> {
         straight(probes, |p| p.forward_ns, self.forward)
     }
@@ -148,7 +148,7 @@ fn straight(probes: &[Probe], pick: fn(&Probe) -> Option<i64>, drift: f64) -> Ve
     probes.iter().filter_map(one).collect()
 }
 
-/// Time and value of the least one, in nanoseconds.
+/// Returns time and value of the minimum, in nanoseconds.
 fn lowest(probes: &[Probe], pick: fn(&Probe) -> Option<i64>) -> Option<(f64, f64)> {
     let seen = || {
         probes
@@ -161,7 +161,7 @@ fn lowest(probes: &[Probe], pick: fn(&Probe) -> Option<i64>) -> Option<(f64, f64
     seen().min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Middle one of the slopes between any two (Theil 1950, Sen 1968).
+/// Returns the median slope between any two points (Theil 1950, Sen 1968).
 fn slope(points: &[(f64, f64)]) -> f64 {
     let pairs = points.iter().enumerate().flat_map(|(i, a)| {
         let later = points.iter().skip(i + 1).filter(move |b| b.0 > a.0);

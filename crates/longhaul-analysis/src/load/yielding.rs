@@ -1,21 +1,21 @@
-//! Does the scavenger yield, and what does it still get?
+//! Determines if the scavenger yields, and how much it still gets.
 //!
-//! Yields: the competitor keeps nine tenths of its rate alone, or more. Compared with a plain load
-//! of the same run where there is one. What it used is its rate by what the competitor left of the
-//! most that the path carried in any step.
+//! It yields if the competitor keeps at least nine tenths of its baseline rate. The comparison is
+//! with a plain load of the same run, if any. The used share is the scavenger's rate divided by
+//! what the competitor left of the maximum that the path carried in any step.
 //!
-//! Source: the criterion is that of SLAC's scavenger tests (the best-effort flow is hardly slower).
-//! Units: shares. Error: that of the shares kept. Wrong when: the competitor does not fill the path.
+//! Source: the criterion of SLAC's scavenger tests (the best-effort flow is hardly slower). Units:
+//! shares. Error: that of the shares kept. Wrong when: the competitor does not fill the path.
 
 use super::rates::Kept;
 use longhaul_model::report::v1::load::{Plan, Scavenger, Step};
 
-/// Share of its rate alone that a competitor must keep.
+/// The minimum share of its baseline rate that a competitor must keep.
 pub const LEAST_KEPT: f64 = 0.9;
-/// Less than this share left over cannot be used or wasted.
+/// The minimum share left over for which the used share is computed.
 const LEAST_LEFT: f64 = 0.02;
 
-/// One step's rates, as far as they are known.
+/// The measured rates of one step.
 pub struct Tried {
     pub step: u32,
     pub goodput_bps: Option<f64>,

@@ -1,14 +1,13 @@
-//! In what does one route differ from another?
+//! Compares two routes.
 //!
-//! The two lists of hops are laid beside each other so that the least has to be changed (see
-//! [`align`]); what remains is named as SLAC named it in its traceroute tables: last octet, same
-//! autonomous system, one hop, several hops, end not reached, stutter. A silent hop is no change:
-//! it may be what the other route has there. Equal-cost alternatives that a trace found are the
-//! same hop.
+//! The two lists of hops are aligned at minimum cost (see [`align`]); differences are named as in
+//! SLAC's traceroute tables: last octet, same autonomous system, one hop, several hops, end not
+//! reached, stutter. A silent hop is not a change: it may be the hop that the other route has
+//! there. Equal-cost alternatives that a trace found count as the same hop.
 //!
 //! Source: the rules of SLAC's traceroute analysis (IEPM), in our words; /64 for its last octet in
-//! IPv6. Units: TTL, ns. Error: of several layings with the same cost one is shown.
-//! Wrong when: two traces of one flow took two ways, and alternatives were not asked for.
+//! IPv6. Units: TTL, ns. Error: of several alignments with the same cost one is shown.
+//! Wrong when: two traces of one flow took two routes, and alternatives were not searched for.
 
 pub(super) mod align;
 pub(super) mod likeness;
@@ -16,7 +15,7 @@ pub(super) mod likeness;
 use align::{Pair, Sort};
 use longhaul_model::report::v1::path::{ChangeKind, ChangedRange, Route, RouteChange};
 
-/// `here` against `other`, which was before it. Numbers and runs are the caller's to add.
+/// Compares `here` with the earlier route `other`. The caller fills in numbers and runs.
 pub fn compare(here: &Route, other: &Route) -> RouteChange {
     let difference = difference(here, other);
     let kind = if other.reached && !here.reached {
@@ -33,19 +32,19 @@ pub fn compare(here: &Route, other: &Route) -> RouteChange {
     }
 }
 
-/// The hops alone: whether the end was reached is left aside.
+/// The difference of the hops alone, regardless of whether the end was reached.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference {
     pub kind: ChangeKind,
     pub ranges: Vec<ChangedRange>,
-    /// Hops that answered in both and are the same.
+    /// Hops that answered in both routes and are the same.
     pub agreeing: usize,
 }
 
 pub(super) fn difference(here: &Route, other: &Route) -> Difference {
     let laid = align::lay(here, other);
     let mut changed = Vec::new();
-    // Two hops that are the same end a change; silence inside one does not.
+    // An equal pair of hops ends a change; silence inside a change does not.
     for part in laid.pairs.split(|pair| pair.sort == Sort::Same) {
         let sorts = |pair: &Pair| pair.sort.changed();
         let Some(first) = part.iter().position(sorts) else {
@@ -61,7 +60,7 @@ pub(super) fn difference(here: &Route, other: &Route) -> Difference {
     }
 }
 
-/// The worst of what differs.
+/// Returns the largest kind of difference.
 fn kind(laid: &align::Laid, changed: &[&[Pair]]) -> ChangeKind {
     let hops: usize = changed.iter().map(|part| other_hops(part)).sum();
     let any = |sort| laid.pairs.iter().any(|pair| pair.sort == sort);
@@ -76,7 +75,7 @@ fn kind(laid: &align::Laid, changed: &[&[Pair]]) -> ChangeKind {
     }
 }
 
-/// Hops of one change that are others: those of the longer side.
+/// Returns the number of different hops of one change, on the longer side.
 fn other_hops(part: &[Pair]) -> usize {
     let others = || part.iter().filter(|pair| pair.sort == Sort::Other);
     let here = others().filter(|pair| pair.here.is_some()).count();
@@ -96,7 +95,7 @@ fn range(part: &[Pair]) -> ChangedRange {
     }
 }
 
-/// Least round trip to the far end that a trace shows.
+/// Returns the minimum RTT to the destination in a trace.
 pub(super) fn floor(route: &Route) -> Option<u64> {
     let last = route.hops.last().filter(|_| route.reached)?;
     let times = last.answers.iter().flat_map(|answer| &answer.rtts_ns);

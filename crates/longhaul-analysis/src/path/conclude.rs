@@ -1,4 +1,4 @@
-//! Everything that follows from one look at a path.
+//! Draws all conclusions from one path run.
 
 use super::compare::{self, compare};
 use super::{
@@ -6,8 +6,8 @@ use super::{
 };
 use longhaul_model::report::v1::path::{Analysis, Observation, Plan, Route, RouteChange};
 
-/// Judges what was seen; `known` are earlier routes of this path in any order, `capacity` that of
-/// the path as a whole in the direction of the load, where an estimate stands by.
+/// Judges the observation; `known` are earlier routes of this path in any order, `capacity` is that
+/// of the whole path in the direction of the load, if an estimate exists.
 pub fn conclude(
     plan: &Plan,
     observation: &Observation,
@@ -47,8 +47,8 @@ pub fn conclude(
     }
 }
 
-/// Against the route before it; `floor` is the least round trip of the echoes, better than that of a
-/// trace.
+/// Compares a route with the one before it; `floor` is the minimum RTT of the echoes, which is more
+/// accurate than that of a trace.
 pub(super) fn change(
     known: &[KnownRoute],
     route: &Route,

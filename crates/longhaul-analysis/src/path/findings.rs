@@ -1,9 +1,9 @@
-//! What is wrong or worth knowing on the path, and what to do about it.
+//! Findings about the path, with advice.
 //!
-//! - [`reach`]: a far end, or a trace, that gets no answer
-//! - [`size`]: packets that do not pass, and segments that do not fit them
-//! - [`options`]: TCP options that a device takes away
-//! - [`routes`]: changes, alternatives, different ways there and back
+//! - [`reach`]: a destination that does not answer, or a trace that does not reach it
+//! - [`size`]: packets that are dropped for their size, and segments that do not fit
+//! - [`options`]: TCP options that a device strips
+//! - [`routes`]: changes, alternatives, different forward and return routes
 //! - [`queue`]: the narrow link
 
 mod options;
@@ -18,16 +18,16 @@ mod tests;
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::path::{Analysis, Observation, Plan};
 
-/// What every finding looks at.
+/// The input of every finding.
 pub struct Case<'a> {
     pub plan: &'a Plan,
     pub observation: &'a Observation,
     pub analysis: &'a Analysis,
-    /// Few autonomous systems are common to the ways there and back.
+    /// The forward and return routes share few autonomous systems.
     pub asymmetric: bool,
 }
 
-/// What stops traffic comes first, then what slows it, then what is to be known.
+/// In order of importance: what stops traffic, then what slows it, then information.
 const FINDINGS: [fn(&Case) -> Option<Finding>; 13] = [
     reach::far_end_silent,
     reach::end_not_reached,

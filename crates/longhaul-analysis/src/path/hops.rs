@@ -1,24 +1,24 @@
-//! What does each hop add to the round trip?
+//! Computes the delay that each hop adds to the RTT.
 //!
-//! A router forwards faster than it answers, so the answer of a hop is an upper bound of the round
-//! trip to it, and so is that of every later hop, which lies behind it. From the far end backwards
-//! each hop takes the least of its own floor and of all later ones: a sequence that never falls. A
-//! link adds the difference of its two ends, which is never negative; it is told only where both of
+//! A router forwards faster than it answers, so the answer of a hop is an upper bound of the RTT to
+//! it, and so is that of every later hop, which lies behind it. From the destination backwards each
+//! hop takes the minimum of its own floor and of all later ones: a sequence that never falls. A
+//! link adds the difference of its two ends, which is never negative; it is given only if both of
 //! them answered as fast as their bound, to within [`SLACK_NS`] and [`SLACK_RATIO`].
 //!
 //! Source: isotonic bounds of our own; that routers answer late: Govindan and Paxson, Estimating
-//! Router ICMP Generation Delays, 2002, and the 43 hops of the record of 12 September 2004.
-//! Units: ns. Error: the slack. Wrong when: hops answer over different ways back: then a link's
-//! share holds the difference of those ways too.
+//! Router ICMP Generation Delays, 2002, and the 43 hops of the record of 12 September 2004. Units:
+//! ns. Error: the slack. Wrong when: the answers of hops take different return paths: then a link's
+//! share includes the difference of those paths too.
 
 use longhaul_model::report::v1::path::{Hop, HopDelay, Route};
 
-/// By so much may a floor exceed its bound and still count as it: the scatter of an answer.
+/// A floor may exceed its bound by this much: the scatter of an answer.
 const SLACK_NS: u64 = 200_000;
-/// The same, of the bound.
+/// The slack as a share of the bound.
 const SLACK_RATIO: f64 = 0.01;
 
-/// By TTL, in the order of the route.
+/// Returns the delays by TTL, in the order of the route.
 pub fn delays(route: &Route) -> Vec<HopDelay> {
     let floors: Vec<Option<u64>> = route.hops.iter().map(floor).collect();
     let bounds = bounds(&floors);
@@ -39,13 +39,13 @@ pub fn delays(route: &Route) -> Vec<HopDelay> {
     found
 }
 
-/// Least round trip of the one flow.
+/// Returns the minimum RTT of the one flow.
 fn floor(hop: &Hop) -> Option<u64> {
     let own = hop.answers.first()?;
     own.rtts_ns.iter().min().copied()
 }
 
-/// The least of each floor and all later ones.
+/// Returns for each hop the minimum of its floor and all later ones.
 fn bounds(floors: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut least = None;
     let mut found: Vec<Option<u64>> = floors
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::path::scene::{answer, hop, route};
 
-    /// Round trips by hop from San Jose to Lulea in the record submission of 12 September 2004.
+    /// RTTs by hop from San Jose to Lulea in the record submission of 12 September 2004.
     const RECORD_MS: [f64; 43] = [
         2.554, 3.927, 2.362, 2.496, 42.365, 42.429, 53.072, 53.176, 103.180, 103.314, 105.730,
         105.512, 125.224, 125.547, 148.753, 148.658, 148.627, 219.872, 369.752, 229.642, 403.593,
@@ -118,10 +118,10 @@ mod tests {
         let found = delays(&record());
         let sum: u64 = found.iter().filter_map(|hop| hop.link_ns).sum();
         assert!(sum <= 436_656_000, "links add up to the far end at most");
-        // 369.752 ms at hop 19 stand before 229.642 ms at hop 20.
+        // 369.752 ms at hop 19 come before 229.642 ms at hop 20.
         assert_eq!((found[18].link_ns, found[19].link_ns), (None, None));
         assert_eq!(found[18].state, "slow_answers");
-        // The Atlantic cannot be told, the leg of 40 ms behind hop 4 can.
+        // The Atlantic leg cannot be determined, the leg of 40 ms behind hop 4 can.
         assert_eq!(found[4].state, "answers");
         let leg = found[4].link_ns.unwrap();
         assert!((39_000_000..41_000_000).contains(&leg), "{leg}");

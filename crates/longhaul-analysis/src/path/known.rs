@@ -1,8 +1,8 @@
-//! Which routes of this path were seen before, and by which numbers?
+//! Numbers the distinct routes of a path.
 //!
-//! Every distinct route of a path has a small number, in the order in which they were first seen. A
-//! route that differs by silence alone keeps the number: what was not heard is no other route. So
-//! does one that was cut before its end, as far as it went.
+//! Every distinct route of a path has a small number, in the order of first appearance. A route
+//! that differs only by silent hops keeps the number, because a missing answer is not another
+//! route. So does a truncated route that agrees up to its end.
 
 use super::compare;
 use longhaul_model::report::v1::Path;
@@ -13,17 +13,17 @@ use longhaul_model::report::v1::path::{ChangeKind, NarrowLink, Route};
 pub struct KnownRoute {
     pub number: u32,
     pub run_id: String,
-    /// UTC, RFC 3339: begin of that run.
+    /// UTC, RFC 3339: start of that run.
     pub at: String,
     pub route: Route,
-    /// Least round trip to the far end.
+    /// Minimum RTT to the destination.
     pub rtt_min_ns: Option<u64>,
-    /// What the hops said under load in that run.
+    /// The narrow link that the hops showed under load in that run.
     pub narrow_link: Option<NarrowLink>,
 }
 
 impl KnownRoute {
-    /// The numbered route of an earlier report; `None` where it has none.
+    /// Returns the numbered route of an earlier report; `None` if it has none.
     pub fn of(report: &Path) -> Option<KnownRoute> {
         Some(KnownRoute {
             number: report.analysis.route_number?,
@@ -31,7 +31,7 @@ impl KnownRoute {
         })
     }
 
-    /// The route of a report, whatever its number was.
+    /// Returns the route of a report under the given number.
     pub(super) fn numbered(report: &Path, number: u32) -> Option<KnownRoute> {
         let route = report.observation.route.clone()?;
         let rtt_min_ns = report.analysis.rtt.map(|rtt| rtt.min_ns);
@@ -46,8 +46,8 @@ impl KnownRoute {
     }
 }
 
-/// The small number of `route` among those of its path: that of the known one that it is, or the
-/// next.
+/// Returns the number of `route` on its path: that of the known route it equals, or the next free
+/// one.
 pub fn number(known: &[KnownRoute], route: &Route) -> u32 {
     let likest = known
         .iter()
@@ -64,9 +64,9 @@ pub fn number(known: &[KnownRoute], route: &Route) -> u32 {
     likest.map_or_else(next, |(_, _, earlier)| earlier.number)
 }
 
-/// Hops in which the two agree, if they are one route as far as answers tell.
+/// Returns the number of hops in which the two agree, if their answers show no difference.
 fn agreement(route: &Route, earlier: &Route) -> Option<usize> {
-    // A cut trace is the begin of many routes: it takes a number, and never gives one to a whole.
+    // A truncated trace is the start of many routes: it never gives its number to a complete one.
     if route.reached && !earlier.reached {
         return None;
     }
@@ -74,8 +74,8 @@ fn agreement(route: &Route, earlier: &Route) -> Option<usize> {
     (difference.kind <= ChangeKind::SilentHop).then_some(difference.agreeing)
 }
 
-/// The route against which a new one stands: the latest, or, since a cut one says little, the latest
-/// that reached its end where the new one did.
+/// Returns the route to compare a new one with: the latest, or, if the new one reached its end, the
+/// latest that also did, since a truncated one says little.
 pub fn before<'k>(known: &'k [KnownRoute], route: &Route) -> Option<&'k KnownRoute> {
     let latest = |reached: bool| {
         let fits = move |k: &&KnownRoute| !reached || k.route.reached;
@@ -127,7 +127,7 @@ mod tests {
         let gaps = |hop: &str| route(&["10.1.0.1", hop, "", "10.4.0.1"]);
         assert_eq!(number(&all, &gaps("10.2.0.1")), 1);
         assert_eq!(number(&all, &gaps("10.7.0.1")), 2);
-        // Where nothing tells them apart it is the one that was there last.
+        // If nothing distinguishes them, the most recent one is chosen.
         assert_eq!(number(&all, &gaps("")), 2);
     }
 

@@ -1,4 +1,4 @@
-//! What could not be seen on this path, and what that takes from the result?
+//! Caveats of a path run: what could not be measured.
 
 use super::findings::Case;
 use super::words;
@@ -94,7 +94,7 @@ fn one_flow(case: &Case) -> Option<Caveat> {
     }
 }
 
-/// Fewer answers than this make a poor median.
+/// With fewer answers, the median is unreliable.
 const FEW: u32 = 5;
 
 fn few_answers(case: &Case) -> Option<Caveat> {

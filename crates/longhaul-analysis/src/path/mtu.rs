@@ -1,15 +1,15 @@
-//! How large a packet passes, and are larger ones refused or swallowed?
+//! Derives the path MTU, and detects larger packets that are dropped silently.
 //!
 //! Source: RFC 1191, RFC 8201 and RFC 8899. Units: bytes of the whole IP packet.
-//! Error: the step of the search, which the smallest refused size tells.
-//! Wrong when: loss takes every attempt at one size; sizes that did arrive beside it say so.
+//! Error: the step of the search, which the smallest refused size gives.
+//! Wrong when: loss takes every attempt at one size, other sizes that arrived show that.
 
 use longhaul_model::report::v1::path::{MtuProbe, MtuSearch, PathMtu};
 
-/// Attempts without an answer after which a size is taken for not passing.
+/// The number of attempts without an answer after which a size counts as not passing.
 const LEAST_ATTEMPTS: u32 = 2;
 
-/// `None` where no size arrived.
+/// Returns `None` if no size arrived.
 pub fn of(search: &MtuSearch) -> Option<PathMtu> {
     let arrived = |probe: &&MtuProbe| probe.arrived > 0;
     let bytes = search
@@ -32,8 +32,8 @@ pub fn of(search: &MtuSearch) -> Option<PathMtu> {
     })
 }
 
-/// Packets that this host may send vanish, and nobody says so. What says so for one size speaks for
-/// the larger ones too.
+/// Returns true if packets that this host may send are dropped silently. A router that refuses one
+/// size explains the larger ones too.
 fn swallowed(search: &MtuSearch, refused: &[&MtuProbe]) -> bool {
     let told = refused.iter().any(|probe| probe.refused_by.is_some());
     let sent = refused
@@ -46,7 +46,7 @@ fn swallowed(search: &MtuSearch, refused: &[&MtuProbe]) -> bool {
 mod tests {
     use super::*;
 
-    /// Size, sent, arrived, who refused it.
+    /// Size, sent, arrived, refused by.
     fn search(probes: &[(u32, u32, u32, Option<&str>)]) -> MtuSearch {
         let probe = |&(packet_bytes, sent, arrived, by): &(u32, u32, u32, Option<&str>)| MtuProbe {
             packet_bytes,

@@ -1,14 +1,14 @@
-//! How long does a round trip take, and how many are lost?
+//! Summarizes round-trip times and loss of echoes.
 //!
 //! Source: Wilson 1927 for the interval of the loss. Units: ns, ratios.
 //! Error: that of the clock that took the times, which the observation names.
-//! Wrong when: the far end answers echoes later than it takes data: then every figure is too large.
+//! Wrong when: the remote host answers echoes later than it receives data: then all times are high.
 
 use crate::stats::proportion;
 use crate::stats::quantile::quantile;
 use longhaul_model::report::v1::path::{Echoes, Rtt};
 
-/// Of the answered probes; `None` where none was answered.
+/// Summarizes the answered probes; `None` if none was answered.
 pub fn of(echoes: &Echoes) -> Option<Rtt> {
     let mut times: Vec<f64> = echoes
         .echoes
@@ -21,7 +21,7 @@ pub fn of(echoes: &Echoes) -> Option<Rtt> {
     let (least, most) = (times.first()?, times.last()?);
     let mean = times.iter().sum::<f64>() / f64::from(answered);
     let lost = echoes.sent.saturating_sub(answered);
-    // What was answered was sent.
+    // At least as many were sent as answered.
     let sent = echoes.sent.max(answered);
     Some(Rtt {
         sent,
@@ -38,7 +38,7 @@ pub fn of(echoes: &Echoes) -> Option<Rtt> {
     })
 }
 
-/// Standard deviation, divisor n − 1; of one value it is 0.
+/// Returns the standard deviation, divisor n − 1; 0 for a single value.
 fn deviation(times: &[f64], mean: f64) -> f64 {
     let squares: f64 = times.iter().map(|t| (t - mean).powi(2)).sum();
     let degrees = times.len().saturating_sub(1).max(1);
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!((rtt.sent, rtt.answered), (3, 3));
         assert_eq!([rtt.min_ns, rtt.max_ns], [436_593_000, 436_647_000]);
         assert_eq!([rtt.avg_ns, rtt.median_ns], [436_622_000, 436_626_000]);
-        // The submission has 0.027 ms, with the divisor n − 1 too.
+        // The submission has 0.027 ms, also with the divisor n − 1.
         assert_eq!(rtt.stddev_ns / 1000, 27);
         assert!(rtt.loss_ratio.abs() < f64::EPSILON);
         assert_eq!((rtt.duplicates, rtt.reordered), (1, 2));

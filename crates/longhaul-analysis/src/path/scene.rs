@@ -1,4 +1,4 @@
-//! Routes and looks at paths for tests, from a few words.
+//! Builds routes and path reports for tests.
 
 use longhaul_model::report::v1::path::{
     Analysis, Answer, Echo, Echoes, Hop, Link, Observation, Plan, Protocol, RoundTrips, Route,
@@ -21,7 +21,7 @@ pub fn answer(address: &str) -> Answer {
     }
 }
 
-/// One address with these round trips; an empty one is silence.
+/// One address with these RTTs; an empty address is a silent hop.
 pub fn hop(ttl: u8, address: &str, rtts_ns: &[u64]) -> Hop {
     let only = Answer {
         rtts_ns: rtts_ns.to_vec(),
@@ -63,7 +63,7 @@ pub fn route(addresses: &[&str]) -> Route {
     }
 }
 
-/// The same, that never reaches its end.
+/// A route that does not reach its end.
 pub fn cut_route(addresses: &[&str]) -> Route {
     Route {
         reached: false,
@@ -81,7 +81,7 @@ pub fn link(ttl: u8, from: &str, to: &str) -> Link {
     }
 }
 
-/// All answered after the same time, or none.
+/// Echoes with the same RTT each, or without answers.
 pub fn echoes(count: u32, rtt_ns: Option<u64>) -> Echoes {
     let echo = |at: u32| Echo {
         at_us: u64::from(at) * 100_000,
@@ -100,7 +100,7 @@ pub fn echoes(count: u32, rtt_ns: Option<u64>) -> Echoes {
     }
 }
 
-/// Traced by UDP, with round trips, and nothing else.
+/// A plan with a UDP trace and round trips only.
 pub fn plan() -> Plan {
     Plan {
         protocol: Protocol::Udp,
@@ -125,7 +125,7 @@ pub fn plan() -> Plan {
     }
 }
 
-/// A report of one trace, as it stands before anything is concluded.
+/// A report of one trace without conclusions.
 pub fn report(at: &str, route: Route) -> Path {
     let party = |host: &str| Party {
         host: host.to_owned(),

@@ -1,31 +1,31 @@
-//! Do the routes there and back pass the same places?
+//! Compares the forward and the return route.
 //!
-//! By autonomous system where both routes know some; else by /24 (IPv4) and /64 (IPv6): routers
-//! answer with another address on the way back, often of the same small network.
+//! By autonomous system if both routes know some; else by /24 (IPv4) and /64 (IPv6): routers answer
+//! with another address on the return path, often from the same small network.
 //!
-//! Source: our own measure: places in both, of places in either. Units: ratio, hops.
-//! Error: without autonomous systems, routes that are the same can look different, for the two ends
-//! of a link need not share a block: then only a low share of systems is called asymmetric.
-//! Wrong when: many hops are silent one way.
+//! Source: our own measure: elements in both, divided by elements in either. Units: ratio, hops.
+//! Error: without autonomous systems, equal routes can look different, since the two ends of a link
+//! need not share a block: so only a low share of systems is called asymmetric.
+//! Wrong when: many hops are silent in one direction.
 
 use super::compare::likeness::block;
 use super::words;
 use longhaul_model::report::v1::path::{Answer, Route, Symmetry};
 use std::collections::BTreeSet;
 
-/// Places in both directions, below which nothing can be said.
+/// The minimum number of known elements in each direction.
 const LEAST_PLACES: usize = 2;
-/// Below this share of autonomous systems in common the routes are called asymmetric.
+/// Routes that share less than this ratio of autonomous systems are called asymmetric.
 const ASYMMETRIC_RATIO: f64 = 0.5;
 
-/// What was compared, and what came of it.
+/// The comparison and its conclusion.
 pub struct Compared {
     pub symmetry: Symmetry,
-    /// Told by autonomous systems, and few are in common.
+    /// Compared by autonomous systems, and few are shared.
     pub asymmetric: bool,
 }
 
-/// `None` where too little of one of them is known.
+/// Returns `None` if too little of either route is known.
 pub fn of(forward: &Route, reverse: &Route) -> Option<Compared> {
     let by_system = shared(forward, reverse, |a| a.autonomous_system);
     let by_block = || shared(forward, reverse, |a| block(&a.address));
@@ -53,7 +53,7 @@ pub fn of(forward: &Route, reverse: &Route) -> Option<Compared> {
     })
 }
 
-/// Places in both routes, and in either.
+/// Returns the number of elements in both routes, and in either.
 fn shared<T: Ord>(
     forward: &Route,
     reverse: &Route,

@@ -1,12 +1,12 @@
-//! Many traces of one path: a row for each day, a cell for each hour, and the list of routes.
+//! A table of many traces of one path: a row per day, a cell per hour, and the list of routes.
 //!
-//! Every trace stands against the one before it (a whole one against the last whole one). An hour
-//! shows the worst of its traces, as SLAC's tables did with six of them.
+//! Every trace is compared with the one before it (a complete one with the last complete one). An
+//! hour shows the largest change of its traces, as SLAC's tables did with six of them.
 //!
-//! Source: the layout of SLAC's daily traceroute tables, in our words. Units: hours in UTC, TTL, ns.
-//! Error: none; changes between two traces are seen at the later one.
-//! Wrong when: traces by different protocols or flows stand in one table: their routes may differ
-//! though nothing changed.
+//! Source: the layout of SLAC's daily traceroute tables, in our words. Units: hours in UTC, TTL,
+//! ns. Error: none; changes between two traces appear at the later one.
+//! Wrong when: a table mixes traces by different protocols or flows: their routes may differ
+//! although nothing changed.
 
 use super::compare;
 use super::conclude::change;
@@ -34,35 +34,35 @@ pub struct Table {
 pub struct Day {
     /// `2003-06-11`.
     pub date: String,
-    /// Absent: no trace in that hour.
+    /// `None` if the hour has no trace.
     pub hours: [Option<Cell>; HOURS],
 }
 
 /// One hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// The worst change of its traces; absent: the first trace of the path.
+    /// The largest change of its traces; `None` for the first trace of the path.
     pub kind: Option<ChangeKind>,
-    /// Of the route that the worst change led to.
+    /// The number of the route that the largest change led to.
     pub number: u32,
     pub traces: u32,
 }
 
-/// One trace, against the one before it.
+/// One trace, compared with the previous one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     pub run_id: String,
     /// UTC, RFC 3339.
     pub at: String,
     pub number: u32,
-    /// Absent: the first of its path.
+    /// `None` for the first trace of its path.
     pub change: Option<RouteChange>,
     pub hops: usize,
     pub reached: bool,
     pub rtt_min_ns: Option<u64>,
 }
 
-/// One route among those of its path.
+/// One distinct route of the path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinct {
     pub number: u32,
@@ -71,12 +71,12 @@ pub struct Distinct {
     pub last_seen: String,
     pub traces: u32,
     pub rtt_min_ns: Option<u64>,
-    /// The trace of it in which most hops answered.
+    /// Its trace in which the most hops answered.
     pub route: Route,
 }
 
-/// Of the reports of one path, in any order; traces before `since` (UTC, RFC 3339) number the routes
-/// and are not shown.
+/// Builds the table from the reports of one path, in any order. Traces before `since` (UTC, RFC
+/// 3339) only determine the numbers of the routes.
 pub fn of(host: &str, reports: &[Path], since: &str) -> Table {
     let mut course = Course::default();
     let mut traces: Vec<Trace> = in_time(reports)
@@ -99,12 +99,12 @@ fn in_time(reports: &[Path]) -> Vec<&Path> {
     ordered
 }
 
-/// The traces so far.
+/// The state after the traces so far.
 #[derive(Default)]
 struct Course {
-    /// One for each list of addresses of each number: enough to find a number again.
+    /// One entry per number and list of addresses: enough to find a number again.
     known: Vec<KnownRoute>,
-    /// The last trace, and the last that reached its end.
+    /// The last trace, and the last one that reached its end.
     last: Vec<KnownRoute>,
     routes: BTreeMap<u32, Distinct>,
 }
@@ -186,19 +186,19 @@ fn days(traces: &[Trace]) -> Vec<Day> {
     days.into_iter().map(day).collect()
 }
 
-/// Date and hour of `2003-06-11T22:45:00Z`.
+/// Returns date and hour of `2003-06-11T22:45:00Z`.
 fn when(at: &str) -> Option<(&str, usize)> {
     let (date, time) = at.split_once('T')?;
     let hour: usize = time.split(':').next()?.parse().ok()?;
     (hour < HOURS).then_some((date, hour))
 }
 
-/// The worse of the two; the later one where they are alike.
+/// Returns the larger change of the two; the later one if they are equal.
 fn joined(cell: Option<Cell>, trace: &Trace) -> Cell {
     let kind = trace.change.as_ref().map(|change| change.kind);
     let traces = cell.map_or(0, |cell| cell.traces) + 1;
     match cell {
-        // The first trace of a path shows, unless a route differs later in its hour.
+        // The first trace of a path is shown unless the route changes later in that hour.
         Some(worse) if rank(worse.kind) > rank(kind) => Cell { traces, ..worse },
         _ => Cell {
             kind,
@@ -208,7 +208,7 @@ fn joined(cell: Option<Cell>, trace: &Trace) -> Cell {
     }
 }
 
-/// The first trace of a path is worth more than one that is the same, and less than any change.
+/// Ranks the first trace of a path above an unchanged one and below any change.
 fn rank(kind: Option<ChangeKind>) -> (ChangeKind, bool) {
     match kind {
         None => (ChangeKind::SilentHop, true),

@@ -1,15 +1,15 @@
-//! The words that all sentences on paths share.
+//! Formatting shared by all sentences about paths.
 
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
-/// Steps of the round trip below this are not worth a word.
+/// The minimum step of the RTT that is reported.
 pub const LEAST_STEP_NS: u64 = 100_000;
 
-/// A delay as people read it; its sign is the sentence's to tell.
+/// Formats the magnitude of a delay; the sentence expresses its sign.
 pub fn delay(ns: i64) -> String {
     let magnitude = ns.unsigned_abs();
-    // Microseconds below 1 ms, tenths of a millisecond above: more is noise.
+    // Microseconds below 1 ms, tenths of a millisecond above: more digits are noise.
     let step = if magnitude < 1_000_000 {
         1_000
     } else {
@@ -19,7 +19,7 @@ pub fn delay(ns: i64) -> String {
     format_duration(Duration::from_nanos(rounded))
 }
 
-/// `hop 4`, `hops 3-7`, `no hop`.
+/// Formats a range of hops: `hop 4`, `hops 3-7`, `no hop`.
 pub fn hops(range: Option<[u8; 2]>) -> String {
     match range {
         None => String::from("no hop"),
@@ -28,7 +28,7 @@ pub fn hops(range: Option<[u8; 2]>) -> String {
     }
 }
 
-/// `1 hop`, `17 hops`.
+/// Formats a count: `1 hop`, `17 hops`.
 pub fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -1,21 +1,21 @@
-//! BBR version 1: a rate learnt from deliveries, probed up and down, a window of twice the path.
+//! BBR version 1: a rate learned from deliveries and probed up and down, a window of twice the BDP.
 //!
-//! Source: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016; Linux, net/ipv4/tcp_bbr.c (gains, lengths).
-//! Units: segments, seconds. Error: see docs/methods/prediction.md.
-//! Wrong when: losses pass 15 % or acknowledgements come in clumps.
+//! Source: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016; Linux, net/ipv4/tcp_bbr.c (gains,
+//! lengths). Units: segments, seconds. Error: see docs/methods/prediction.md.
+//! Wrong when: losses exceed 15 % or acknowledgements come in clumps.
 
-/// Gain of the first climb: 2/ln 2.
+/// Gain of the startup phase: 2/ln 2.
 const CLIMB: f64 = 2.885;
-/// The climb ends when the rate has not grown by a quarter for three round trips.
+/// Startup ends when the rate has not grown by a quarter for three round trips.
 const GREW: f64 = 1.25;
 const STILL_ROUNDS: f64 = 3.0;
 /// Gains of the cycle, one for each round trip.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Window in units of rate × round trip.
+/// Window in units of rate × RTT.
 const WINDOW: f64 = 2.0;
-/// Round trips over which the greatest rate is kept.
+/// Round trips over which the maximum rate is kept.
 const KEPT: usize = 10;
-/// The round trip is looked for afresh after this long, with four segments, for this long.
+/// The minimum RTT is probed again after this long, with four segments, for this long.
 const PROBE_EVERY_S: f64 = 10.0;
 const PROBE_S: f64 = 0.2;
 const PROBE_WINDOW: f64 = 4.0;
@@ -38,7 +38,7 @@ enum Phase {
     Probe { until_s: f64, window: f64 },
 }
 
-/// One round of a stream: what it had outstanding, and what came of it.
+/// The state of a stream in one round: outstanding and delivered segments.
 #[derive(Debug, Clone, Copy)]
 pub struct Round {
     pub now_s: f64,
@@ -49,7 +49,7 @@ pub struct Round {
 }
 
 impl Bbr {
-    /// `number` staggers the streams' cycles, as chance does.
+    /// Creates the model; `number` staggers the streams' cycles, as chance does.
     pub fn new(number: usize) -> Bbr {
         Bbr {
             rates: [0.0; KEPT],
@@ -61,7 +61,7 @@ impl Bbr {
         }
     }
 
-    /// What is outstanding in the next round.
+    /// Returns the outstanding segments of the next round.
     pub fn next(&mut self, window: f64, round: Round) -> f64 {
         if let Phase::Probe { until_s, window } = self.phase {
             if round.now_s < until_s {
@@ -71,7 +71,7 @@ impl Bbr {
             self.phase = Phase::Cruise { step: 2 };
             return window;
         }
-        // What four segments deliver says nothing of the path, and is not learnt.
+        // The delivery rate of four segments says nothing about the path and is not learned.
         self.learn(round.delivered_per_s);
         let rate = self.rates.iter().copied().fold(0.0, f64::max);
         let path = rate * round.rtt_s;

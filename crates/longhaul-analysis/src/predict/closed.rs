@@ -1,14 +1,14 @@
-//! Closed forms: what the goodput cannot be above, and what formulas say of its mean.
+//! Closed forms: upper bounds of the goodput, and formulas for its mean.
 //!
-//! Bounds: window × streams / RTT; the link less headers; the processor; the response to loss of the
-//! congestion control, for each stream. Formulas: Mathis, PFTK with the largest window, CUBIC's
+//! Bounds: window × streams / RTT; the link less headers; the CPU; the loss response of the
+//! congestion control, for each stream. Formulas: Mathis, PFTK with the maximum window, CUBIC's
 //! response, each times the streams (Hacker: while the loss is not their own); Altman's utilisation
-//! 1 - 1/(1 + 3 N) of a queue that is short against the path.
+//! 1 - 1/(1 + 3 N) of a queue that is short compared with the path.
 //!
 //! Source: Mathis 1997; Padhye, Firoiu, Towsley, Kurose 1998 equation 32; RFC 9438 section 5.1;
-//! Hacker, Athey, Noble 2002; Altman, Barman, Tuffin, Vojnovic 2006.
-//! Units: bit/s of payload. Error: the formulas of loss are right to about 30 % (fixtures/ns3).
-//! Wrong when: losses come in bursts, or the streams make them.
+//! Hacker, Athey, Noble 2002; Altman, Barman, Tuffin, Vojnovic 2006. Units: bit/s of payload.
+//! Error: the formulas of loss are right to about 30 % (fixtures/ns3).
+//! Wrong when: losses come in bursts, or the streams cause them.
 
 use crate::limit::bounds::{cubic_bps, loss_bound_bps, mathis_bps, window_bound_bps};
 use crate::throughput::words::streams;
@@ -18,15 +18,15 @@ use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
-/// The least time-out of Linux, which adds it to the round trip (TCP_RTO_MIN).
+/// The minimum retransmission timeout of Linux, which is added to the RTT (TCP_RTO_MIN).
 pub const TIMEOUT_S: f64 = 0.2;
-/// A stream that loses less often than this in its time has not come down to what loss allows.
+/// The minimum number of losses for a stream to settle at the rate that the loss allows.
 const LEAST_LOSSES: f64 = 20.0;
 /// A queue below this share of the path's own volume is short.
 const SHORT_QUEUE_RATIO: f64 = 0.2;
 
-/// The window of one stream: as granted where it is asked, the kernel's own otherwise; `None` where
-/// nothing bounds it.
+/// Returns the window of one stream: granted if requested, the kernel's autotuned maximum
+/// otherwise; `None` if it is unbounded.
 pub fn window_bytes(plan: &Plan, setting: &Setting) -> Option<u64> {
     match setting.window_bytes {
         Some(asked) => Some(asked.min(plan.hosts.granted_most_bytes.unwrap_or(u64::MAX))),
@@ -34,13 +34,13 @@ pub fn window_bytes(plan: &Plan, setting: &Setting) -> Option<u64> {
     }
 }
 
-/// Payload that fits the link.
+/// Returns the payload rate of the link.
 pub fn link_bps(plan: &Plan) -> f64 {
     let mss = f64::from(plan.path.mss_bytes);
     plan.path.capacity_bps as f64 * mss / (mss + f64::from(plan.path.header_bytes))
 }
 
-/// Least first.
+/// Returns the bounds in ascending order.
 pub fn bounds(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Vec<Bound> {
     let processor = plan.hosts.processor_bps.map(|rate_bps| Bound {
         limiter: Limiter::CpuReceiver,
@@ -90,8 +90,8 @@ fn window(plan: &Plan, setting: &Setting) -> Option<Bound> {
     })
 }
 
-/// What the congestion control makes of this loss, in a transfer that loses often enough to come
-/// down to it: slow start ends far above, and each loss takes only a part. BBR does not answer to it.
+/// Returns the bound of the congestion control at this loss, if the transfer loses often enough to
+/// settle there: slow start ends far above, and each loss cuts only a part. BBR does not respond.
 fn loss(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Option<Bound> {
     let (mss, rtt_s) = (
         f64::from(plan.path.mss_bytes),
@@ -117,7 +117,7 @@ fn loss(plan: &Plan, setting: &Setting, loss_ratio: f64) -> Option<Bound> {
     })
 }
 
-/// Closed forms of the mean, in a fixed order.
+/// Returns closed forms of the mean, in a fixed order.
 pub fn formulas(plan: &Plan, setting: &Setting, loss: f64, buffer_bytes: u64) -> Vec<Bound> {
     let (mss, rtt_s) = (
         f64::from(plan.path.mss_bytes),
@@ -155,12 +155,12 @@ pub fn formulas(plan: &Plan, setting: &Setting, loss: f64, buffer_bytes: u64) ->
     .collect()
 }
 
-/// Share of the link that N Reno streams use that never lose together, over a queue of nothing.
+/// Returns the share of the link that N Reno streams use without a queue or simultaneous losses.
 pub fn altman_share(streams: u32) -> f64 {
     1.0 - 1.0 / (1.0 + 3.0 * f64::from(streams))
 }
 
-/// PFTK's long form with the largest window, one acknowledgement for each segment's worth of growth.
+/// Returns PFTK's long form with the maximum window, for one acknowledgement per segment.
 pub fn pftk_segments_per_s(rtt_s: f64, loss: f64, window: Option<f64>) -> Option<f64> {
     if !(rtt_s > 0.0 && loss > 0.0 && loss < 1.0) {
         return None;
@@ -178,7 +178,7 @@ pub fn pftk_segments_per_s(rtt_s: f64, loss: f64, window: Option<f64>) -> Option
     Some(sent / (rtt_s * rounds + out * first * timeouts / passed))
 }
 
-/// Share of the losses that end in a time-out (PFTK, equation 24).
+/// Returns the share of the losses that end in a timeout (PFTK, equation 24).
 fn timeout_share(loss: f64, window: f64) -> f64 {
     let passed = 1.0 - loss;
     let three = 1.0 - passed.powi(3);
@@ -206,7 +206,7 @@ mod tests {
         assert!((free / mathis - 1.0).abs() < 0.02, "{free} {mathis}");
         let held = pftk_segments_per_s(rtt, 1e-6, Some(50.0)).unwrap();
         assert!((held / (50.0 / rtt) - 1.0).abs() < 0.01, "{held}");
-        // Heavy loss is nothing but time-outs.
+        // At heavy loss all losses end in timeouts.
         let heavy = pftk_segments_per_s(rtt, 0.3, None).unwrap();
         assert!(
             heavy < 0.4 * mathis_bps(1.0, rtt, 0.3).unwrap() / 8.0,

@@ -1,24 +1,24 @@
-//! What does it mean that a measured cell lies above or below its prediction?
+//! Explains why a measured cell is above or below its prediction.
 //!
-//! Each limiter's formula is solved for what the model was not told.
+//! Each limiter's formula is solved for the parameter that the model did not know.
 //!
-//! Source: the formulas of [`super::closed`]; Spearman 1904 for the agreement of the ranks.
-//! Units: ratios of the prediction. Error: within [`AGREES_RATIO`] nothing is said, as the model is
-//! no better than that. Wrong when: the path changed during the scan.
+//! Source: the formulas of [`super::closed`]; Spearman 1904 for the agreement of the ranks. Units:
+//! ratios of the prediction. Error: differences within [`AGREES_RATIO`] are not explained, since
+//! the model is no more accurate. Wrong when: the path changed during the scan.
 
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::predict::{Agreement, Analysis, Cell, Measured, Observation, Plan};
 use longhaul_model::units::{Bytes, Rate};
 
-/// What is nearer is agreement.
+/// Smaller differences count as agreement.
 pub const AGREES_RATIO: f64 = 0.15;
-/// Goodputs that differ by less share a rank: a second measurement may turn them round.
+/// Goodputs that differ by less share a rank: a second measurement may reverse them.
 const TIE_RATIO: f64 = 0.03;
-/// Ranks say nothing of fewer cells.
+/// The minimum number of cells for a rank correlation.
 const LEAST_RANKED: usize = 3;
 
-/// Fills in what was measured, what that means, and the agreement of all.
+/// Fills in the measured values, their meaning, and the overall agreement.
 pub fn lay_beside(analysis: &mut Analysis, plan: &Plan, observation: &Observation) {
     let mut pairs = Vec::new();
     for cell in &mut analysis.cells {
@@ -46,7 +46,7 @@ fn apart(measured: &Measured, bps: f64) -> f64 {
     (measured.goodput_bps as f64 - bps).abs()
 }
 
-/// Of (measured, predicted) pairs; `None` without any.
+/// Returns the agreement of (measured, predicted) pairs; `None` without any.
 pub fn agreement(pairs: &[(f64, f64)]) -> Option<Agreement> {
     let errors = pairs
         .iter()
@@ -58,7 +58,7 @@ pub fn agreement(pairs: &[(f64, f64)]) -> Option<Agreement> {
     })
 }
 
-/// Spearman's: the correlation of the ranks, ties (within 3 %) sharing the mean of theirs.
+/// Returns Spearman's rank correlation; ties (within 3 %) share the mean of their ranks.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < LEAST_RANKED {
         return None;
@@ -77,7 +77,7 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// Ties are gathered from the top, where full paths are all alike.
+/// Collects ties from the top, where all full paths are alike.
 fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<f64> = values.collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -110,18 +110,18 @@ fn meaning(plan: &Plan, cell: &Cell, measured: Limiter) -> Option<String> {
     Some(said)
 }
 
-/// The window that carries this in a round trip, one stream's.
+/// Returns the window per stream that carries this rate.
 fn window_for(plan: &Plan, cell: &Cell, bps: u64) -> Bytes {
     let all = bps as f64 / 8.0 * plan.path.rtt_us as f64 / 1e6;
     Bytes((all / f64::from(cell.setting.streams)) as u64)
 }
 
-/// The loss at which Mathis gives this to each stream, in percent.
+/// Returns the loss in percent at which Mathis gives this rate to each stream.
 fn loss_for(plan: &Plan, cell: &Cell, bps: u64) -> String {
     let each = bps as f64 / f64::from(cell.setting.streams);
     let segments = each * plan.path.rtt_us as f64 / 1e6 / (8.0 * f64::from(plan.path.mss_bytes));
     let ratio = (1.22 / segments.max(1.22)).powi(2);
-    // Two digits that mean something.
+    // Show two significant digits.
     let percent = 100.0 * ratio;
     let decimals = (1.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize;
     format!("{percent:.decimals$} %")
@@ -192,7 +192,7 @@ mod tests {
         // Worked by hand: ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
         let tied = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (3.0, 4.0)];
         assert!((rank_correlation(&tied).unwrap() - 0.948_683).abs() < 1e-6);
-        // A full path is a full path, whichever cell was a hair above the others.
+        // All cells of a full path are equal, although one was slightly above the others.
         let full = [
             (50.0, 50.0),
             (96.0, 95.9),

@@ -1,34 +1,34 @@
 //! CUBIC's window, as Linux grows and cuts it.
 //!
-//! Beside RFC 9438: a first climb of at least 5 % in each round trip until the first loss, at most
-//! half in each, and a crawl of one segment in a hundred round trips above the curve. Slow start ends
-//! early (HyStart): when acknowledgements come for half of a round trip on end, or when the round
-//! trip has grown.
+//! In addition to RFC 9438: growth of at least 5 % per round trip before the first loss, of at most
+//! half per round trip, and of one segment per hundred round trips above the curve. Slow start ends
+//! early (HyStart): when acknowledgements arrive back to back for half a round trip, or when the
+//! RTT has grown.
 //!
-//! Source: RFC 9438; Linux, net/ipv4/tcp_cubic.c; Ha, Rhee 2011 for HyStart. Units: segments,
-//! seconds. Error: see docs/methods/prediction.md. Wrong when: a kernel was built to other constants.
+//! Source: RFC 9438; Linux, net/ipv4/tcp_cubic.c; Ha, Rhee 2011 for HyStart. Units: segments, s.
+//! Error: see docs/methods/prediction.md. Wrong when: a kernel was built with other constants.
 
 /// Growth of the curve, segments/s³.
 const GROWTH: f64 = 0.4;
-/// What a loss leaves.
+/// The factor of the window after a loss.
 const LEFT_RATIO: f64 = 0.7;
-/// Growth of a Reno stream that cuts to the same share, segments in a round trip.
+/// Growth of a Reno stream with the same factor, segments per round trip.
 const FRIENDLY: f64 = 3.0 * (1.0 - LEFT_RATIO) / (1.0 + LEFT_RATIO);
-/// A window that lost before it came back to its last peak gives way to others.
+/// Fast convergence: the factor of the peak if a loss came before the last peak was reached again.
 const FAST_RATIO: f64 = f64::midpoint(1.0, LEFT_RATIO);
-/// Growth in each round trip before any loss, and the most after.
+/// Growth per round trip before any loss, and the maximum at any time.
 const FIRST_GROWTH: f64 = 1.05;
 const MOST_GROWTH: f64 = 1.5;
-/// Growth in each round trip above the curve, segments.
+/// Growth per round trip above the curve, segments.
 const CRAWL: f64 = 0.01;
-/// HyStart: smallest window, longest spacing of acknowledgements in a train, growth of the round trip.
+/// HyStart: minimum window, maximum spacing of acknowledgements in a train, growth of the RTT.
 const HYSTART_LEAST: f64 = 16.0;
 const TRAIN_SPACING_S: f64 = 0.002;
 const DELAY_S: (f64, f64) = (0.004, 0.016);
 
 #[derive(Debug, Clone, Default)]
 pub struct Cubic {
-    /// Window before the last loss; 0: none yet.
+    /// The window before the last loss; 0 if there was none yet.
     peak: f64,
     epoch: Option<Epoch>,
 }
@@ -43,7 +43,7 @@ struct Epoch {
 }
 
 impl Cubic {
-    /// The window after a loss.
+    /// Returns the window after a loss.
     pub fn cut(&mut self, window: f64) -> f64 {
         self.peak = if window < self.peak {
             window * FAST_RATIO
@@ -54,7 +54,7 @@ impl Cubic {
         (window * LEFT_RATIO).max(2.0)
     }
 
-    /// The window after `rounds` round trips of `round_s` without loss.
+    /// Returns the window after `rounds` round trips of `round_s` without loss.
     pub fn grown(&mut self, window: f64, now_s: f64, round_s: f64, rounds: f64) -> f64 {
         let peak = self.peak;
         let epoch = self.epoch.get_or_insert_with(|| Epoch {
@@ -78,21 +78,21 @@ impl Cubic {
     }
 }
 
-/// What HyStart sees of the path: seconds, segments, and how many streams share it.
+/// The input of HyStart: seconds, segments, and the number of streams that share the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Train {
     pub rtt_s: f64,
     pub queue_s: f64,
-    /// Of all streams' segments, at the narrow link.
+    /// Duration of all streams' segments at the narrow link.
     pub length_s: f64,
     pub segment_s: f64,
     pub streams: f64,
 }
 
-/// Whether slow start ends here.
+/// Returns true if slow start ends here.
 pub fn hystart(window: f64, train: Train) -> bool {
     let delay_s = (train.rtt_s / 8.0).clamp(DELAY_S.0, DELAY_S.1);
-    // One acknowledgement answers two segments, and those of the streams alternate.
+    // One acknowledgement covers two segments, and those of the streams alternate.
     let spacing_s = 2.0 * train.segment_s * train.streams;
     let long = train.length_s > train.rtt_s / 2.0 && spacing_s <= TRAIN_SPACING_S;
     window >= HYSTART_LEAST && (train.queue_s > delay_s || long)

@@ -1,12 +1,12 @@
-//! The path and the hosts, as far as a scan shows them.
+//! Derives the parameters of the path and the hosts from a scan.
 //!
-//! RTT: the least idle one. Capacity: the top of the cells that filled the path, or the best of all
-//! (then it is at least that). Queue: what the full cells added to the round trip. Loss: segments sent
-//! again in cells that did not fill the path. Windows: as granted; the kernel's own as seen.
+//! RTT: the minimum idle one. Capacity: the top of the cells that filled the path, or the best of
+//! all (then it is a lower bound). Queue: the delay that the full cells added to the RTT. Loss:
+//! retransmits in cells that did not fill the path. Windows: as granted; autotuned ones as seen.
 //!
 //! Source: the definitions of report v1. Units: bit/s of IP for the capacity, bytes, microseconds.
-//! Error: the capacity's is that of the goodput; a mean round trip shows less than the whole queue.
-//! Wrong when: no cell filled the path: then the capacity is only a lower bound, and `origin` says so.
+//! Error: the capacity's is that of the goodput; a mean RTT shows less than the whole queue.
+//! Wrong when: no cell filled the path: then the capacity is a lower bound, and `origin` says so.
 
 use crate::stats::quantile::{median, quantile, sorted};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -18,27 +18,27 @@ use std::collections::BTreeSet;
 
 /// IPv4 and TCP with timestamps.
 pub const HEADER_BYTES: u32 = 52;
-/// Without a reading: Ethernet's.
+/// The MSS of Ethernet, used without a reading.
 pub const MSS_BYTES: u32 = 1448;
 /// Fewer losses than this are chance.
 const LEAST_LOST: u64 = 5;
-/// Fewer losses than expected by more than this many standard deviations (Poisson) are no chance:
-/// ordering the cells by their loss already takes some of them; and it must matter.
+/// Fewer losses than expected by more than this many standard deviations (Poisson) are significant:
+/// sorting the cells by their loss already causes some difference; and it must matter.
 const SPARED_DEVIATIONS: f64 = 4.0;
 const SPARED_RATIO: f64 = 0.5;
 /// A cell below this share of the capacity does not fill the path.
 const UNFILLED_RATIO: f64 = 0.8;
-/// A round trip above the idle one by more than this share has a queue in it.
+/// An RTT above this multiple of the idle one includes a queue.
 const QUEUED_RATIO: f64 = 1.1;
-/// Of the cells that filled the path, this one tells the capacity.
+/// The quantile of the cells that filled the path that gives the capacity.
 const TOP_QUANTILE: f64 = 0.9;
 
-/// Why no plan follows from a scan.
+/// The reason why no plan follows from a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Underived {
     NoCells,
     NoRoundTrip,
-    /// Its congestion controls are none that the model knows.
+    /// None of its congestion controls is modelled.
     NotModelled,
 }
 
@@ -56,8 +56,8 @@ impl std::fmt::Display for Underived {
 
 impl std::error::Error for Underived {}
 
-/// What to predict, so that it lies beside the cells of one direction; `runs` are reports of its
-/// probes, as far as they are at hand.
+/// Creates the plan that predicts the cells of one direction; `runs` are the available reports of
+/// the scan's probes.
 pub fn plan_from_scan(
     scan: &Scan,
     runs: &[Throughput],
@@ -105,7 +105,7 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.collect::<BTreeSet<T>>().into_iter().collect()
 }
 
-/// The setting with the congestion control that the kernel used in it.
+/// Returns the measured cell, with the congestion control that the kernel used.
 fn measured(cell: &Cell) -> Measured {
     let used = cell.congestion_control.clone();
     Measured {
@@ -142,8 +142,8 @@ fn path(scan: &Scan, cells: &[&Cell], rtt_us: u64) -> Path {
     }
 }
 
-/// Segments sent again over segments sent, in cells that kept the queue empty: the median over the
-/// segments, since the slow starts of many streams may overflow a short queue in some of the cells.
+/// Returns retransmitted over sent segments in cells that kept the queue empty: the median over the
+/// segments, since the slow starts of many streams may overflow a short queue in some cells.
 fn loss(cells: &[&Cell], path: &Path) -> f64 {
     let quiet = |c: &&&Cell| {
         let payload = f64::from(path.mss_bytes);
@@ -173,8 +173,8 @@ fn loss(cells: &[&Cell], path: &Path) -> f64 {
     middle.map_or(0.0, |at| borne_out(&counted[..=at]).min(super::MOST_LOSS))
 }
 
-/// The last ratio, unless the cells below it lost far less than it together: a path that loses at
-/// random spares nobody, so what they lost is the path's, and the rest their own doing.
+/// Returns the last ratio, unless the cells below it together lost far less: random loss affects
+/// all cells, so their loss is the path's, and the rest was caused by the other cells themselves.
 fn borne_out(lower: &[(f64, u64, u64)]) -> f64 {
     let Some(((ratio, ..), calmer)) = lower.split_last() else {
         return 0.0;
@@ -195,8 +195,8 @@ fn queued(loaded_us: u64, idle_us: u64) -> bool {
     loaded_us as f64 > QUEUED_RATIO * idle_us as f64
 }
 
-/// The most that full cells add to the round trip; where none dropped anything, the queue is longer,
-/// and where none was full, it is as long as the path.
+/// Returns the maximum queue that full cells add. If none of them dropped anything, the queue is
+/// longer; if none was full, it is assumed to equal the path's volume.
 fn queue_bytes(cells: &[&Cell], path: &Path) -> u64 {
     let pipe = path.capacity_bps as f64 * path.rtt_us as f64 / 8e6;
     let filled: Vec<&&Cell> = cells.iter().filter(|c| full(c)).collect();
@@ -234,7 +234,7 @@ fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool, rtt_us: u64) -> Ho
         })
         .filter_map(|c| c.goodput_bps)
         .max();
-    // A processor that other cells outran holds one stream, not all of them.
+    // A CPU limit that other cells exceeded applies to one stream, not to all of them.
     let best = cells.iter().filter_map(|c| c.goodput_bps).max();
     let processor = processor.filter(|_| processor == best);
     Hosts {
@@ -244,7 +244,7 @@ fn hosts(cells: &[&Cell], runs: &[Throughput], forward: bool, rtt_us: u64) -> Ho
     }
 }
 
-/// What a stream had in each round trip where the kernel's own window held it.
+/// Returns the bytes per round trip of a stream that was limited by the autotuned window.
 fn auto_seen(cells: &[&Cell], rtt_us: u64) -> Option<u64> {
     let held = cells.iter().filter(|c| {
         let window = matches!(
@@ -260,7 +260,7 @@ fn auto_seen(cells: &[&Cell], rtt_us: u64) -> Option<u64> {
     each.max()
 }
 
-/// Half of tcp_rmem's most and all of tcp_wmem's, whichever is less.
+/// Returns the lower of half of tcp_rmem's maximum and all of tcp_wmem's.
 fn auto_window(cells: &[&Cell], runs: &[Throughput], forward: bool) -> Option<u64> {
     let ids: BTreeSet<&str> = cells.iter().filter_map(|c| c.run_id.as_deref()).collect();
     let mine = |run: &&Throughput| {

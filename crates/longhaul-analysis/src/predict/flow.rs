@@ -1,19 +1,20 @@
-//! One stream of the round model: its window, what a loss does to it, and when one strikes.
+//! One stream of the round model: its window, its losses, and its reaction to them.
 //!
 //! Source: RFC 5681 and RFC 9438; Linux, tcp_input.c (a window grows only while it is used; in slow
-//! start to twice what is outstanding). Units: segments, seconds. Error: see docs/methods/prediction.md.
-//! Wrong when: the losses of one round trip need more than one to mend.
+//! start to twice the outstanding bytes). Units: segments, seconds.
+//! Error: see docs/methods/prediction.md.
+//! Wrong when: the losses of one round trip take more than one to repair.
 
 use super::bbr::{self, Bbr};
 use super::closed::TIMEOUT_S;
 use super::cubic::{Cubic, Train, hystart};
 use crate::accuracy::rng::Rng;
 
-/// The first window (RFC 6928).
+/// The initial window (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
-/// Fewer segments give too few acknowledgements to show a loss: the stream waits for a time-out.
+/// Fewer segments give too few acknowledgements to detect a loss: the stream waits for a timeout.
 const LEAST_TO_RECOVER: f64 = 4.0;
-/// A window is unused in slow start above this share of what is outstanding.
+/// In slow start, a window above this multiple of the outstanding segments is unused.
 const UNUSED_RATIO: f64 = 2.0;
 
 #[derive(Debug, Clone)]
@@ -23,12 +24,12 @@ enum Law {
     Bbr(Bbr),
 }
 
-/// Stands for `weight` streams that do the same.
+/// Represents `weight` identical streams.
 pub struct Flow {
     pub weight: f64,
     /// Congestion window of one stream.
     window: f64,
-    /// The most that the hosts let be outstanding.
+    /// The maximum that the hosts allow to be outstanding.
     pub most: f64,
     threshold: f64,
     law: Law,
@@ -36,13 +37,13 @@ pub struct Flow {
     mending: bool,
     silent_until_s: f64,
     rng: Rng,
-    /// Segments until one is lost at random.
+    /// Segments until the next random loss.
     until_loss: f64,
-    /// What the window grew by in the last step.
+    /// Growth of the window in the last step.
     grown: f64,
 }
 
-/// What a stream sees of a round.
+/// The state of a round as seen by a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     pub now_s: f64,
@@ -73,7 +74,7 @@ impl Flow {
         }
     }
 
-    /// Draws where the first loss lies.
+    /// Draws the distance to the first random loss.
     pub fn expect_loss(&mut self, ratio: f64) {
         if ratio > 0.0 {
             let chance = self.rng.between(0.0, 1.0);
@@ -81,7 +82,7 @@ impl Flow {
         }
     }
 
-    /// Of one stream.
+    /// Returns the outstanding segments of one stream.
     pub fn outstanding(&self, now_s: f64) -> f64 {
         if now_s < self.silent_until_s {
             return 0.0;
@@ -89,12 +90,12 @@ impl Flow {
         self.window.min(self.most)
     }
 
-    /// What the window grows by in a round trip, as seen in the last one.
+    /// Returns the growth of the window per round trip, as of the last one.
     pub fn growth(&self) -> f64 {
         self.grown
     }
 
-    /// Unpaced, a slow start sends twice as fast as it is acknowledged: half of it waits.
+    /// Unpaced slow start sends twice as fast as it is acknowledged: half of the window is queued.
     pub fn burst(&self, now_s: f64) -> f64 {
         let climbs = self.window < self.threshold.min(self.most);
         match self.law {
@@ -104,7 +105,7 @@ impl Flow {
         }
     }
 
-    /// Whether a random loss falls into the next `segments`.
+    /// Returns true if a random loss falls into the next `segments`.
     pub fn struck(&mut self, segments: f64, ratio: f64) -> bool {
         self.until_loss -= segments;
         let struck = self.until_loss <= 0.0;
@@ -114,12 +115,12 @@ impl Flow {
         struck
     }
 
-    /// Whether this stream is among those that a full queue takes `lost` segments from.
+    /// Returns true if this stream is among those hit when a full queue drops `lost` segments.
     pub fn hit(&mut self, lost: f64) -> bool {
         self.rng.between(0.0, 1.0) < 1.0 - (-lost).exp()
     }
 
-    /// The end of a round: `lost` tells whether any of its segments was.
+    /// Ends a round; `lost` is true if any of its segments was lost.
     pub fn turn(&mut self, lost: bool, seen: Seen) {
         let before = self.window;
         if let Law::Bbr(bbr) = &mut self.law {
@@ -162,7 +163,7 @@ impl Flow {
             let most = (UNUSED_RATIO * self.most).min(self.threshold);
             let cubic = matches!(self.law, Law::Cubic(_));
             if cubic && hystart(self.window, seen.train) {
-                // The train is told from half of a round trip on; what came so far has been added.
+                // HyStart detects the train after half a round trip; the window grew by that part.
                 let part = seen.train.rtt_s / 2.0 / seen.train.length_s.max(seen.train.rtt_s / 2.0);
                 self.window = (self.window * (1.0 + part)).min(most);
                 self.threshold = self.window;

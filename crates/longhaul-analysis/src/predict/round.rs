@@ -1,15 +1,15 @@
-//! Streams of one kind over one drop-tail queue, a step for each round trip.
+//! Simulates streams of one kind over one drop-tail queue, one step per round trip.
 //!
-//! In each round trip the windows are outstanding; what exceeds the path lies in the queue, what
-//! exceeds the queue is dropped. Drops take streams by chance, by what each has outstanding: some
-//! lose, others do not. Random losses strike each stream after a drawn number of segments. Many
-//! streams are represented by sixteen, short round trips are taken several at a time, and few streams
-//! are played several times over; chance is drawn from a fixed seed.
+//! In each round trip the windows are outstanding; the excess over the path is queued, the excess
+//! over the queue is dropped. Drops hit streams at random, in proportion to their outstanding
+//! segments: some lose, others do not. Random losses hit each stream after a drawn number of
+//! segments. Sixteen streams represent any larger number, short round trips are combined into one
+//! step, and few streams are simulated several times; random numbers come from a fixed seed.
 //!
-//! The steady part is found by the rule that finds it in a measurement (`throughput::ramp`).
+//! The steady part is found as in a measurement (`throughput::ramp`).
 //!
 //! Source: the round view of Mathis 1997 and Padhye 1998, with a queue; Altman 2006 for drops that
-//! take some streams. Units: segments and seconds inside, bit/s and bytes outside.
+//! hit some of the streams. Units: segments and seconds inside, bit/s and bytes outside.
 //! Error: see docs/methods/prediction.md. Wrong when: streams of other kinds share the queue.
 
 use super::closed::{link_bps, window_bytes};
@@ -21,7 +21,7 @@ use crate::throughput::timeline::Arrivals;
 use longhaul_model::report::v1::predict::Plan;
 use longhaul_model::report::v1::scan::Setting;
 
-/// Steps of one play, streams that stand for all, plays, and streams × steps over all plays.
+/// The maximum numbers of steps per simulation, streams, simulations, and streams × steps over all.
 const MOST_STEPS: f64 = 12_000.0;
 const MOST_FLOWS: u32 = 16;
 const MOST_PLAYS: usize = 6;
@@ -34,7 +34,7 @@ const SEED: u64 = 0x6c6f_6e67_6861_756c;
 #[derive(Debug, Clone, Copy)]
 pub struct Path {
     per_s: f64,
-    /// What flows at most: the link's, or the processor's.
+    /// The maximum rate: the link's, or the CPU's.
     service_per_s: f64,
     rtt_s: f64,
     queue: f64,
@@ -44,16 +44,16 @@ pub struct Path {
     segment_bytes: f64,
 }
 
-/// What one setting does on it.
+/// The result of one setting on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Course {
     pub goodput_bps: f64,
     pub queue_bytes: f64,
     pub made_loss_ratio: f64,
-    /// Losses that struck, of the queue's making and others.
+    /// Losses caused by the queue, and random ones.
     pub made_losses: f64,
     pub other_losses: f64,
-    /// It still grew when the time was over.
+    /// The rate was still growing at the end.
     pub climbing: bool,
 }
 
@@ -79,7 +79,7 @@ impl Path {
     }
 }
 
-/// The mean over some plays.
+/// Returns the mean over several simulations.
 pub fn course(path: &Path, plan: &Plan, setting: &Setting) -> Course {
     let flows = setting.streams.clamp(1, MOST_FLOWS);
     let steps = (path.time_s / path.rtt_s).clamp(1.0, MOST_STEPS);
@@ -99,7 +99,7 @@ pub fn course(path: &Path, plan: &Plan, setting: &Setting) -> Course {
     }
 }
 
-/// What was seen in one interval: segments, and seconds × segments of the queue.
+/// The sums of one interval: segments, and seconds × segments of the queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
     taken: f64,
@@ -118,7 +118,7 @@ struct Play<'a> {
     now_s: f64,
 }
 
-/// The queue and the round trip that the streams' windows make.
+/// The queue and the RTT that result from the streams' windows.
 struct Load {
     outstanding: f64,
     queue: f64,
@@ -135,7 +135,7 @@ impl<'a> Play<'a> {
         let most = window_bytes(plan, setting).map_or(f64::INFINITY, |bytes| {
             (bytes as f64 / path.mss_bytes).max(1.0)
         });
-        // Beyond this everything is full whatever is added.
+        // A larger window would not change the load.
         let most = most.min(4.0 * (path.per_s * path.rtt_s + path.queue) + 100.0);
         let weight = f64::from(streams) / f64::from(count);
         let seed = SEED.wrapping_mul(number as u64 + 1);
@@ -147,7 +147,7 @@ impl<'a> Play<'a> {
         }
         let bin_s = BIN_S.max(path.rtt_s).min(path.time_s);
         let bins = (path.time_s / bin_s).floor().max(1.0);
-        // Days in bins of a tenth of a second are more than anyone needs.
+        // A duration of days does not need intervals of a tenth of a second.
         let (bins, bin_s) = if bins > MOST_STEPS {
             (MOST_STEPS, path.time_s / MOST_STEPS)
         } else {
@@ -180,7 +180,7 @@ impl<'a> Play<'a> {
             |of: &dyn Fn(&Flow) -> f64| self.flows.iter().map(|f| f.weight * of(f)).sum::<f64>();
         let mut outstanding = sum(&|f| f.outstanding(self.now_s));
         if path.service_per_s < path.per_s {
-            // A host that cannot keep up holds the streams back before the path does.
+            // A slow host limits the streams before the path does.
             outstanding = outstanding.min(path.service_per_s * path.rtt_s);
         }
         let over = (outstanding - path.per_s * path.rtt_s).max(0.0);
@@ -242,8 +242,8 @@ impl<'a> Play<'a> {
         );
     }
 
-    /// Segments that the queue drops before the streams hear of it: this round's, and as many as they
-    /// grow by in the next.
+    /// Returns the segments that the queue drops before the streams notice: the excess of this
+    /// round, plus their growth in the next one.
     fn drops(&self, load: &Load) -> f64 {
         if self.path.service_per_s < self.path.per_s {
             return 0.0;

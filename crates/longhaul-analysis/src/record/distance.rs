@@ -1,27 +1,27 @@
-//! How long is the way through the cities, can light do it, and which cities are left out?
+//! Computes the distance through the cities, the light travel time, and the cities left out.
 //!
 //! Source: geodesics on WGS84 (Karney 2013), given by the caller; great circles on a sphere of the
-//! earth's mean radius beside them; light in fibre with a refractive index of 1.468. Units: mm, ns.
-//! Error: half a millimetre for each leg; the sphere is up to 0.6 % off. Wrong when: points do not
-//! stand for their cities.
+//! earth's mean radius; light in fibre with a refractive index of 1.468. Units: mm, ns. Error: half
+//! a millimetre for each leg; the sphere is up to 0.6 % off.
+//! Wrong when: points do not represent their cities.
 
 use crate::claim::LIGHT;
 use longhaul_model::report::v1::record::{LeftOut, Leg, Light, Observation, Router, Stop};
 
 /// Mean radius of the earth (IUGG), in metres.
 const RADIUS_M: f64 = 6_371_008.8;
-/// A router this near to a stop is in its city.
+/// The maximum distance between a router and a stop in the same city.
 const SAME_CITY_MM: u64 = 60_000_000;
 
 /// Degrees of latitude and longitude.
 pub type Point = (f64, f64);
 
-/// Knows how far two points are apart on the ellipsoid.
+/// Computes distances on the ellipsoid.
 pub trait Globe {
     fn metres(&self, from: Point, to: Point) -> f64;
 }
 
-/// One leg between each two neighbours.
+/// Returns the legs between consecutive stops.
 pub fn legs(stops: &[Stop], globe: &dyn Globe) -> Vec<Leg> {
     let pairs = stops.windows(2);
     pairs
@@ -42,11 +42,11 @@ pub fn point(stop: &Stop) -> Point {
 }
 
 fn millimetres(metres: f64) -> u64 {
-    // What is no number becomes 0.
+    // NaN becomes 0.
     (metres * 1e3).round() as u64
 }
 
-/// Great circle in metres, by haversines: exact for near points too.
+/// Returns the great-circle distance in metres, by haversines: exact for near points too.
 pub fn on_sphere(from: Point, to: Point) -> f64 {
     let (lat1, lat2) = (from.0.to_radians(), to.0.to_radians());
     let half = |a: f64, b: f64| ((b - a) / 2.0).sin().powi(2);
@@ -55,7 +55,7 @@ pub fn on_sphere(from: Point, to: Point) -> f64 {
     2.0 * RADIUS_M * haversine.clamp(0.0, 1.0).sqrt().asin()
 }
 
-/// There and back in fibre, beside the round trip.
+/// Compares the round trip of light in fibre with the measured RTT.
 pub fn light(distance_mm: u64, rtt_ns: u64) -> Light {
     let least_ns = 2.0 * distance_mm as f64 / 1e3 / LIGHT * 1e9;
     Light {
@@ -69,7 +69,7 @@ pub fn light(distance_mm: u64, rtt_ns: u64) -> Light {
     }
 }
 
-/// Cities of routers far from every stop; each city once, at its first router.
+/// Returns the cities of routers far from every stop; each city once, at its first router.
 pub fn left_out(seen: &Observation, globe: &dyn Globe) -> Vec<LeftOut> {
     let mut found: Vec<LeftOut> = Vec::new();
     for router in &seen.routers {
@@ -91,7 +91,7 @@ pub fn left_out(seen: &Observation, globe: &dyn Globe) -> Vec<LeftOut> {
     found
 }
 
-/// The least by which one leg grows by way of the router's city.
+/// Returns the minimum detour of any leg by way of the router's city.
 fn detour(stops: &[Stop], router: &Router, globe: &dyn Globe) -> u64 {
     let at = (router.latitude, router.longitude);
     let pairs = stops.windows(2);

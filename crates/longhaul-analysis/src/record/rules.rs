@@ -1,7 +1,7 @@
-//! Which rules does the measurement show to be kept?
+//! Checks a measurement against the rules of a record.
 //!
-//! Nothing is said to hold that was not measured. Source: the rule set, which says of each rule where
-//! it is known from and how surely. Units: those of the rule. Error: that of the rule's own source.
+//! Only what was measured is confirmed. Source: the rule set, which gives source and confidence of
+//! each rule. Units: those of the rule. Error: that of the rule's own source.
 //! Wrong when: a rule set is; see its confidence.
 
 use longhaul_model::report::v1::record::{
@@ -128,7 +128,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// By the first bytes of the packets of a capture.
+/// Checks the first bytes of captured packets for variety.
 fn varied(payload: Option<&Payload>) -> Judged {
     let Some(Payload {
         captured_by,

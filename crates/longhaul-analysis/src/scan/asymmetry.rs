@@ -1,9 +1,9 @@
-//! How unlike are the two directions, and why?
+//! Compares the two directions and names the cause of their difference.
 //!
-//! (forward - reverse) / (forward + reverse) for each setting that was measured both ways.
+//! (forward - reverse) / (forward + reverse) for each setting that was measured in both directions.
 //!
-//! Source: SLAC to Daresbury, 2000. Units: a ratio from -1 (all in reverse) to 1. Error: half of the
-//! relative error of a goodput.
+//! Source: SLAC to Daresbury, 2000. Units: a ratio from -1 (all in reverse) to 1. Error: half of
+//! the relative error of a goodput.
 //! Wrong when: the path changed between the two probes of a pair.
 
 use super::cells::{Group, groups};
@@ -16,10 +16,10 @@ use longhaul_model::units::Bytes;
 use std::collections::BTreeMap;
 
 const BINS: u32 = 20;
-/// Directions that differ by less are alike.
+/// The minimum asymmetry for which a cause is named.
 const LEAST_RATIO: f64 = 0.05;
 
-/// `None` when no setting was measured both ways. `hosts`: of forward and of reverse.
+/// Returns `None` if no setting was measured in both directions. `hosts`: of forward and reverse.
 pub fn asymmetry(cells: &[&Cell], hosts: [Hosts; 2]) -> Option<Asymmetry> {
     let reverse = groups(cells, false);
     let pair = |f: &Group| {
@@ -52,7 +52,7 @@ fn compared(forward: &Group, reverse: &Group) -> AsymmetryCell {
 fn histogram(pairs: &[AsymmetryCell]) -> Vec<Bin> {
     let mut counts = [0u32; BINS as usize];
     for pair in pairs {
-        // In whole numbers, so that a value on a border falls into the bin that begins there.
+        // Uses integers, so that a value on a border falls into the bin that begins there.
         let sum = u128::from(pair.forward_bps) + u128::from(pair.reverse_bps);
         let place = u128::from(BINS) * u128::from(pair.forward_bps) / sum.max(1);
         counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;

@@ -1,6 +1,6 @@
-//! Which cells count, and which belong together?
+//! Selects the valid cells, and groups them by setting.
 //!
-//! A resumed scan may hold a cell twice, a failed one holds no result: each place of the order
+//! A resumed scan may contain a cell twice, a failed cell has no result: each position of the order
 //! counts once, with its last result.
 //!
 //! Source: the cells. Units: bit/s. Error: none. Wrong when: two scans are mixed into one.
@@ -12,7 +12,7 @@ use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Cells with a result, in the order of time.
+/// Returns the cells with a result, in the order of time.
 pub fn with_result(observation: &Observation) -> Vec<&Cell> {
     let mut places: BTreeMap<(u32, bool), &Cell> = BTreeMap::new();
     for cell in observation.cells.iter().filter(|c| has_result(c)) {
@@ -23,7 +23,7 @@ pub fn with_result(observation: &Observation) -> Vec<&Cell> {
     cells
 }
 
-/// Cells that failed and were not made good by another try.
+/// Returns the cells that failed and did not succeed on another try.
 pub fn without_result(observation: &Observation) -> Vec<&Cell> {
     let made_good: Vec<(u32, bool)> = with_result(observation)
         .iter()
@@ -46,13 +46,13 @@ pub fn goodput(cell: &Cell) -> f64 {
     cell.goodput_bps.unwrap_or(0) as f64
 }
 
-/// Every measurement of one setting in one direction.
+/// All measurements of one setting in one direction.
 pub struct Group<'a> {
     pub setting: &'a Setting,
     pub cells: Vec<&'a Cell>,
 }
 
-/// The groups of one direction, by setting.
+/// Returns the groups of one direction, by setting.
 pub fn groups<'a>(cells: &[&'a Cell], forward: bool) -> Vec<Group<'a>> {
     let mut found: BTreeMap<&Setting, Vec<&Cell>> = BTreeMap::new();
     for &cell in cells.iter().filter(|c| c.forward == forward) {
@@ -67,13 +67,13 @@ impl Group<'_> {
         median(self.cells.iter().map(|c| goodput(c))).unwrap_or(0.0)
     }
 
-    /// Least and most.
+    /// Returns minimum and maximum.
     pub fn range_bps(&self) -> [u64; 2] {
         let all = || self.cells.iter().filter_map(|c| c.goodput_bps);
         [all().min().unwrap_or(0), all().max().unwrap_or(0)]
     }
 
-    /// What limited most of them; of equals, what was surer.
+    /// Returns the most frequent limiter; of equal ones, that with the higher confidence.
     pub fn limiter(&self) -> Limiter {
         let mut votes: BTreeMap<Limiter, (usize, f64)> = BTreeMap::new();
         for cell in &self.cells {
@@ -96,7 +96,7 @@ impl Group<'_> {
         median_of(self.cells.iter().filter_map(|c| c.loaded_rtt_us))
     }
 
-    /// Segments sent again over segments sent, all probes together.
+    /// Returns retransmitted over sent segments, all probes together.
     pub fn retransmitted_ratio(&self) -> Option<f64> {
         let counts = self
             .cells
@@ -108,7 +108,7 @@ impl Group<'_> {
         (sent > 0.0).then(|| (again / sent).min(1.0))
     }
 
-    /// The bandwidth-delay product of what it gave, for each stream.
+    /// Returns the bandwidth-delay product of the goodput, per stream.
     fn least_window_bytes(&self) -> Option<u64> {
         let idle = self.cells.iter().filter_map(|c| c.idle_rtt_us).min()?;
         let path = Rate::bits_per_second(self.median_bps() as u64);
@@ -132,7 +132,7 @@ impl Group<'_> {
     }
 }
 
-/// The least idle RTT of the cells: the path's own.
+/// Returns the minimum idle RTT of the cells: the path's own.
 pub fn idle_rtt_us(cells: &[&Cell]) -> Option<u64> {
     cells.iter().filter_map(|c| c.idle_rtt_us).min()
 }

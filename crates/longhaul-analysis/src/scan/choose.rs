@@ -1,12 +1,12 @@
-//! Which setting was best, and which is the smallest that does as well?
+//! Chooses the best setting, and the smallest one that is as good.
 //!
-//! Small: fewer streams, then a smaller window (one that the kernel sizes is the smallest: nothing
+//! Smallest means: fewer streams, then a smaller window (an autotuned one is the smallest: nothing
 //! has to be set), then the default congestion control; among equals the one with the shorter queue
-//! and fewer retransmissions.
+//! and fewer retransmits.
 //!
 //! Source: seeds of SLAC 2000 to 2003 for "within 3 %"; Altman et al. 2006 for few streams. Units:
 //! bit/s. Error: that of the medians (`noise`).
-//! Wrong when: the scatter is larger than 3 % and there are no repeats; the caveats say so.
+//! Wrong when: the scatter is larger than 3 % without repeats; the caveats report it.
 
 use super::cells::{Group, groups};
 use super::noise::{Noise, interval_bps, noise};
@@ -15,7 +15,7 @@ use crate::tune::tally::{AS_GOOD_RATIO, LEAST_ERROR_RATIO, QUANTILE, USUAL_ERROR
 use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Plan, Search, Setting};
 use std::cmp::Ordering;
 
-/// Best, recommended, default and present of one direction's cells.
+/// Returns best, recommended, default and present setting of one direction's cells.
 pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
     let groups = groups(cells, forward);
     let scatter = noise(&groups);
@@ -37,8 +37,8 @@ pub fn choose(plan: &Plan, cells: &[&Cell], forward: bool) -> Conclusion {
     }
 }
 
-/// What each group is judged by: its median; of the few probes of a guided search, the curve through
-/// those that filled the path, so that the luck of one probe decides nothing.
+/// Returns the rate by which each group is judged: its median; in a guided search with few probes,
+/// the curve through those that filled the path, so that no single probe decides by chance.
 fn rates_bps(plan: &Plan, groups: &[Group], scatter: Option<Noise>) -> Vec<f64> {
     if plan.search == Search::Grid {
         return groups.iter().map(Group::median_bps).collect();

@@ -1,7 +1,7 @@
-//! What follows from the cells of a scan? Of a grid and of a guided search alike.
+//! Draws the conclusions from the cells of a scan, from a grid or a guided search.
 //!
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
-//! Wrong when: the path changed and too few cells came after; then nothing is concluded.
+//! Wrong when: the path changed and too few cells followed; then nothing is concluded.
 
 use super::asymmetry::asymmetry;
 use super::cells::with_result;
@@ -15,16 +15,16 @@ use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::scan::{self, Analysis, Cell, Observation, Plan, Search};
 use longhaul_model::report::v1::{Finding, Throughput};
 
-/// What a guided search is compared with when its plan names no grid: 11 windows × 11 streams.
+/// The grid that a guided search is compared with if its plan names none: 11 windows × 11 streams.
 const SPARED_CELLS: u32 = 121;
-/// Share of a grid's settings that a stretch must hold for conclusions.
+/// The minimum share of a grid's settings in a stretch that allows conclusions.
 const LEAST_SHARE: f64 = 1.0 / 3.0;
-/// Probes of a direction that a stretch of a guided search must hold.
+/// The minimum number of probes per direction in a stretch of a guided search.
 const LEAST_GUIDED: usize = 2;
 
-/// Everything that follows from a scan. `runs` are the probes' own reports, in any order; without
-/// them the hosts stay nameless and their findings are not told. Never fails: what cannot be told
-/// stays absent, and the caveats say so.
+/// Draws all conclusions from a scan. `runs` are the probes' own reports, in any order; without
+/// them the hosts have no names and their findings are missing. Never fails: what cannot be
+/// determined stays absent, and the caveats say so.
 pub fn conclude(
     plan: &Plan,
     observation: &Observation,
@@ -85,7 +85,7 @@ fn one_direction(
     (found, told)
 }
 
-/// The latest stretch that holds enough; of a path that changed and none does, nothing.
+/// Returns the latest stretch with enough cells; empty if the path changed and none has enough.
 fn judged<'c, 'a>(plan: &Plan, stretches: &[&'c [&'a Cell]]) -> &'c [&'a Cell] {
     if let [only] = stretches {
         return only;
@@ -103,7 +103,7 @@ fn judged<'c, 'a>(plan: &Plan, stretches: &[&'c [&'a Cell]]) -> &'c [&'a Cell] {
     stretches.iter().rev().find(enough).copied().unwrap_or(&[])
 }
 
-/// The directions that the plan scans, forward first.
+/// Returns the directions that the plan scans, forward first.
 pub fn directions(plan: &Plan) -> Vec<bool> {
     match plan.direction {
         Direction::Forward => vec![true],

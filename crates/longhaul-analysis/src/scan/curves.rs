@@ -1,13 +1,13 @@
-//! How does goodput grow with streams, for each window?
+//! Curves of goodput over streams, for each window.
 //!
 //! Source: medians over repeats. Units: bit/s. Error: the range of the repeats.
-//! Wrong when: a point has one probe; then chance is part of the line.
+//! Wrong when: a point has only one probe; then the line includes chance.
 
 use super::cells::{Group, groups};
 use longhaul_model::report::v1::scan::{Cell, Curve, Point};
 use std::collections::BTreeMap;
 
-/// One curve for each window and congestion control, by rising window.
+/// Returns one curve for each window and congestion control, by rising window.
 pub fn curves(cells: &[&Cell], forward: bool) -> Vec<Curve> {
     let mut curves: BTreeMap<(Option<u64>, Option<&str>), Curve> = BTreeMap::new();
     for group in groups(cells, forward) {

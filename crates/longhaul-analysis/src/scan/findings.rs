@@ -1,11 +1,11 @@
-//! What is wrong, and what would help, by the scan as a whole?
+//! Findings and advice from the scan as a whole.
 //!
-//! First what the cells together show (the path changed, streams make up for a cut window, the
-//! present setting is too small, nothing matters, many streams), then what the runs of the
-//! recommended, the best and the default setting found by themselves.
+//! First the findings from all cells (the path changed, streams compensate for a clipped window,
+//! the present setting is too small, settings do not matter, many streams), then those of the runs
+//! of the recommended, the best and the default setting.
 //!
 //! Source: the conclusions; the runs' findings. Units: as printed. Error: that of the goodputs.
-//! Wrong when: the runs' reports are gone; then only the first kind is told.
+//! Wrong when: the runs' reports are missing; then only the first kind is reported.
 
 use super::cells::{Group, groups};
 use super::needs::Stopgap;
@@ -21,22 +21,22 @@ use std::time::Duration;
 
 /// The present setting is too small below this share of the best.
 const PRESENT_RATIO: f64 = 0.9;
-/// More streams than this take more than a neighbour's share.
+/// More streams than this take more than a fair share.
 const FAIR_STREAMS: u32 = 8;
-/// Settings that are compared before it is said that none matters.
+/// The minimum number of settings for the finding that none matters.
 const LEAST_SETTINGS: usize = 4;
-/// They do not matter when they scatter no wider than this, or than their repeats.
+/// Settings do not matter if they scatter no more than this, or than their repeats.
 const ALIKE_RATIO: f64 = 0.015;
-/// Findings taken over from each run.
+/// The maximum number of findings copied from each run.
 const MOST_OF_A_RUN: usize = 2;
 
-/// Of one direction, in the order in which they matter.
+/// The input of the findings of one direction.
 pub struct Case<'a> {
     pub found: &'a Conclusion,
     pub cells: &'a [&'a Cell],
     pub gap: Option<&'a Stopgap>,
     pub runs: &'a [Throughput],
-    /// Both directions were scanned, so that each is named.
+    /// Both directions were scanned, so each finding names its direction.
     pub both: bool,
 }
 
@@ -249,8 +249,8 @@ fn many_streams(case: &Case) -> Option<Finding> {
     })
 }
 
-/// The findings of the runs of the recommended, the best and the default setting; one of a cause and
-/// place.
+/// Returns the findings of the runs of the recommended, the best and the default setting, one for
+/// each cause and place.
 fn taken_over(case: &Case) -> Vec<Finding> {
     let found = case.found;
     let choices = [&found.recommended, &found.best, &found.default];

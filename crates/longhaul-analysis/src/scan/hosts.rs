@@ -1,11 +1,11 @@
-//! The two ends of one direction, as the probes' reports have them.
+//! The two hosts of one direction, from the probes' reports.
 
 use crate::scan::cells::goodput;
 use longhaul_model::report::v1::Throughput;
 use longhaul_model::report::v1::observation::Host;
 use longhaul_model::report::v1::scan::Cell;
 
-/// Sender and receiver of one direction; absent without a report.
+/// Sender and receiver of one direction; `None` without a report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hosts<'a> {
     pub sender: Option<&'a Host>,
@@ -32,7 +32,7 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// The end's name, or its place.
+    /// Returns the host's name, or its role.
     pub fn name(&self, end: End) -> String {
         let named = self.end(end).filter(|h| !h.name.is_empty());
         named.map_or_else(|| format!("the {}", end.place()), |h| h.name.clone())
@@ -53,7 +53,7 @@ impl End {
         }
     }
 
-    /// The sysctl that cuts what is asked for.
+    /// Returns the sysctl that clips requested windows.
     pub const fn ceiling(self) -> &'static str {
         match self {
             End::Sender => "net.core.wmem_max",
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// The sysctl whose third value ends what the kernel sizes by itself.
+    /// Returns the sysctl whose third value is the maximum of autotuned windows.
     pub const fn sizes(self) -> &'static str {
         match self {
             End::Sender => "net.ipv4.tcp_wmem",
@@ -90,8 +90,8 @@ impl End {
         }
     }
 
-    /// The most that this end granted where it granted less than was asked: its clip. With what was
-    /// asked in the fastest such cell.
+    /// Returns (requested, granted) of the fastest cell in which this host granted less than
+    /// requested.
     pub fn clip(self, cells: &[&Cell], forward: bool) -> Option<(u64, u64)> {
         let clipped = cells
             .iter()

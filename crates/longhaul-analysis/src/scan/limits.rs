@@ -1,4 +1,4 @@
-//! Within which limits does the scan itself stand?
+//! Caveats of the scan itself.
 
 use super::cells::{groups, without_result};
 use super::noise::noise;
@@ -9,12 +9,12 @@ use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::scan::{Cell, Observation, Plan, Search};
 use std::collections::BTreeMap;
 
-/// Fewer results in a direction carry no conclusion that holds.
+/// With fewer results in a direction, conclusions are weak.
 const FEW_CELLS: usize = 3;
-/// Repeats that scatter by more than this make 3 % meaningless.
+/// If repeats scatter by more than this, a 3 % difference means nothing.
 const NOISY_RATIO: f64 = 0.1;
 
-/// `cells`: those that the conclusions are of; `left`: results of other stretches and in between.
+/// Returns the caveats. `cells`: the basis of the conclusions; `left`: the number of others.
 pub fn caveats(
     plan: &Plan,
     observation: &Observation,
@@ -26,7 +26,7 @@ pub fn caveats(
     found.extend(failed(observation));
     found.extend(interrupted(plan, observation, stopped_by));
     for forward in super::conclude::directions(plan) {
-        // A guided search that settles says by itself that it needs no more.
+        // A guided search that settled needs no more probes.
         if plan.search == Search::Grid || stopped_by != "settled" {
             found.extend(few(cells, forward));
         }

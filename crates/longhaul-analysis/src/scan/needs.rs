@@ -1,12 +1,12 @@
-//! Which kernel settings does the recommended setting need, and which would make one stream enough?
+//! Kernel settings that the recommended setting needs, or that would make one stream sufficient.
 //!
-//! A window that is asked for needs a ceiling (rmem_max, wmem_max) at least as high. Where many
-//! streams only make up for a window that a host cuts, one stream needs twice the path's
-//! bandwidth-delay product: in tcp_rmem and tcp_wmem where the kernel sizes the window (half of it is
-//! for bookkeeping), in the ceilings where it is asked for.
+//! A requested window needs a limit (rmem_max, wmem_max) at least as high. If many streams only
+//! compensate for a window that a host clips, one stream needs twice the path's bandwidth-delay
+//! product: in tcp_rmem and tcp_wmem if the window is autotuned (half of it is for bookkeeping), in
+//! rmem_max and wmem_max if it is requested.
 //!
-//! Source: tcp(7), socket(7); SLAC to Daresbury, July 2001. Units: bytes. Error: a factor of two, by
-//! rounding to powers of two.
+//! Source: tcp(7), socket(7); SLAC to Daresbury, July 2001. Units: bytes. Error: a factor of two,
+//! by rounding to powers of two.
 //! Wrong when: the best of the scan is far below the path's capacity; then one stream needs more.
 
 use super::cells::{goodput, idle_rtt_us};
@@ -18,30 +18,30 @@ use longhaul_model::report::v1::scan::{Cell, Conclusion, Need};
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
-/// Where a host's least and default buffer are unknown: the kernel's own.
+/// The kernel's minimum and default buffers, if those of the host are unknown.
 const USUAL_SIZES: [[u64; 2]; 2] = [[4096, 16_384], [4096, 131_072]];
 
-/// A host that cuts the window, so that streams have to make up for it.
+/// A host that clips the window, so that several streams have to compensate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopgap {
     pub end: End,
     pub host: String,
-    /// Asked and granted, where a window was asked for; absent: the kernel sized it, too small.
+    /// Requested and granted window; `None` if it was autotuned and too small.
     pub clip: Option<(u64, u64)>,
-    /// What one stream would have to hold in flight, twice.
+    /// Twice what one stream would have to hold in flight.
     pub wanted_bytes: u64,
     pub idle_rtt_us: u64,
-    /// The most that one such window carries.
+    /// The maximum rate of one such window.
     pub one_stream_bps: Option<u64>,
 }
 
-/// Whether the streams of the recommended setting are there for a window that is cut.
+/// Returns the clipped window that the streams of the recommended setting compensate for, if any.
 pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stopgap> {
     let (best, recommended) = (found.best.as_ref()?, found.recommended.as_ref()?);
     let fewer = cells
         .iter()
         .filter(|c| c.forward == found.forward && c.setting.streams < recommended.setting.streams);
-    // Where loss holds fewer streams, a wider window would not replace the others.
+    // If fewer streams are limited by loss, a wider window would not replace the others.
     if fewer.clone().any(|c| c.limited_by == Some(Limiter::Loss)) {
         return None;
     }
@@ -66,7 +66,7 @@ pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stop
         .filter(|(_, granted)| *granted < path);
     let sized = hosts.end(end).and_then(|h| end.sizes_bytes(h));
     let sizes_small = sized.is_some_and(|s| s[2] < wanted_bytes.min(path.saturating_mul(2)));
-    // Where a window that is asked for is granted, the kernel's own sizes hold nobody.
+    // If a requested window is granted, the autotuning limits do not matter.
     let automatic =
         held.setting.window_bytes.is_none() && recommended.setting.window_bytes.is_none();
     (clip.is_some() || (automatic && sizes_small)).then(|| Stopgap {
@@ -79,7 +79,7 @@ pub fn stopgap(found: &Conclusion, cells: &[&Cell], hosts: Hosts) -> Option<Stop
     })
 }
 
-/// What the recommended setting needs, then what one stream would.
+/// Returns the needs of the recommended setting, then those of a single stream.
 pub fn needs(
     found: &Conclusion,
     cells: &[&Cell],
@@ -99,7 +99,7 @@ pub fn needs(
     needs
 }
 
-/// The ceiling that the recommended window is above.
+/// Returns the limit that the recommended window exceeds.
 fn asked(found: &Conclusion, cells: &[&Cell], hosts: Hosts, end: End) -> Option<Need> {
     let recommended = &found.recommended.as_ref()?.setting;
     let window = recommended.window_bytes?;

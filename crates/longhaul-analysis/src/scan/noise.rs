@@ -1,18 +1,18 @@
-//! How much does one setting's goodput scatter from probe to probe, and how sure is a median then?
+//! Estimates the scatter of goodput between probes of one setting, and the error of a median.
 //!
 //! Few settings have enough repeats of their own, so the relative scatter of all of them is pooled.
-//! A lone probe without any repeat in the scan has the interval of its own run.
+//! A single probe, without any repeat in the scan, has the interval of its own run.
 //!
-//! Source: pooled variance of repeats; Student's t. Units: ratios, bit/s. Error: for the interval of
-//! a median, the 1.25 of normal values.
-//! Wrong when: settings differ much in how they scatter (a policed one beside a window-bound one).
+//! Source: pooled variance of repeats; Student's t. Units: ratios, bit/s. Error: for the interval
+//! of a median, the 1.25 of normal values.
+//! Wrong when: settings scatter very differently (for example policed and window-limited ones).
 
 use super::cells::{Group, goodput};
 use crate::stats::interval::student_t_975;
 
-/// Degrees of freedom below which repeats say nothing of the scatter.
+/// The minimum degrees of freedom to estimate the scatter from repeats.
 const LEAST_FREEDOM: f64 = 2.0;
-/// A median of normal values scatters this much more than their mean.
+/// The median of normal values scatters this much more than their mean.
 const MEDIAN_FACTOR: f64 = 1.25;
 
 /// Relative standard deviation of one probe.
@@ -22,7 +22,7 @@ pub struct Noise {
     pub freedom: f64,
 }
 
-/// Pooled over the groups that hold repeats; `None` with too few of them.
+/// Returns the scatter pooled over the groups with repeats; `None` with too few of them.
 pub fn noise(groups: &[Group]) -> Option<Noise> {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for group in groups.iter().filter(|g| g.cells.len() > 1) {
@@ -38,7 +38,7 @@ pub fn noise(groups: &[Group]) -> Option<Noise> {
     })
 }
 
-/// 95 % interval of the group's median.
+/// Returns the 95 % interval of the group's median.
 pub fn interval_bps(group: &Group, noise: Option<Noise>) -> Option<[u64; 2]> {
     let own = group.cells.iter().filter_map(|c| {
         let [low, high] = c.goodput_interval_bps?;

@@ -1,27 +1,27 @@
-//! In which order are the cells of a grid measured?
+//! Determines the order in which the cells of a grid are measured.
 //!
-//! Shuffled by the plan's seed, so that a path that drifts does not look like an effect of a
-//! setting; a second repeat comes only after all first ones; one setting comes again and again as a
-//! sentinel. The same plan gives the same order for ever, since a scan is resumed by the index.
+//! Shuffled by the plan's seed, so that drift of the path does not look like an effect of a
+//! setting; second repeats follow after all first ones; one setting returns regularly as a
+//! sentinel. The same plan always gives the same order, because a scan is resumed by the index.
 //!
 //! Source: Fisher and Yates' shuffle over SplitMix64. Units: slots. Error: none.
-//! Wrong when: the path changes faster than ten cells take; then sentinels come too seldom.
+//! Wrong when: the path changes within ten cells; then sentinels are too rare.
 
 use super::Slot;
 use crate::accuracy::rng::Rng;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::scan::{Plan, Setting};
 
-/// A plan that asks for more is cut there: a month of ten-second probes is 259 200.
+/// The maximum number of slots; a month of ten-second probes would be 259 200.
 pub const MOST_SLOTS: usize = 50_000;
 /// Cells between two sentinels; fewer in a small grid, which needs some sentinels as well.
 const SENTINEL_EVERY: usize = 10;
 const LEAST_SPACING: usize = 4;
 const SENTINELS: usize = 6;
-/// A smaller grid is over before a path changes; sentinels would double its cost.
+/// A smaller grid ends before a path changes; sentinels would double its cost.
 const LEAST_CELLS_FOR_SENTINELS: usize = 6;
 
-/// Every probe of a grid, in order; at most [`MOST_SLOTS`].
+/// Returns all probes of a grid, in order; at most [`MOST_SLOTS`].
 pub fn order(plan: &Plan) -> Vec<Slot> {
     let grid = settings(plan);
     let repeats = (plan.repeats.max(1) as usize).min(MOST_SLOTS / grid.len().max(1) + 1);
@@ -50,7 +50,7 @@ pub fn order(plan: &Plan) -> Vec<Slot> {
     slots.list
 }
 
-/// Every setting of the grid once, windows outermost.
+/// Returns every setting of the grid once, windows outermost.
 pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
     let windows = or_one(&plan.windows_bytes, None);
     let streams = or_one(&plan.streams, 1);
@@ -73,7 +73,7 @@ pub(super) fn settings(plan: &Plan) -> Vec<Setting> {
     settings
 }
 
-/// The middle of the grid: neither starved by its window nor crowded by its streams.
+/// Returns the middle of the grid: neither a small window nor many streams.
 fn sentinel(plan: &Plan) -> Setting {
     let mut windows = or_one(&plan.windows_bytes, None);
     windows.sort_unstable();
@@ -120,7 +120,7 @@ impl Slots {
         }
     }
 
-    /// One cell; in both directions the one that goes first is drawn, so that neither gains by it.
+    /// Adds one cell; for both directions, a random one comes first, so neither has an advantage.
     fn push(&mut self, setting: &Setting, sentinel: bool, rng: &mut Rng) {
         let directions: &[bool] = match self.direction {
             Direction::Forward => &[true],

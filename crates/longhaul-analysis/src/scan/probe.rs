@@ -1,14 +1,14 @@
-//! What does one probe ask, and what of its report does the scan keep?
+//! Converts a setting to the plan of a probe, and its report to a cell.
 //!
 //! Source: the probe's own report. Units: as named by the fields. Error: that of the run.
-//! Wrong when: never; a run that moved nothing is kept as a failed cell.
+//! Wrong when: never; a run without payload is kept as a failed cell.
 
 use longhaul_model::report::v1::Throughput;
 use longhaul_model::report::v1::observation::Buffer;
 use longhaul_model::report::v1::plan::{self, Direction};
 use longhaul_model::report::v1::scan::{Cell, Plan, Setting};
 
-/// The throughput plan of one probe: the scan's common part with this setting and direction.
+/// Returns the plan of one probe: the scan's common part with this setting and direction.
 pub fn probe_plan(plan: &Plan, setting: &Setting, forward: bool) -> plan::Plan {
     plan::Plan {
         direction: if forward {
@@ -25,7 +25,7 @@ pub fn probe_plan(plan: &Plan, setting: &Setting, forward: bool) -> plan::Plan {
     }
 }
 
-/// The cell of a finished probe. `at_us` counts from the start of the scan.
+/// Returns the cell of a finished probe. `at_us` counts from the start of the scan.
 pub fn cell(
     index: u32,
     setting: Setting,
@@ -71,7 +71,7 @@ pub fn cell(
     }
 }
 
-/// The cell of a probe that gave no report, and why.
+/// Returns the cell of a probe that gave no report, with its error.
 pub fn failed(
     index: u32,
     setting: Setting,

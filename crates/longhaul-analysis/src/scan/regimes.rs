@@ -1,13 +1,13 @@
-//! Was the path one and the same during the scan?
+//! Divides a scan into regimes, if the path changed during it.
 //!
-//! Two signs of a change are looked for: [`level`], a step in the goodput of a setting that was
-//! measured again and again, and [`floor`], a step in the idle RTT of all cells. A stretch is cut
-//! where the clearer one lies, and each part is looked at again.
+//! A change shows as a step in the goodput of a repeated setting ([`level`]) or as a step in the
+//! idle RTT of all cells ([`floor`]). The scan is cut at the clearer step, and each part is
+//! searched again.
 //!
-//! Source: as named in the two files. Units: bit/s, microseconds. Error: on steady noise of 5 to 10 %
-//! fewer than 2 of 100 scans are cut, a step of 30 % is found in more than 90 (`accuracy`).
-//! Wrong when: the path changes to and fro between two sentinels; or the sentinel is bound by its
-//! window and so does not feel the path's capacity.
+//! Source: as named in the two files. Units: bit/s, microseconds. Error: on steady noise of 5 to 10
+//! % fewer than 2 of 100 scans are cut, a step of 30 % is found in more than 90 (`accuracy`).
+//! Wrong when: the path changes back and forth between two sentinels; or the sentinel is
+//! window-limited and does not show the path's capacity.
 
 mod floor;
 mod level;
@@ -20,18 +20,18 @@ use longhaul_model::report::v1::scan::{Cell, Regime, Setting};
 use longhaul_model::units::format_duration;
 use std::time::Duration;
 
-/// A path that changes more often than this is told as unsteady, not as that many paths.
+/// The maximum depth of cuts: a path with more changes counts as unsteady, not as that many paths.
 const MOST_CUTS_DEEP: usize = 3;
 
-/// Where one stretch ends and the next begins; cells between the two may belong to either.
+/// The end of one stretch and the start of the next; cells in between may belong to either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
     last_before: usize,
     first_after: usize,
 }
 
-/// Stretches of the cells (in the order of time) in which the path was one; at least one, if there is
-/// a cell.
+/// Returns the stretches of the cells (in the order of time) in which the path did not change; at
+/// least one, if there is a cell.
 pub fn stretches<'c, 'a>(cells: &'c [&'a Cell]) -> Vec<&'c [&'a Cell]> {
     split(cells, MOST_CUTS_DEEP)
 }
@@ -51,7 +51,7 @@ fn split<'c, 'a>(cells: &'c [&'a Cell], deeper: usize) -> Vec<&'c [&'a Cell]> {
     }
 }
 
-/// The stretches as published; none for a path that stayed the same.
+/// Returns the stretches as published; empty if the path did not change.
 pub fn regimes(stretches: &[&[&Cell]]) -> Vec<Regime> {
     if stretches.len() < 2 {
         return Vec::new();
@@ -84,8 +84,8 @@ fn published(stretch: &[&Cell], common: Option<(&Setting, bool)>) -> Regime {
     }
 }
 
-/// The setting and direction that all stretches hold: of several, the one that moved most from one
-/// stretch to the next, since that one tells of the change.
+/// Returns the setting and direction that all stretches contain; of several, the one with the
+/// largest change between stretches, since it shows the change of the path.
 fn common<'a>(stretches: &[&[&'a Cell]]) -> Option<(&'a Setting, bool)> {
     let holds = |stretch: &[&Cell], s: &Setting, f: bool| {
         median(

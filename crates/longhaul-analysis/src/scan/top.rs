@@ -1,12 +1,12 @@
-//! What is the most that this path gives: above which rate lie a tenth of the measurements?
+//! The rate that the top tenth of a path's measurements exceeds.
 //!
-//! Its interval is made of two of the measurements, by the binomial law of how many lie below the
-//! true quantile: nothing is assumed of how they scatter.
+//! Its interval consists of two of the measurements, by the binomial distribution of the number
+//! below the true quantile: no distribution of the measurements is assumed.
 //!
 //! Source: SLAC's bulk throughput pages (2000 on) for the tenth; David and Nagaraja, Order
 //! Statistics, section 7.1, for the interval. Units: bit/s. Error: the interval; it holds the truth
 //! in 95 of 100 cases or more (`accuracy`).
-//! Wrong when: cells of the grid lie mostly where nothing can be had; then a tenth is too many.
+//! Wrong when: most cells of the grid cannot reach the path's rate; then a tenth is too many.
 
 use super::cells::goodput;
 use crate::stats::quantile::{quantile, sorted};
@@ -14,19 +14,19 @@ use longhaul_model::report::v1::scan::{Cell, TopTenth};
 
 /// Share of the measurements below it.
 const SHARE: f64 = 0.9;
-/// Fewer measurements have no upper tenth.
+/// The minimum number of measurements for an upper tenth.
 const LEAST_CELLS: usize = 10;
 const COVERAGE: f64 = 0.95;
-/// Beyond it the ranks are found by the normal law.
+/// Above this number the ranks are computed by the normal approximation.
 const MOST_EXACT: usize = 10_000;
 
-/// Of one direction's cells, sentinels left out; `None` with fewer than ten.
+/// Returns the top tenth of one direction's cells without sentinels; `None` with fewer than ten.
 pub fn top_tenth(cells: &[&Cell], forward: bool) -> Option<TopTenth> {
     let chosen = cells.iter().filter(|c| c.forward == forward && !c.sentinel);
     of_rates(&sorted(chosen.map(|c| goodput(c))))
 }
 
-/// The same of ascending rates in bit/s.
+/// Returns the top tenth of ascending rates in bit/s.
 pub fn of_rates(ascending: &[f64]) -> Option<TopTenth> {
     if ascending.len() < LEAST_CELLS {
         return None;
@@ -40,7 +40,7 @@ pub fn of_rates(ascending: &[f64]) -> Option<TopTenth> {
     })
 }
 
-/// Ranks (from 1) of the two measurements that hold the quantile between them; `None` where even all
+/// Returns the ranks (from 1) of the two measurements that bound the quantile; `None` if even all
 /// measurements do not reach the coverage.
 fn ranks(count: usize) -> Option<(usize, usize)> {
     if count > MOST_EXACT {
@@ -53,7 +53,7 @@ fn ranks(count: usize) -> Option<(usize, usize)> {
     }
     let below = cumulative(count);
     let tail = (1.0 - COVERAGE) / 2.0;
-    // Rank h holds it from above when fewer than h measurements lie below the quantile.
+    // Rank h bounds it from above if fewer than h measurements are below the quantile.
     let high = (1..=count)
         .find(|h| below[h - 1] >= 1.0 - tail)
         .unwrap_or(count);
@@ -63,7 +63,7 @@ fn ranks(count: usize) -> Option<(usize, usize)> {
     Some((low, high))
 }
 
-/// P(at most k of `count` lie below the quantile), for k from 0.
+/// Returns P(at most k of `count` are below the quantile), for k from 0.
 fn cumulative(count: usize) -> Vec<f64> {
     let odds = (SHARE / (1.0 - SHARE)).ln();
     let mut logarithm = count as f64 * (1.0 - SHARE).ln();

@@ -1,10 +1,10 @@
-//! A setting in words, for sentences.
+//! Formatting of settings in sentences.
 
 use crate::throughput::words::streams;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate};
 
-/// `8 streams of 1 MiB`, `1 stream with auto window and bbr`.
+/// Formats a setting: `8 streams of 1 MiB`, `1 stream with auto window and bbr`.
 pub fn setting(setting: &Setting) -> String {
     let streams = streams(setting.streams);
     let window = setting.window_bytes.map_or_else(

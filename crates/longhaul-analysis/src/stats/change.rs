@@ -1,52 +1,52 @@
-//! By how much do the values of one sample stand above those of another, and could chance alone do
-//! that?
+//! Tests and estimates the shift between two samples.
 //!
-//! Nothing is assumed of the distribution. The test is the two-sided rank sum of Wilcoxon, Mann and
-//! Whitney, ties by their mid-ranks: every order counted up to [`MOST_EXACT`] values, the normal
-//! approximation above. The size of the change is the median of all differences of two values
-//! (Hodges and Lehmann 1963), and its 95 % interval is made of two of these differences, by the same
-//! law. Where neighbouring values resemble each other, both are widened by (1 + r) / (1 - r), as if
-//! there were fewer values. Several tests at once are judged after Holm (1979).
+//! No distribution is assumed. The test is the two-sided rank sum of Wilcoxon, Mann and Whitney,
+//! with mid-ranks for ties: exact up to [`MOST_EXACT`] values, by the normal approximation above.
+//! The size of the change is the median of all differences of two values (Hodges and Lehmann 1963),
+//! and its 95 % interval is bounded by two of these differences, by the same distribution. If
+//! neighbouring values are correlated, both are widened by (1 + r) / (1 - r), as if there were
+//! fewer values. Several tests at once are adjusted by Holm (1979).
 //!
 //! Source: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander and Wolfe, Nonparametric
 //! Statistical Methods, sections 4.1 to 4.3; Bayley and Hammersley 1946 for the fewer values.
-//! Units: those of the values; probabilities. Error: the interval holds the truth in 95 of 100 cases
-//! of independent values, in 94 of 100 where neighbours correlate by 0.5 (`accuracy`).
-//! Wrong when: the two samples differ in scatter more than in level; or swing slower than they last.
+//! Units: those of the values; probabilities. Error: the interval holds the truth in 95 of 100
+//! cases of independent values, in 94 of 100 if neighbours correlate by 0.5 (`accuracy`).
+//! Wrong when: the samples differ in scatter more than in level, or vary more slowly than they
+//! last.
 
 use super::normal::upper_tail;
 use super::quantile::{median, quantile, sorted};
 
-/// Values of both samples together up to which every order is counted.
+/// The maximum number of values of both samples together for the exact test.
 const MOST_EXACT: usize = 40;
-/// Of longer samples every so manieth value is taken.
+/// The maximum number of values per sample; longer ones are thinned evenly.
 const MOST_VALUES: usize = 600;
-/// Fewer values do not show how neighbours resemble each other.
+/// The minimum number of values to estimate the correlation of neighbours.
 const LEAST_FOR_CORRELATION: usize = 20;
 const MOST_CORRELATION: f64 = 0.95;
-/// Of the interval; and below it a probability says that there is a change.
+/// The significance level, also of the interval.
 pub const LEVEL: f64 = 0.05;
 /// The 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
 
-/// What two samples say of a change from the first to the second.
+/// The change from the first sample to the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Median of all differences.
     pub shift: f64,
-    /// 95 %; absent: the values are too few to bound it.
+    /// 95 % interval; `None` if the values are too few to bound it.
     pub interval: Option<[f64; 2]>,
-    /// Probability that samples alike would lie as far apart; absent: the values are too few to tell,
-    /// however far apart they lie.
+    /// Probability that equal populations would differ as much; `None` if the values are too few
+    /// for any result to be significant.
     pub p: Option<f64>,
-    /// Every order was counted.
+    /// The test was exact.
     pub exact: bool,
-    /// Of neighbouring values, where it weakens the evidence.
+    /// Correlation of neighbouring values, if it weakens the evidence.
     pub correlation: Option<f64>,
 }
 
-/// The change from `before` to `after`, each in the order of time. `None` where one of them is empty.
-/// Values that are no numbers are left out.
+/// Returns the change from `before` to `after`, each in the order of time; `None` if either is
+/// empty. Values that are not finite are left out.
 pub fn between(before: &[f64], after: &[f64]) -> Option<Change> {
     let (before, after) = (kept(before), kept(after));
     let differences = sorted(after.iter().flat_map(|a| before.iter().map(move |b| a - b)));
@@ -79,8 +79,8 @@ pub fn between(before: &[f64], after: &[f64]) -> Option<Change> {
     })
 }
 
-/// Probabilities of several tests, raised so that one false alarm among all of them is as rare as
-/// [`LEVEL`] says.
+/// Adjusts the probabilities of several tests, so that the probability of any false alarm stays
+/// below [`LEVEL`].
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
@@ -97,7 +97,7 @@ pub fn holm(probabilities: &[f64]) -> Vec<f64> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Law {
     Exact,
-    /// With the variance so many times greater.
+    /// Normal approximation, with the variance multiplied by this factor.
     Normal(f64),
 }
 
@@ -107,7 +107,7 @@ fn kept(values: &[f64]) -> Vec<f64> {
     finite.into_iter().step_by(step).collect()
 }
 
-/// In how many orders `n` and `m` values can lie; infinity where nobody counts so far.
+/// Returns the number of orders of `n` and `m` values; infinity if it is too large.
 fn orders(n: usize, m: usize) -> f64 {
     (1..=n).fold(1.0, |all, i| all * (m + i) as f64 / i as f64)
 }
@@ -137,8 +137,8 @@ fn two_sided(before: &[f64], after: &[f64], law: Law) -> f64 {
     p.min(1.0)
 }
 
-/// Twice the rank of each value among all of them, those of `before` first, equal values sharing
-/// theirs; and the sum of t³ − t over groups of t equal ones.
+/// Returns twice the rank of each value among all, those of `before` first, with mid-ranks for
+/// ties; and the sum of t³ − t over groups of t equal values.
 fn mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
     let all: Vec<f64> = before.iter().chain(after).copied().collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -147,7 +147,7 @@ fn mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
     let (mut begin, mut ties) = (0, 0.0);
     for group in order.chunk_by(|a, b| all[*a].total_cmp(&all[*b]).is_eq()) {
         let size = group.len();
-        // First and last rank of the group, from 1, added: twice their middle.
+        // The sum of the first and last rank of the group, from 1, is twice its mid-rank.
         for place in group {
             ranks[*place] = 2 * begin + size + 1;
         }
@@ -158,7 +158,7 @@ fn mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
     (ranks, ties)
 }
 
-/// How many choices of `count` of these ranks have which sum.
+/// Returns, by sum, the number of ways to choose `count` of these ranks.
 fn ways(ranks: &[usize], count: usize) -> Vec<f64> {
     let most: usize = ranks.iter().sum();
     let mut table = vec![vec![0.0; most + 1]; count + 1];
@@ -174,7 +174,7 @@ fn ways(ranks: &[usize], count: usize) -> Vec<f64> {
     table.swap_remove(count)
 }
 
-/// Two of the ascending differences that hold the shift between them in 95 of 100 cases.
+/// Returns the two of the ascending differences that bound the shift in 95 of 100 cases.
 fn interval(differences: &[f64], n: usize, m: usize, law: Law) -> Option<[f64; 2]> {
     let pairs = n * m;
     let cut = match law {
@@ -200,8 +200,8 @@ fn interval(differences: &[f64], n: usize, m: usize, law: Law) -> Option<[f64; 2
     (low < high).then(|| [differences[low], differences[high]])
 }
 
-/// First autocorrelation of the values about the level of their sample, by their ranks; only where it
-/// is more than chance makes it.
+/// Returns the first autocorrelation of the values around the median of their sample, with outliers
+/// clamped; `None` if it is not significant.
 fn correlation(before: &[f64], after: &[f64]) -> Option<f64> {
     let count = before.len() + after.len();
     if count < LEAST_FOR_CORRELATION {
@@ -212,13 +212,13 @@ fn correlation(before: &[f64], after: &[f64]) -> Option<f64> {
         let ascending = sorted(values.iter().copied());
         let centre = quantile(&ascending, 0.5)?;
         let (low, high) = (quantile(&ascending, 0.1)?, quantile(&ascending, 0.9)?);
-        // Wild values say nothing of their neighbours.
+        // Outliers say nothing about their neighbours.
         let off: Vec<f64> = values.iter().map(|v| v.clamp(low, high) - centre).collect();
         products += off.windows(2).map(|w| w[0] * w[1]).sum::<f64>();
         squares += off.iter().map(|v| v * v).sum::<f64>();
     }
     let count = count as f64;
-    // Solved for its small-sample bias, as intervals of a mean have it.
+    // Corrected for its small-sample bias, as in the interval of a mean.
     let r = (products / squares + 2.0 / count) / (1.0 - 8.0 / count).max(0.2);
     (r > 1.3 / count.sqrt()).then(|| r.min(MOST_CORRELATION))
 }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn printed_tables_of_the_rank_sum_are_met() {
-        // Of the 70 orders of 4 and 4, one is farthest out on either side.
+        // Of the 70 orders of 4 and 4, one is the most extreme on either side.
         let change = between(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]).unwrap();
         assert!((change.p.unwrap() - 2.0 / 70.0).abs() < 1e-12, "{change:?}");
         assert!((change.shift - 4.0).abs() < 1e-12 && change.exact);

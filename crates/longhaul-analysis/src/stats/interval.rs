@@ -1,27 +1,27 @@
-//! Between which bounds does the true mean of a series lie, if its neighbours resemble each other?
+//! Confidence interval of the mean of a series with correlated neighbours.
 //!
 //! Rates of neighbouring intervals are correlated (a sawtooth lasts many of them), so n values are
-//! worth fewer than n. Two estimates of the error of the mean are made and the larger is taken:
-//! an effective number of values from the first autocorrelation, corrected for its small-sample
-//! bias (Marriott and Pope 1954), and the scatter of batch means (Law and Kelton, Simulation
-//! Modeling and Analysis, section 9.5), which sees slower swings.
+//! worth fewer than n. The larger of two estimates of the error of the mean is used: from an
+//! effective number of values by the first autocorrelation, corrected for its small-sample bias
+//! (Marriott and Pope 1954), and from the scatter of batch means (Law and Kelton, Simulation
+//! Modeling and Analysis, section 9.5), which covers slower variation.
 //!
-//! Source: as named. Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases for first-order
-//! noise of correlation up to 0.8 and 80 values (`accuracy`).
-//! Wrong when: the series drifts, or swings slower than a quarter of its length.
+//! Source: as named. Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases
+//! for first-order noise of correlation up to 0.8 and 80 values (`accuracy`).
+//! Wrong when: the series drifts, or varies more slowly than a quarter of its length.
 
 use super::robust::mean_and_deviation;
 
-/// Fewer values than this say nothing of their own scatter.
+/// The minimum number of values to estimate their scatter.
 pub const LEAST_VALUES: usize = 5;
-/// Batches for the second estimate: few, so that each is long beside the correlation.
+/// Batches for the second estimate: few, so that each is long compared with the correlation.
 const BATCHES: usize = 8;
-/// Values each batch must hold before batch means are worth anything.
+/// The minimum number of values per batch.
 const LEAST_PER_BATCH: usize = 3;
-/// The correlation is not believed above this: beyond it the series is a drift.
+/// The maximum correlation assumed: above it the series is a drift.
 const MOST_CORRELATION: f64 = 0.95;
 
-/// Half-width of the 95 % interval of the mean; `None` when there are too few values.
+/// Returns the half-width of the 95 % interval of the mean; `None` if there are too few values.
 pub fn mean_half_width(values: &[f64]) -> Option<f64> {
     if values.len() < LEAST_VALUES {
         return None;
@@ -30,7 +30,7 @@ pub fn mean_half_width(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let lag_one = corrected_correlation(values).clamp(0.0, MOST_CORRELATION);
     let effective = (count * (1.0 - lag_one) / (1.0 + lag_one)).max(2.0);
-    // The scatter about the sample's own mean is too small by the mean's own scatter.
+    // The scatter around the sample's own mean is too small by the scatter of that mean.
     let deviation = deviation / (1.0 - 1.0 / effective).sqrt();
     let by_correlation = student_t_975(effective - 1.0) * deviation / effective.sqrt();
     Some(by_batches(values).map_or(by_correlation, |batches| batches.max(by_correlation)))
@@ -50,7 +50,7 @@ fn by_batches(values: &[f64]) -> Option<f64> {
     Some(student_t_975(count - 1.0) * deviation / count.sqrt())
 }
 
-/// First autocorrelation with its small-sample bias, −(1 + 4ρ)/n, taken out; 0 for constants.
+/// Returns the first autocorrelation without its small-sample bias, −(1 + 4ρ)/n; 0 for constants.
 fn corrected_correlation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -63,14 +63,14 @@ fn corrected_correlation(values: &[f64]) -> f64 {
         .map(|w| (w[0] - mean) * (w[1] - mean))
         .sum();
     let raw = products / spread;
-    // The bias is that of the true value, so the equation is solved for it.
+    // The bias depends on the true value, so the equation is solved for it.
     (raw + 1.0 / count) / (1.0 - 4.0 / count).max(0.2)
 }
 
-/// The 97.5 % quantile of Student's t with `freedom` degrees of freedom (at least 1).
+/// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom (at least 1).
 ///
-/// Exact at 1 to 5, interpolated between; above, the series of Abramowitz and Stegun 26.7.5,
-/// right to 0.1 %.
+/// Exact at 1 to 5, interpolated between; above, the series of Abramowitz and Stegun 26.7.5, right
+/// to 0.1 %.
 pub fn student_t_975(freedom: f64) -> f64 {
     const SMALL: [f64; 5] = [12.706, 4.303, 3.182, 2.776, 2.571];
     const NORMAL: f64 = 1.959_964;

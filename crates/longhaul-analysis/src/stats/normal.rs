@@ -1,9 +1,9 @@
-//! How much of a standard normal distribution lies above a value?
+//! Tail probability of the standard normal distribution.
 //!
 //! Source: Abramowitz and Stegun 1964, formula 7.1.26. Units: a probability.
 //! Error: 1.5e-7. Wrong when: probabilities below that matter.
 
-/// Share above `z`.
+/// Returns the probability above `z`.
 pub fn upper_tail(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);

@@ -1,13 +1,13 @@
-//! Between which bounds does a probability lie, of which so many cases of so many were seen?
+//! Confidence interval of a proportion.
 //!
 //! The score interval. Source: Wilson 1927. Units: ratios.
 //! Error: covers the truth in 92 to 98 of 100 cases.
-//! Wrong when: the cases come in clumps, as losses do: then it is too narrow.
+//! Wrong when: the cases are clustered, as losses are: then it is too narrow.
 
 /// Standard deviations of a 95 % interval.
 const Z: f64 = 1.959_964;
 
-/// 95 % interval of the share; all of it where nothing was tried.
+/// Returns the 95 % interval of the proportion; 0 to 1 without any tries.
 pub fn interval(cases: u64, tries: u64) -> [f64; 2] {
     if tries == 0 {
         return [0.0, 1.0];
@@ -16,7 +16,7 @@ pub fn interval(cases: u64, tries: u64) -> [f64; 2] {
     let scale = 1.0 + Z * Z / n;
     let centre = (share + Z * Z / (2.0 * n)) / scale;
     let half = Z / scale * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    // The formula has these ends exactly; rounding has not.
+    // The formula gives exactly these ends, but rounding does not.
     let low = if cases == 0 { 0.0 } else { centre - half };
     let high = if cases >= tries { 1.0 } else { centre + half };
     [low.clamp(0.0, 1.0), high.clamp(0.0, 1.0)]

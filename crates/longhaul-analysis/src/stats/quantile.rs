@@ -1,17 +1,17 @@
-//! Which value has this share of the others below it?
+//! Quantiles of a sample.
 //!
 //! Linear interpolation between order statistics.
-//! Source: type 7 of Hyndman and Fan, 1996. Units: those of the values. Error: none but rounding.
-//! Wrong when: never, but one value is its own every quantile.
+//! Source: type 7 of Hyndman and Fan, 1996. Units: those of the values. Error: rounding only.
+//! Wrong when: never, but all quantiles of a single value are that value.
 
-/// The finite values, ascending.
+/// Returns the finite values, ascending.
 pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut kept: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
     kept.sort_by(f64::total_cmp);
     kept
 }
 
-/// The `share` quantile (0 to 1) of ascending values; `None` when there are none.
+/// Returns the `share` quantile (0 to 1) of ascending values; `None` if there are none.
 pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
     let last = ascending.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -21,7 +21,7 @@ pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
     Some(ascending[below] * (1.0 - part) + ascending[above] * part)
 }
 
-/// Half of the values lie below it; `None` when there are none.
+/// Returns the median of the finite values; `None` if there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     quantile(&sorted(values), 0.5)
 }

@@ -1,15 +1,15 @@
-//! Are the values of one sample greater than those of another, whatever their distribution?
+//! One-sided rank-sum test: are the values of one sample greater than those of another?
 //!
-//! The rank sum of Mann and Whitney, one-sided, by its normal approximation with the correction for
-//! ties and for continuity.
+//! The rank sum of Mann and Whitney, by its normal approximation with the corrections for ties and
+//! continuity.
 //! Source: Mann and Whitney 1947. Units: a probability.
 //! Error: from three values against eight on, up to 0.005 too large near 0.01.
-//! Wrong when: neighbouring values resemble each other: they count as independent.
+//! Wrong when: neighbouring values are correlated: they count as independent.
 
 use super::normal::upper_tail;
 
-/// Probability that `higher` would stand so far above `lower` if both were drawn alike; 1 where one
-/// of them is empty.
+/// Returns the probability that `higher` exceeds `lower` as much if both are from the same
+/// population; 1 if either is empty.
 pub fn one_sided(lower: &[f64], higher: &[f64]) -> f64 {
     let (n, m) = (lower.len() as f64, higher.len() as f64);
     if lower.is_empty() || higher.is_empty() {
@@ -36,7 +36,7 @@ fn win(higher: f64, lower: f64) -> f64 {
     }
 }
 
-/// Sum of t³ − t over the groups of t equal values.
+/// Returns the sum of t³ − t over the groups of t equal values.
 fn tie_term(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_known_table_is_met() {
-        // U = 1 for three against eight: 2 of the 165 orders are as far out.
+        // U = 1 for three against eight: 2 of the 165 orders are as extreme.
         let lower: Vec<f64> = (1..=8).map(f64::from).collect();
         let p = one_sided(&lower, &[9.0, 10.0, 7.5]);
         assert!((0.0..0.005).contains(&(p - 2.0 / 165.0)), "{p}");

@@ -1,35 +1,35 @@
-//! How widely do the values scatter, and what is the level, if a few of them are wild?
+//! Scale and level of values with outliers.
 //!
 //! Median absolute deviation, scaled by 1.4826 so that it equals the standard deviation of normal
 //! values; running medians. Source: Hampel 1974; Tukey 1977. Units: those of the values.
 //! Error: a third more scatter than the mean and the standard deviation have on normal values.
-//! Wrong when: half of the values or more are wild.
+//! Wrong when: half of the values or more are outliers.
 
 use super::quantile::median;
 
-/// Makes the median absolute deviation of normal values their standard deviation.
+/// Converts the median absolute deviation of normal values to their standard deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// Robust standard deviation; `None` when there are no values.
+/// Returns a robust standard deviation; `None` if there are no values.
 pub fn mad_scale(values: &[f64]) -> Option<f64> {
     let centre = median(values.iter().copied())?;
     median(values.iter().map(|v| (v - centre).abs())).map(|mad| mad * MAD_TO_SIGMA)
 }
 
-/// Each value replaced by the median of the `width` values around it (fewer at the borders): a dip
-/// shorter than half the width vanishes, a lasting step stays where it is.
+/// Replaces each value by the median of the `width` values around it (fewer at the ends): a dip
+/// shorter than half the width disappears, a lasting step stays in place.
 pub fn running_median(values: &[f64], width: usize) -> Vec<f64> {
     let half = width / 2;
     (0..values.len())
         .map(|i| {
-            // The reach is the same on both sides, so that a rising series is not bent at its ends.
+            // A symmetric window, so that a rising series is not distorted at its ends.
             let reach = half.min(i).min(values.len() - 1 - i);
             median(values[i - reach..=i + reach].iter().copied()).unwrap_or(values[i])
         })
         .collect()
 }
 
-/// Mean and standard deviation (divisor n − 1); `None` for fewer than two values.
+/// Returns mean and standard deviation (divisor n − 1); `None` for fewer than two values.
 pub fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     if values.len() < 2 {

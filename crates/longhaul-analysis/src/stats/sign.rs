@@ -1,19 +1,19 @@
-//! Between which bounds does the middle of a population lie, and is it another than zero?
+//! Confidence interval of a median, and the sign test against zero.
 //!
-//! The sign test, and the interval of two of the values that belongs to it: how many of the values
-//! lie below the true median is a matter of fair coins, whatever their distribution.
+//! The interval is bounded by two of the values and belongs to the sign test: the number of values
+//! below the true median is binomial with p = ½, whatever their distribution.
 //!
 //! Source: Arbuthnot 1710 in the form of Hollander and Wolfe, sections 3.4 and 3.6. Units: those of
 //! the values; a probability. Error: the interval holds the truth in 95 of 100 cases or more
 //! (`accuracy`).
-//! Wrong when: neighbouring values resemble each other: they count as independent.
+//! Wrong when: neighbouring values are correlated: they count as independent.
 
-/// Of the interval.
+/// The error probability of the interval.
 const LEVEL: f64 = 0.05;
-/// Beyond it the coins are thrown by the normal law.
+/// Above this number of values the normal approximation is used.
 const MOST_EXACT: usize = 500;
 
-/// The 95 % interval of the median of ascending values; `None` below six of them.
+/// Returns the 95 % interval of the median of ascending values; `None` below six of them.
 pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
     let count = ascending.len();
     let cut = if count > MOST_EXACT {
@@ -27,8 +27,8 @@ pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
     Some([ascending[low], ascending[count - cut]])
 }
 
-/// Probability that values of median 0 would be as one-sided as these; zeros are left out. `None`
-/// where they are so few that even all on one side would not tell.
+/// Returns the probability that values of median 0 would be as one-sided as these; zeros are left
+/// out. `None` if they are too few for any result to be significant.
 pub fn two_sided(values: &[f64]) -> Option<f64> {
     let above = values.iter().filter(|v| **v > 0.0).count();
     let below = values.iter().filter(|v| **v < 0.0).count();
@@ -46,7 +46,7 @@ pub fn two_sided(values: &[f64]) -> Option<f64> {
     Some((2.0 * tail).min(1.0))
 }
 
-/// P(at most `k` heads of `count` fair coins).
+/// Returns P(at most `k` heads of `count` fair coins).
 fn at_most(count: usize, k: usize) -> f64 {
     let mut term = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let mut sum = term;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn intervals_are_of_the_printed_ranks() {
         let ascending: Vec<f64> = (1..=20).map(f64::from).collect();
-        // Of 20 values the 6th and the 15th.
+        // The 6th and the 15th of 20 values.
         assert_eq!(median_interval(&ascending), Some([6.0, 15.0]));
         assert_eq!(median_interval(&ascending[..6]), Some([1.0, 6.0]));
         assert_eq!(median_interval(&ascending[..5]), None);

@@ -1,14 +1,14 @@
-//! How likely does chance alone make a t as large as this?
+//! Two-sided probability of Student's t.
 //!
 //! Source: Student's distribution by the incomplete beta function, its continued fraction by Lentz
 //! (Abramowitz and Stegun 26.7.1 and 26.5.8). Units: a probability. Error: below one in a million.
 //! Wrong when: never, for finite values.
 
-/// Steps of the continued fraction; it settles within a few dozen.
+/// The maximum number of steps of the continued fraction; it converges within a few dozen.
 const MOST_STEPS: usize = 300;
 const SETTLED: f64 = 1e-10;
 
-/// Probability of a t at least this far from 0 on either side, with `freedom` > 0.
+/// Returns the probability of a t at least this far from 0 on either side, with `freedom` > 0.
 pub fn two_sided(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;
@@ -17,7 +17,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / 2.0, 0.5, x).clamp(0.0, 1.0)
 }
 
-/// Regularised, for 0 < x <= 1.
+/// Returns the regularized incomplete beta function, for 0 < x <= 1.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
@@ -31,7 +31,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// Lentz's way: numerator and denominator ratios are carried along, and kept from zero.
+/// Evaluates the continued fraction by Lentz, with the ratios kept from zero.
 fn fraction(a: f64, b: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let away = |v: f64| if v.abs() < TINY { TINY } else { v };
@@ -55,7 +55,7 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
     value
 }
 
-/// Stirling's series after shifting the argument above 10.
+/// Returns ln Γ(x) by Stirling's series after shifting the argument above 10.
 fn log_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {

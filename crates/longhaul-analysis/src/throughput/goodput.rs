@@ -1,10 +1,10 @@
-//! How many payload bytes per second did the receiving application get, and how sure is that?
+//! Goodput: payload bytes per second that the receiving application read.
 //!
 //! Bytes over time in the steady part, by the receiver's own counts; the 95 % interval from the
-//! scatter of the interval rates, honest about their correlation ([`crate::stats::interval`]).
+//! scatter of the interval rates, with allowance for correlation ([`crate::stats::interval`]).
 //!
-//! Source: RFC 2647 section 3.17 for the word. Units: bit/s. Error: the interval given with it.
-//! Wrong when: the steady part holds few intervals; then there is no interval.
+//! Source: RFC 2647 section 3.17 for the term. Units: bit/s. Error: the interval given with it.
+//! Wrong when: the steady part has few intervals; then there is no interval.
 
 use super::timeline::{Arrivals, Bin};
 use crate::stats::interval::mean_half_width;
@@ -13,7 +13,7 @@ use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
-/// Without a steady part, the last share of the run stands for what it had reached.
+/// Without a steady part, this last share of the run gives the rate it had reached.
 const LAST_RATIO: f64 = 0.25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,7 +22,7 @@ pub struct Goodput {
     pub interval_bps: Option<[u64; 2]>,
 }
 
-/// Over the span; with no steady part, over the last quarter of the run and without an interval.
+/// Returns the goodput of the span, or of the last quarter without an interval if there is no span.
 pub fn goodput(arrivals: &Arrivals, steady: Option<Span>) -> Goodput {
     let Some(span) = steady else {
         let length = arrivals.to_us() - arrivals.from_us();
@@ -54,7 +54,7 @@ fn rate(bins: &[Bin]) -> Option<u64> {
     (seconds > 0.0).then(|| (bytes * 8.0 / seconds).round() as u64)
 }
 
-/// All bytes over the whole time, ramp included.
+/// Returns all bytes over the whole time, ramp included.
 pub fn mean(observation: &Observation) -> Option<u64> {
     let bytes = observation
         .streams

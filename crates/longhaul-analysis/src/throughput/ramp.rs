@@ -1,11 +1,11 @@
-//! Where does the ramp end and the steady part begin?
+//! Finds the end of the ramp, where the steady part begins.
 //!
-//! The marginal standard error rule (White 1997, MSER): cut the beginning where the mean of what
-//! remains is known best, that is where (sum of squared deviations) / (number of values)² is least.
-//! A running median of five first takes out single dips, which are no change of regime.
+//! The marginal standard error rule (White 1997, MSER): cut the beginning at the point that
+//! minimizes the error of the mean of the rest: (sum of squared deviations) / (number of values)².
+//! A running median of five first removes single dips, which are not changes of regime.
 //!
 //! Source: as named. Units: microseconds. Error: about one interval (`accuracy`).
-//! Wrong when: the run swings slower than it lasts; then there is no steady part, and none is given.
+//! Wrong when: the run varies more slowly than it lasts; then no steady part is given.
 
 use super::timeline::Arrivals;
 use crate::stats::quantile::median;
@@ -14,18 +14,18 @@ use longhaul_model::report::v1::analysis::Span;
 
 /// Dips shorter than half of this many intervals are not changes of regime.
 const DIP_WIDTH: usize = 5;
-/// Steadiness cannot be seen in fewer intervals than this.
+/// The minimum number of intervals to see steadiness.
 const LEAST_BINS: usize = 6;
-/// The cut is not sought later than this share of the run (Law's rule for MSER).
+/// The latest cut, as a share of the run (Law's rule for MSER).
 const LATEST_CUT_RATIO: f64 = 0.6;
-/// The steady part begins no lower than this share of its own median.
+/// The minimum rate at which the steady part begins, as a share of its own median.
 const FIRST_RATE_RATIO: f64 = 0.75;
-/// What lies between these shares of the level, just before the cut, belongs to the level.
+/// Rates just before the cut within these shares of the level belong to the level.
 const LEVEL_RATIOS: std::ops::RangeInclusive<f64> = 0.88..=1.3;
-/// A last third faster than the first by this factor is still climbing.
+/// If the last third is faster than the first by this factor, the run is still climbing.
 const CLIMB_RATIO: f64 = 1.25;
 
-/// The steady part found from the data, or given by the plan; `None` when the run never settled.
+/// Returns the steady part, from the data or the plan; `None` if the run never settled.
 pub fn steady(arrivals: &Arrivals, warm_up_us: Option<u64>) -> Option<Span> {
     let to_us = arrivals.to_us();
     if let Some(warm_up) = warm_up_us {
@@ -41,7 +41,7 @@ pub fn steady(arrivals: &Arrivals, warm_up_us: Option<u64>) -> Option<Span> {
     })
 }
 
-/// The rate still grew when the run ended.
+/// Returns true if the rate was still growing when the run ended.
 pub fn still_climbing(arrivals: &Arrivals) -> bool {
     climbs(&arrivals.rates_bps())
 }
@@ -50,7 +50,7 @@ fn cut(rates: &[f64]) -> Option<usize> {
     if rates.len() < LEAST_BINS {
         return None;
     }
-    // Near the end the scatter is small by chance, so the cut is sought before it.
+    // Near the end the scatter is small by chance, so the cut is searched before it.
     let latest = (LATEST_CUT_RATIO * rates.len() as f64) as usize;
     let least = marginal_errors(rates)
         .into_iter()
@@ -60,14 +60,14 @@ fn cut(rates: &[f64]) -> Option<usize> {
         .0;
     let level = median(rates[least..].iter().copied())?;
     let low = (least..rates.len()).find(|i| rates[*i] >= FIRST_RATE_RATIO * level)?;
-    // The rule may cut into chance lows of the steady part; what belongs to the level comes back.
+    // The rule may cut into chance lows of the steady part; rates at the level are added back.
     let outside = |i: &usize| !LEVEL_RATIOS.contains(&(rates[*i] / level));
     let cut = (0..low).rev().find(outside).map_or(0, |i| i + 1);
     (cut <= latest && level > 0.0).then_some(cut)
 }
 
-/// While a hole in the sequence is mended nothing is delivered, and then all that waited behind it at
-/// once. A steady part that began between the two would count bytes that took longer to come.
+/// While a gap in the sequence is repaired nothing is delivered, and then all queued data at once.
+/// A steady part that began between the two would count bytes that took longer to arrive.
 fn after_release(rates: &[f64], cut: usize) -> usize {
     let Some(level) = median(rates[cut..].iter().copied()) else {
         return cut;
@@ -81,16 +81,16 @@ fn after_release(rates: &[f64], cut: usize) -> usize {
         .map_or(cut, |last| last + 1)
 }
 
-/// The last third is well above the first. Means, because a window that arrives whole once in an RTT
-/// makes rates of two or three windows an interval, between which a median jumps.
+/// Returns true if the last third is well above the first. Means, because a window that arrives
+/// once per RTT gives rates of two or three windows per interval, between which a median jumps.
 fn climbs(rates: &[f64]) -> bool {
     let third = rates.len().div_ceil(3);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
     mean(&rates[rates.len() - third..]) > CLIMB_RATIO * mean(&rates[..third])
 }
 
-/// For each cut, the squared standard error of the mean of what remains, up to the last few values,
-/// whose scatter is too small by chance.
+/// Returns for each cut the squared standard error of the mean of the rest, except for the last few
+/// values, whose scatter is too small by chance.
 fn marginal_errors(rates: &[f64]) -> Vec<f64> {
     let mut errors = vec![f64::INFINITY; rates.len()];
     let (mut mean, mut squares) = (0.0, 0.0);

@@ -1,7 +1,7 @@
-//! How long did round trips take under load, and how long without?
+//! Round-trip times under load and without load.
 //!
-//! The kernel's smoothed RTT at each sample of the sender, weighted by the bytes the stream moved in
-//! that time. Source: `tcpi_rtt`, `tcpi_min_rtt`. Units: microseconds.
+//! The kernel's smoothed RTT at each sample of the sender, weighted by the bytes the stream moved
+//! in that time. Source: `tcpi_rtt`, `tcpi_min_rtt`. Units: microseconds.
 //! Error: smoothing (1/8 per RTT) hides spikes. Wrong when: the queue never emptied in the run and
 //! no idle round trip was timed; then the idle RTT is too high.
 
@@ -9,7 +9,7 @@ use crate::limit::scene::Scene;
 use longhaul_model::report::v1::analysis::Rtt;
 use longhaul_model::report::v1::observation::Observation;
 
-/// Least round trip known: the idle one of the control connection or the kernel's own least.
+/// Returns the minimum RTT known: that of the idle control connection or the kernel's minimum.
 pub fn idle_us(observation: &Observation) -> Option<u64> {
     let samples = observation.streams.iter().flat_map(|s| &s.sender.samples);
     let kernel = samples.filter_map(|s| {
@@ -21,7 +21,7 @@ pub fn idle_us(observation: &Observation) -> Option<u64> {
         .min()
 }
 
-/// Round trips of the judged part; `None` when none was read.
+/// Returns the RTTs of the judged part; `None` if none was read.
 pub fn loaded(scene: &Scene) -> Option<Rtt> {
     let readings: Vec<(f64, f64)> = scene
         .judged()

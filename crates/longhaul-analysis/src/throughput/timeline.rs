@@ -1,17 +1,18 @@
-//! How many bytes had arrived by when?
+//! Timelines of the bytes that arrived.
 //!
-//! Turns the cumulative counts of one end into lines without jumps backwards, and lays the lines of
-//! all streams over each other in the time in which all of them were alive.
+//! Turns the cumulative counts of one end into monotonic tracks, and adds up the tracks of all
+//! streams over the time in which all of them were alive.
 //!
-//! Source: the receiver's own counts; where it gave no samples, as a program that is not longhaul, what
-//! its kernel acknowledged (`tcpi_bytes_acked` of the sender) up to its last count. Units: microseconds of the run's common time line, bytes.
-//! Error: between two samples the count is taken to grow evenly.
+//! Source: the receiver's own counts; without samples (programs other than longhaul), the bytes
+//! that its kernel acknowledged (`tcpi_bytes_acked` of the sender), up to its last count. Units:
+//! microseconds of the run's common time line, bytes. Error: between samples the count is
+//! interpolated linearly.
 //! Wrong when: samples are sparser than the changes looked for.
 
 use longhaul_model::report::v1::observation::{Observation, Stream, StreamEnd};
 
-/// Bins shorter than this share of the usual one are joined to their neighbour: a count over a
-/// sliver of time is a rate of noise.
+/// Bins shorter than this share of the median one are joined to their neighbour: the rate of a very
+/// short bin is noise.
 const SLIVER_RATIO: f64 = 0.5;
 
 /// The cumulative byte count of one stream at one end.
@@ -21,12 +22,12 @@ pub struct Track {
 }
 
 impl Track {
-    /// The end's own start, its samples and its last count; samples that run backwards are dropped.
+    /// Builds a track from the end's start, samples and last count; drops samples that decrease.
     pub fn of(end: &StreamEnd) -> Track {
         Track::through(end.samples.iter().map(|s| (s.at_us, s.bytes)), end)
     }
 
-    /// What arrived of a stream.
+    /// Returns the bytes of a stream that arrived.
     pub fn arrived(stream: &Stream) -> Track {
         let (sender, receiver) = (&stream.sender, &stream.receiver);
         if !receiver.samples.is_empty() {
@@ -52,7 +53,7 @@ impl Track {
         Track { points }
     }
 
-    /// Bytes counted by `at_us`, with even growth between samples.
+    /// Returns the bytes counted by `at_us`, interpolated linearly between samples.
     pub fn at(&self, at_us: u64) -> f64 {
         let after = self.points.partition_point(|(at, _)| *at <= at_us);
         let Some((from, low)) = after.checked_sub(1).map(|i| self.points[i]) else {
@@ -74,7 +75,7 @@ impl Track {
     }
 }
 
-/// Bytes that arrived in one stretch of time.
+/// Bytes that arrived in one time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     pub from_us: u64,
@@ -97,7 +98,7 @@ impl Bin {
     }
 }
 
-/// What arrived at the receiver, all streams together, while all of them were alive.
+/// The bytes that arrived at the receiver, all streams together, while all of them were alive.
 #[derive(Debug, Clone, Default)]
 pub struct Arrivals {
     pub bins: Vec<Bin>,
@@ -118,7 +119,7 @@ impl Arrivals {
         Arrivals { bins, tracks }
     }
 
-    /// For series that come from elsewhere: equal bins of `step_us`.
+    /// Builds equal bins of `step_us` from an external series.
     pub fn from_rates(rates_bps: &[f64], step_us: u64) -> Arrivals {
         let seconds = step_us as f64 / 1e6;
         let bins = rates_bps.iter().zip(0u64..).map(|(rate, i)| Bin {
@@ -144,7 +145,7 @@ impl Arrivals {
         self.bins.iter().map(Bin::rate_bps).collect()
     }
 
-    /// Rate of all streams over any span of the run, at the grain of the samples.
+    /// Returns the rate of all streams over any span of the run, at the resolution of the samples.
     pub fn rate_between_bps(&self, from_us: u64, to_us: u64) -> f64 {
         let bytes: f64 = self
             .tracks
@@ -159,7 +160,7 @@ impl Arrivals {
         .rate_bps()
     }
 
-    /// The bins that lie in the span.
+    /// Returns the bins inside the span.
     pub fn within(&self, from_us: u64, to_us: u64) -> &[Bin] {
         let first = self.bins.partition_point(|b| b.from_us < from_us);
         let end = self.bins.partition_point(|b| b.to_us <= to_us);
@@ -167,7 +168,7 @@ impl Arrivals {
     }
 }
 
-/// Cuts the span at the samples of the stream that has most of them.
+/// Cuts the span at the samples of the stream that has the most of them.
 fn binned(tracks: &[Track], from: u64, to: u64) -> Vec<Bin> {
     let Some(finest) = tracks.iter().max_by_key(|t| t.points.len()) else {
         return Vec::new();

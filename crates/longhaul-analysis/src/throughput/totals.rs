@@ -1,11 +1,11 @@
-//! What did the run move and cost in all, and do both ends agree?
+//! Totals of a run: bytes, packets, losses and cost.
 //!
 //! Sums over the streams' last counts; per-stream lines for the table. Packets sent are the
 //! sender's, packets received the receiver's, acknowledgements of each included (`tcpi_segs_out`,
 //! `tcpi_segs_in`).
 //!
 //! Source: last counts of both ends. Units: bytes, segments, microseconds per 10^9 bytes.
-//! Error: what is in flight when counting ends is in neither.
+//! Error: bytes in flight when counting ends are in neither count.
 //! Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
 
 use longhaul_model::report::v1::analysis::{StreamTotals, Totals};
@@ -64,12 +64,12 @@ fn failed(stream: &Stream) -> bool {
     stream.sender.error.is_some() || stream.receiver.error.is_some()
 }
 
-/// The last TCP_INFO of one end of a stream.
+/// Returns the last TCP_INFO of one end of a stream.
 pub fn last(end: &StreamEnd) -> Option<&Tcp> {
     end.samples.iter().rev().find_map(|s| s.tcp.as_ref())
 }
 
-/// The sum, if every stream has the reading and there is at least one.
+/// Returns the sum, if there are streams and all of them have the reading.
 fn over(streams: &[Stream], of: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
     let readings: Option<Vec<u64>> = streams.iter().map(of).collect();
     let readings = readings.filter(|r| !r.is_empty())?;
@@ -80,7 +80,7 @@ fn cpu_us(end: &End) -> Option<u64> {
     Some(end.cpu_user_us?.saturating_add(end.cpu_system_us?))
 }
 
-/// `amount × scale / base`, in whole numbers; `None` when there is no base or no reading.
+/// Returns `amount × scale / base`, in integers; `None` without a base or a reading.
 fn per_bytes(amount: Option<u64>, scale: u64, base: u64) -> Option<u64> {
     let scaled = u128::from(amount?) * u128::from(scale);
     u64::try_from(scaled.checked_div(u128::from(base))?).ok()
@@ -96,7 +96,7 @@ fn loss_ratio(streams: &[Stream]) -> Option<f64> {
     (lost + arrived > 0.0).then(|| lost / (lost + arrived))
 }
 
-/// Mean of the streams' jitters.
+/// Returns the mean of the streams' jitters.
 fn jitter_us(streams: &[Stream]) -> Option<u64> {
     let readings: Vec<u64> = udp(streams).filter_map(|u| u.jitter_ns).collect();
     let sum = readings.iter().fold(0u64, |t, j| t.saturating_add(*j));

@@ -1,11 +1,11 @@
-//! The verdict in one line, for the terminal, and the words that all sentences share. Reads only the
-//! analysis, so that an archived one can be told again.
+//! The verdict in one line for the terminal, and formatting shared by all sentences. Reads only the
+//! analysis, so that archived reports can be formatted again.
 
 use longhaul_model::report::v1::analysis::{Analysis, Limiter};
 use longhaul_model::units::Rate;
 
-/// `Limited by the receive window: receive window of 64 KiB in each round trip of 160 ms, which is
-/// 3.28 Mbit/s. Behind it: …`
+/// Formats the verdict: `Limited by the receive window: receive window of 64 KiB in each round trip
+/// of 160 ms, about 3.28 Mbit/s. Behind it: …`
 pub fn sentence(analysis: &Analysis) -> String {
     let limiter = analysis.limited_by;
     let own = analysis.bounds.iter().find(|b| b.limiter == limiter);
@@ -37,7 +37,7 @@ pub fn sentence(analysis: &Analysis) -> String {
     format!("Limited by {}{proof}.{told}", name(limiter))
 }
 
-/// The limiter as part of a sentence.
+/// Returns the name of a limiter within a sentence.
 pub const fn name(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::ReceiveWindow => "the receive window",
@@ -64,7 +64,7 @@ pub fn rate(bps: u64) -> Rate {
     Rate::bits_per_second(bps)
 }
 
-/// In whole per cent.
+/// Formats a ratio in whole per cent.
 pub fn percent(ratio: f64) -> String {
     format!("{:.0} %", ratio * 100.0)
 }

@@ -1,12 +1,12 @@
-//! What may be tried: the plan's lists, where it has any, and the program's own limits.
+//! The settings that may be tried: by the plan's lists, if any, and the program's own limits.
 
 use crate::limit::window;
 use longhaul_model::report::v1::scan::{Plan, Setting};
 
-/// The most streams that one run may have.
+/// The maximum number of streams of one run.
 pub const MOST_STREAMS: u32 = 128;
 
-/// An empty list leaves its knob free.
+/// The permitted settings; an empty list permits all values.
 #[derive(Debug, Clone)]
 pub struct Allowed {
     windows: Vec<Option<u64>>,
@@ -41,7 +41,7 @@ impl Allowed {
         self.controls.is_empty() || self.controls.iter().any(|c| c.as_deref() == name)
     }
 
-    /// The congestion controls that the plan names.
+    /// Returns the congestion controls that the plan names.
     pub fn named_controls(&self) -> impl Iterator<Item = &str> {
         self.controls.iter().flatten().map(String::as_str)
     }
@@ -51,7 +51,7 @@ impl Allowed {
             && (self.streams.is_empty() || self.streams.contains(&streams))
     }
 
-    /// The default setting where that may be tried, else the least of each list.
+    /// Returns the default setting if it is permitted, else the minimum of each list.
     pub fn first(&self) -> Option<Setting> {
         let window = if self.window(None) {
             None
@@ -72,25 +72,25 @@ impl Allowed {
         })
     }
 
-    /// Permitted numbers of streams from `least` to `most`, rising.
+    /// Returns the permitted numbers of streams from `least` to `most`, rising.
     fn counts(&self, least: u32, most: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
         (least.max(1)..=most.min(MOST_STREAMS)).filter(|n| self.count(*n))
     }
 
-    /// `wanted` streams or the permitted number next to it, more than `above` and not over `most`.
+    /// Returns `wanted` streams or the nearest permitted number, above `above` and at most `most`.
     pub fn more_streams(&self, wanted: u32, above: u32, most: u32) -> Option<u32> {
         let top = wanted.min(most);
         let below = self.counts(above.saturating_add(1), top).next_back();
         below.or_else(|| self.counts(top.max(above.saturating_add(1)), most).next())
     }
 
-    /// `wanted` streams or the permitted number nearest to it, strictly between the two.
+    /// Returns `wanted` streams or the nearest permitted number, strictly between the two.
     pub fn streams_between(&self, wanted: u32, low: u32, high: u32) -> Option<u32> {
         self.counts(low.saturating_add(1), high.saturating_sub(1))
             .min_by_key(|n| n.abs_diff(wanted))
     }
 
-    /// The least permitted window of at least `wanted`, or else the largest; not over `most`.
+    /// Returns the smallest permitted window from `wanted` to `most`, or else the largest.
     pub fn explicit_window(&self, wanted: u64, most: u64) -> Option<u64> {
         let most = most.min(window::MOST);
         if self.windows.is_empty() {

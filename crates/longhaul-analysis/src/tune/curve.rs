@@ -1,23 +1,23 @@
-//! How does goodput rise with the streams on a full path? One curve through all probes of it.
+//! Fits one curve of goodput over streams to all probes of a full path.
 //!
-//! `n` streams get `S · n / (n + k)`: beside `k` other flows by their number, and alone with `k` = ⅓
-//! by Altman's utilisation `1 - 1/(1 + 3n)`. Its inverse is a line in `1/n`, fitted by least squares,
-//! each probe weighted by its sureness. A probe so borrows from its neighbours, and the noise of one
-//! decides nothing.
+//! `n` streams get `S · n / (n + k)`: in competition with `k` other flows by their number, and
+//! alone with `k` = ⅓ by Altman's utilisation `1 - 1/(1 + 3n)`. Its inverse is a line in `1/n`,
+//! fitted by least squares with each probe weighted by its precision. Each probe thus gains from
+//! its neighbours, and the noise of a single one decides nothing.
 //!
-//! Source: Altman, Barman, Tuffin, Vojnovic 2006. Units: bit/s. Error: that of the fit; where a probe
-//! lies more than three standard errors off, there is no curve.
-//! Wrong when: the streams are held by something else than the path; such probes are left out.
+//! Source: Altman, Barman, Tuffin, Vojnovic 2006. Units: bit/s. Error: that of the fit; if a probe
+//! is more than three standard errors off, there is no curve.
+//! Wrong when: the streams are limited by something else than the path; such probes are left out.
 
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 
-/// A probe farther off, in standard errors, refutes the curve.
+/// The maximum distance of a probe, in standard errors, that does not refute the curve.
 const MOST_ERRORS: f64 = 3.0;
-/// Through two points goes every curve.
+/// The minimum number of points: any two points fit a curve.
 const LEAST_POINTS: usize = 3;
 
-/// What one setting gave.
+/// The result of one setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured<'s> {
     pub setting: &'s Setting,
@@ -40,9 +40,9 @@ impl Line {
     }
 }
 
-/// For each setting, what it gives by the curve through all that differ from it in streams alone (and
-/// in windows, which do not hold those that filled the path); as
-/// measured where the path did not hold it, or where there is no curve.
+/// Returns the expected rate of each setting, by the curve through all that differ from it only in
+/// streams (and in windows, which do not limit those that filled the path); the measured rate if
+/// the path did not limit it, or there is no curve.
 pub fn expected_bps(all: &[Measured]) -> Vec<f64> {
     all.iter()
         .map(|of| smoothed_bps(all, of).unwrap_or(of.goodput_bps))
@@ -82,7 +82,7 @@ fn fit(points: &[&Measured]) -> Option<Line> {
     let (x, y) = (sum(&|r| r.0 * r.1) / weights, sum(&|r| r.0 * r.2) / weights);
     let spread = sum(&|r| r.0 * (r.1 - x).powi(2));
     let together = sum(&|r| r.0 * (r.1 - x) * (r.2 - y));
-    // More streams never get less of a path, but for the noise.
+    // Apart from noise, more streams never get a smaller share of a path.
     let slope = (spread > 0.0).then(|| (together / spread).max(0.0))?;
     let inverse = y - slope * x;
     (inverse > 0.0).then_some(Line { inverse, slope })

@@ -1,9 +1,9 @@
-//! Which knob does the limiter name, and how far should it go?
+//! Chooses the next setting by the limiter of the best one.
 //!
 //! Source: limiter-guided search (docs/methods/tune.md); parallel streams after Altman 2006 and
-//! Hacker 2002. Units: bit/s, bytes. Error: a wrong verdict costs one probe: when the knob it names
-//! gives nothing, more streams are tried once before the search settles.
-//! Wrong when: two limits hold at once, and only both together would give way.
+//! Hacker 2002. Units: bit/s, bytes. Error: a wrong verdict costs one probe: if the setting it
+//! names gives nothing, more streams are tried once before the search settles.
+//! Wrong when: two limits apply at once, and only changing both would help.
 
 use super::allowed::{Allowed, MOST_STREAMS};
 use super::tally::{Tally, gain};
@@ -15,32 +15,32 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate};
 
-/// A knob is turned at least and at most so far at once.
+/// The minimum and maximum factors of a single step.
 const LEAST_FACTOR: f64 = 2.0;
 const MOST_FACTOR: f64 = 8.0;
 const MOST_LOSS_FACTOR: f64 = 4.0;
-/// Beyond what the bound asks for, so that the bound itself does not hold again.
+/// Margin over the bound, so that the bound itself does not limit again.
 const MARGIN: f64 = 1.1;
-/// A window that is no larger than this is no other window.
+/// The minimum ratio of a window that counts as larger.
 const LARGER_RATIO: f64 = 1.3;
-/// More streams have been tried when there were as many times as many of them.
+/// The minimum ratio of streams at which more streams count as tried.
 const TRIED_RATIO: f64 = 1.5;
-/// A window overshot when it lost this share, and a smaller one but a tenth of that.
+/// A window overshot if it lost this share, and a smaller one less than a tenth of that.
 const OVERSHOT_LOSS_RATIO: f64 = 0.001;
-/// Windows of all streams together, in bandwidth-delay products: beyond it they only cost memory,
-/// and the kernels take back what they promised.
+/// The maximum of all windows together, in bandwidth-delay products: more only costs memory, and
+/// the kernels take back what they granted.
 const MOST_PRODUCTS: f64 = 2.0;
-/// Windows that together hold so much more than the path are not what holds it.
+/// Windows that together exceed the path's volume by this ratio are not the limit.
 const FILLING_RATIO: f64 = 1.2;
-/// On a full path more streams only take the share of others; beyond this it is not sought.
+/// The maximum number of streams tried on a full path, where more only take the share of others.
 const MOST_SHARING: u32 = 48;
-/// Paced so far below the rate of the bucket, so that it never runs empty.
+/// The paced rate relative to that of the bucket, so that it never runs empty.
 const PACED_RATIO: f64 = 0.95;
-/// Round trips grown by more than this are not worth a few per cent.
+/// If RTTs grow by more than this, a gain of a few per cent is not worth it.
 const LONGER_TRIP_RATIO: f64 = 1.5;
 pub const BBR: &str = "bbr";
 
-/// All that the moves look at.
+/// The input of the steps.
 pub struct View<'s> {
     pub allowed: &'s Allowed,
     pub trials: &'s [Trial],
@@ -48,14 +48,14 @@ pub struct View<'s> {
     pub windows: Windows,
 }
 
-/// What to measure, and why.
+/// The next setting and the reason for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Move {
     pub setting: Setting,
     pub why: String,
 }
 
-/// The next step up from the setting that is the best choice so far; `None`: nothing more to gain.
+/// Returns the next step up from the best choice so far; `None` if no gain is expected.
 pub fn climb(view: &View, from: &Tally) -> Option<Move> {
     let special = match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => wider_window(view, from),
@@ -73,7 +73,7 @@ impl View<'_> {
         self.allowed.permits(setting) && self.trials.iter().all(|t| t.setting != *setting)
     }
 
-    /// Of the same knobs, but for the streams: as wide a window, the same control, unpaced.
+    /// Returns true if `other` differs only in streams: as wide a window, same control, unpaced.
     pub fn is_kin(&self, this: &Setting, other: &Setting) -> bool {
         let (a, b) = (
             self.windows.usable_bytes(this),
@@ -85,14 +85,14 @@ impl View<'_> {
         as_wide && this.congestion_control == other.congestion_control && other.pacing_bps.is_none()
     }
 
-    /// What the best rate so far has in flight per idle round trip, all streams together.
+    /// Returns the bytes in flight per idle RTT at the best rate so far, all streams together.
     fn path_bytes(&self) -> Option<f64> {
         let trip = self.trials.iter().filter_map(|t| t.idle_rtt).min()?;
         let best = self.trials.iter().filter_map(|t| t.goodput_bps).max()?;
         Some(best as f64 * trip.as_secs_f64() / 8.0)
     }
 
-    /// Its windows together hold more than the path does, so they are not what holds it.
+    /// Returns true if all windows together exceed the path's volume, so they are not the limit.
     fn fills_the_path(&self, setting: &Setting) -> bool {
         let all = self
             .windows
@@ -102,7 +102,7 @@ impl View<'_> {
             .is_some_and(|(all, path)| all >= FILLING_RATIO * path)
     }
 
-    /// How many times more the next limit would allow, where it has been measured.
+    /// Returns the ratio of the next limit to the goodput, if that limit has been measured.
     fn headroom(from: &Tally) -> Option<f64> {
         let next = from.latest().next_limit.as_ref()?;
         let measured = next.limiter == Limiter::PathCapacity && !next.why.contains("unknown");
@@ -154,8 +154,8 @@ fn wider_window(view: &View, from: &Tally) -> Option<Move> {
     })
 }
 
-/// The last window was so large that slow start ran far past the path and lost a burst, where a
-/// smaller one lost nothing: one that just fills the path lies between.
+/// Returns a narrower window if the last one was so large that slow start overran the path and lost
+/// a burst, while a smaller one lost nothing: the best one is in between.
 pub fn narrower_window(view: &View) -> Option<Move> {
     let last = view.trials.last()?;
     let asked = last.setting.window_bytes?;
@@ -195,7 +195,7 @@ pub fn narrower_window(view: &View) -> Option<Move> {
     })
 }
 
-/// BBR, once, where the sender uses another one and lets anybody choose it.
+/// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.
 fn other_control(view: &View, from: &Tally) -> Option<Move> {
     let permitted = view
         .trials
@@ -224,7 +224,7 @@ fn other_control(view: &View, from: &Tally) -> Option<Move> {
     })
 }
 
-/// One stream, just below the rate of the bucket.
+/// Paces few streams just below the rate of the bucket.
 fn paced(view: &View, from: &Tally) -> Option<Move> {
     let already = view.trials.iter().any(|t| t.setting.pacing_bps.is_some());
     let bucket = from
@@ -280,8 +280,8 @@ fn more_streams(view: &View, from: &Tally) -> Option<Move> {
     .filter(|m| view.is_new(&m.setting))
 }
 
-/// The window of each of more streams: the same where the window is the limit, else no more than all
-/// of them together have a use for.
+/// Returns the window of each of more streams: unchanged if the window is the limit, else no more
+/// than all of them together can use.
 fn shared_window(view: &View, from: &Tally, streams: u32) -> Option<u64> {
     let asked = from.setting.window_bytes?;
     let path = view
@@ -299,19 +299,19 @@ fn held_by_window(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
 }
 
-/// The least number over `present` that gave no result: an end that refuses so many.
+/// Returns the lowest number of streams above `present` that failed: an end that refuses so many.
 fn failed_streams(view: &View, present: u32) -> Option<u32> {
     let failed = view.trials.iter().filter(|t| t.goodput_bps.is_none());
     let streams = failed.map(|t| t.setting.streams);
     streams.filter(|n| *n > present).min()
 }
 
-/// The geometric middle.
+/// Returns the geometric mean.
 pub fn middle(low: u32, high: u32) -> u32 {
     (f64::from(low) * f64::from(high)).sqrt().round() as u32
 }
 
-/// By which factor, and up to how many streams.
+/// Returns the factor and the maximum number of streams of the next step.
 fn reach(view: &View, from: &Tally) -> Option<(f64, u32)> {
     let present = from.setting.streams;
     let headroom = View::headroom(from);
@@ -330,7 +330,7 @@ fn reach(view: &View, from: &Tally) -> Option<(f64, u32)> {
             let latest = from.latest();
             let weaker = latest.sender.cores.into_iter().chain(latest.receiver.cores);
             let weaker = weaker.min().unwrap_or(MOST_STREAMS);
-            // Said once of as many streams as there are cores, it may be wrong.
+            // A single verdict with as many streams as cores may be wrong.
             let doubled = if said_before(view, from) {
                 present
             } else {
@@ -343,13 +343,13 @@ fn reach(view: &View, from: &Tally) -> Option<(f64, u32)> {
     })
 }
 
-/// Another probe names the same limiter, too.
+/// Returns true if another probe has the same limiter.
 fn said_before(view: &View, from: &Tally) -> bool {
     let limiter = from.limiter();
     view.trials.iter().filter(|t| t.limiter == limiter).count() > 1
 }
 
-/// On a full path: four, then as far as the last step still paid; `None` when it only filled queues.
+/// Returns the factor on a full path: 4, then by the last gain; `None` if only queues grew.
 fn sharing(view: &View, from: &Tally) -> Option<f64> {
     let lower = view.tallies.iter().filter(|t| {
         t.setting.streams < from.setting.streams && view.is_kin(t.setting, from.setting)
@@ -401,8 +401,7 @@ fn why_streams(from: &Tally, streams: u32) -> String {
     }
 }
 
-/// `1 stream`, `8 streams`.
-/// Figures that the search reckons with are no whole numbers.
+/// Formats a rate; the search calculates with floating-point values.
 pub fn rate(bps: f64) -> Rate {
     shared::rate(bps as u64)
 }

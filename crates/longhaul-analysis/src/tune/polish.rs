@@ -1,7 +1,7 @@
-//! When nothing higher is in sight: is the choice right, and would less do as well?
+//! Refines the choice when no step up is left: is it right, and would less be as good?
 //!
-//! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles where 5 % more is unlikely
-//! (one standard error). Wrong when: the noise of the path is larger than its probes' intervals say.
+//! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles if 5 % more is unlikely
+//! (one standard error). Wrong when: the noise of the path exceeds the intervals of its probes.
 
 use super::moves::{Move, View, middle, rate};
 use super::tally::{Tally, best, chosen, gain};
@@ -10,17 +10,17 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::Bytes;
 
-/// So many probes, and the search only goes on where it still climbs.
+/// The number of probes after which the search is no longer refined.
 const ENOUGH_PROBES: usize = 8;
-/// What is measured more often than this is known.
+/// The maximum number of probes of one setting.
 const MOST_SAMPLES: usize = 2;
-/// A choice is doubted while another may be better by more than this.
+/// The choice is tested again while another setting may be better by more than this.
 const DOUBT_RATIO: f64 = 0.05;
-/// Gaps in the number of streams that are looked into.
+/// Ratios of stream numbers between which other numbers are tried.
 const WIDE_GAP: u32 = 3;
 const JUMPED: u32 = 4;
 
-/// `None`: nothing left that is worth a probe.
+/// Returns `None` if no further probe is worthwhile.
 pub fn polish(view: &View) -> Option<Move> {
     if view.trials.len() >= ENOUGH_PROBES {
         return None;
@@ -32,7 +32,7 @@ pub fn polish(view: &View) -> Option<Move> {
         .or_else(|| fewer(view, choice))
 }
 
-/// The step up was long and gave nothing: the top may lie between.
+/// A long step up gained nothing: the maximum may be in between.
 fn between_above(view: &View, choice: &Tally) -> Option<Move> {
     let present = choice.setting.streams;
     let above = view
@@ -46,7 +46,7 @@ fn between_above(view: &View, choice: &Tally) -> Option<Move> {
     between(view, choice.setting, present, above.setting.streams, None)
 }
 
-/// A congestion control that the plan names and no probe has used yet.
+/// Tries a congestion control that the plan names and no probe has used.
 fn asked_control(view: &View, choice: &Tally) -> Option<Move> {
     let used = |name: &str| {
         view.trials.iter().any(|t| {
@@ -70,7 +70,7 @@ fn asked_control(view: &View, choice: &Tally) -> Option<Move> {
     })
 }
 
-/// Another setting may well be better, or the choice was lucky: measure the less known again.
+/// Another setting may be better, or the choice was lucky: repeats the less measured of the two.
 fn doubted(view: &View, choice: &Tally) -> Option<Move> {
     let risk = |other: &Tally| {
         let (more, error) = gain(choice, other);
@@ -99,7 +99,7 @@ fn doubted(view: &View, choice: &Tally) -> Option<Move> {
     })
 }
 
-/// A setting in the words that set it apart from another.
+/// Formats a setting by the first difference from another.
 fn told(setting: &Setting, other: &Setting) -> String {
     if setting.streams != other.streams {
         return streams(setting.streams);
@@ -114,7 +114,7 @@ fn told(setting: &Setting, other: &Setting) -> String {
         .to_owned()
 }
 
-/// The number of streams was jumped to: perhaps fewer do as well.
+/// The number of streams was reached by a jump: tries fewer.
 fn fewer(view: &View, choice: &Tally) -> Option<Move> {
     let present = choice.setting.streams;
     let below = view
@@ -126,7 +126,7 @@ fn fewer(view: &View, choice: &Tally) -> Option<Move> {
     if present < WIDE_GAP * low {
         return None;
     }
-    // What each stream carried when it was not the path that held it.
+    // The rate of each stream while the path was not the limit.
     let each = below.goodput_bps() / f64::from(low);
     let top = best(&view.tallies)?.goodput_bps();
     let needed = (below.limiter() != Limiter::PathCapacity && each > 0.0)
@@ -134,7 +134,7 @@ fn fewer(view: &View, choice: &Tally) -> Option<Move> {
     between(view, choice.setting, low, present, needed)
 }
 
-/// The geometric middle, or what is needed, where that lies between.
+/// Tries the needed number of streams if it is in between, else the geometric mean.
 fn between(view: &View, like: &Setting, low: u32, high: u32, needed: Option<u32>) -> Option<Move> {
     let centre = middle(low, high);
     let wanted = needed

@@ -1,7 +1,7 @@
-//! The search as a state machine: what to measure next, given all that was measured.
+//! The search as a state machine: derives the next measurement from all previous ones.
 //!
-//! It holds no state but its trials: the next step follows from them alone, so that a resumed search
-//! goes on as one that was never interrupted.
+//! It holds no state except its trials and derives the next step from them alone, so a resumed
+//! search continues as if it had never been interrupted.
 //!
 //! Source: docs/methods/tune.md. Units: as the fields say. Error: the choice reaches 95 % of the
 //! optimum on more than nine paths of ten (`accuracy::tuning`).
@@ -16,24 +16,24 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{Plan, Setting};
 use std::time::Duration;
 
-/// Least and most payload time of a probe.
+/// The minimum and maximum payload time of a probe.
 const LEAST_TIME: Duration = Duration::from_secs(10);
 const MOST_TIME: Duration = Duration::from_secs(60);
-/// Round trips that a probe lasts at least.
+/// The minimum duration of a probe in round trips.
 const LEAST_TRIPS: u32 = 20;
-/// A probe lasts as many times as long as slow start takes.
+/// The minimum duration of a probe as a multiple of slow start.
 const FILLS: f64 = 3.0;
 /// Bytes of the initial window of Linux: ten segments.
 const INITIAL_WINDOW: f64 = 14_600.0;
-/// A probe that only ramped is repeated, as many times as long.
+/// A probe that only ramped is repeated with this multiple of its duration.
 const LONGER: u32 = 3;
-/// What a probe takes besides its payload: round trips of set-up and results, and the rest.
+/// Overhead of a probe: round trips of set-up and results, and the rest.
 const SET_UP_TRIPS: u32 = 10;
 const SET_UP: Duration = Duration::from_secs(1);
-/// A remembered setting still holds when it gives this share of what it gave.
+/// A remembered setting is still valid if it gives this share of its earlier rate.
 const HOLDS_RATIO: f64 = 0.9;
 
-/// Plain data: it knows its plan and its trials, and derives the next step from them alone.
+/// Plain data: knows its plan and its trials, and derives the next step from them alone.
 #[derive(Debug, Clone)]
 pub struct Search {
     plan: Plan,
@@ -57,7 +57,7 @@ impl Search {
         }
     }
 
-    /// What the remembered setting gave when it was found.
+    /// Sets the rate that the remembered setting gave when it was found.
     #[must_use]
     pub fn expecting(self, goodput_bps: u64) -> Search {
         Search {
@@ -66,7 +66,7 @@ impl Search {
         }
     }
 
-    /// What to measure next, or why nothing more. Pure: asked twice it answers the same.
+    /// Returns the next measurement, or the reason to stop. Pure: repeated calls give the same.
     pub fn next(&self, spent: Spent) -> Step {
         match self.want() {
             Want::Stop(stop) => Step::Done(stop),
@@ -84,7 +84,7 @@ impl Search {
         }
     }
 
-    /// A probe that was asked for has ended; one that failed is recorded too.
+    /// Records a probe that ended, even if it failed.
     pub fn record(&mut self, trial: Trial) {
         self.trials.push(trial);
     }
@@ -93,7 +93,7 @@ impl Search {
         &self.trials
     }
 
-    /// The smallest setting within 3 % of the best so far.
+    /// Returns the smallest setting within 3 % of the best so far.
     pub fn choice(&self) -> Option<&Setting> {
         let tallies = tallies(&self.trials);
         chosen(&tallies).map(|t| t.setting)
@@ -128,8 +128,8 @@ impl Search {
         }
     }
 
-    /// The default and the present setting, whichever may be tried and was not; a first probe that
-    /// failed is tried once more.
+    /// Returns the default or the present setting if it is permitted and untried; a first probe
+    /// that failed is repeated once.
     fn opening(&self, allowed: &Allowed) -> Option<Move> {
         let default = allowed.first().map(|setting| Move {
             why: if setting == Setting::default() {
@@ -160,7 +160,7 @@ impl Search {
         openings.into_iter().flatten().find(untried)
     }
 
-    /// Two probes suffice where nothing has changed since the earlier scan.
+    /// Returns true if nothing has changed since the earlier scan; two probes suffice for that.
     fn still_holds(&self) -> bool {
         let Some(setting) = self
             .start
@@ -185,14 +185,14 @@ impl Search {
         );
         let high = trial.interval_bps.map_or(now, |i| i[1]) as f64;
         let as_then = self.expected_bps.map(|then| {
-            // Much more than then, and not for the path: the rest may be had as well.
+            // Much faster than before, and not limited by the path: the rest may be possible too.
             let same = now as f64 <= then as f64 / HOLDS_RATIO || fine;
             same && high >= HOLDS_RATIO * then as f64
         });
         only_opened && best && as_then.unwrap_or(fine)
     }
 
-    /// The last probe ended before its rate could settle: the same for longer, once.
+    /// Repeats the last probe once for longer, if it ended before its rate could settle.
     fn after_ramp(&self) -> Option<Move> {
         let last = self.trials.last()?;
         let ramped = last.limiter == Limiter::Ramp && self.count(&last.setting) < 2;
@@ -219,7 +219,7 @@ impl Search {
         rates.max().unwrap_or(0) as f64
     }
 
-    /// Long enough to leave the ramp well behind, at eight times the best rate so far.
+    /// Returns a probe time well beyond the ramp, at eight times the best rate so far.
     fn probe_time(&self, setting: &Setting) -> Duration {
         let trip = self.idle_rtt().unwrap_or_default();
         let sought = 8.0 * self.best_bps() * trip.as_secs_f64() / 8.0;
@@ -234,7 +234,7 @@ impl Search {
         time.min(MOST_TIME)
     }
 
-    /// What the next probe would pass, if anything.
+    /// Returns the budget that the next probe would exceed, if any.
     fn passed(&self, spent: Spent, time: Duration) -> Option<Stop> {
         let budget = &self.plan.budget;
         let set_up = SET_UP + self.idle_rtt().unwrap_or_default() * SET_UP_TRIPS;
@@ -254,7 +254,7 @@ impl Search {
     }
 }
 
-/// What no knob of the network moves, and more streams did not pass.
+/// Returns the limit that no network setting changes and that more streams did not exceed.
 fn held_by(view: &View, choice: &tally::Tally) -> Stop {
     let verdict = choice.limiter();
     let paced = choice.setting.pacing_bps.is_some();

@@ -1,7 +1,7 @@
-//! What did each setting give, over all its probes, and how sure is that?
+//! Aggregates the probes of each setting to a goodput with its error.
 //!
-//! Source: pooled standard errors; Cottrell's rule of the least setting that reaches the top, with
-//! 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
+//! Source: pooled standard errors; Cottrell's rule of the smallest setting that reaches the top,
+//! with 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
 //! Wrong when: the path changes between two probes; then the difference is the path's.
 
 use super::Trial;
@@ -10,22 +10,22 @@ use crate::stats::quantile::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 
-/// A setting is as good as the best when it reaches this share of it.
+/// A setting is as good as the best if it reaches this share of it.
 pub const AS_GOOD_RATIO: f64 = 0.97;
 /// Normal quantile of a 95 % interval.
 pub const QUANTILE: f64 = 1.96;
-/// No probe is taken to be surer than this: the path is never the same twice.
+/// The minimum error assumed for a probe: the path always varies.
 pub const LEAST_ERROR_RATIO: f64 = 0.01;
-/// Of a probe without an interval.
+/// The error assumed for a probe without an interval.
 pub const USUAL_ERROR_RATIO: f64 = 0.05;
 
 /// All probes of one setting.
 #[derive(Debug, Clone)]
 pub struct Tally<'t> {
     pub setting: &'t Setting,
-    /// Those that gave a result, in the order of time; never empty.
+    /// Probes with a result, in the order of time; never empty.
     pub trials: Vec<&'t Trial>,
-    /// Best estimate: by the curve through its like where there is one, else the median.
+    /// Best estimate: by the curve through similar settings if there is one, else the median.
     pub expected_bps: f64,
 }
 
@@ -39,20 +39,20 @@ impl<'t> Tally<'t> {
         }
     }
 
-    /// Median over the probes.
+    /// Returns the median over the probes.
     pub fn goodput_bps(&self) -> f64 {
         let rates = self.trials.iter().filter_map(|t| t.goodput_bps);
         median(rates.map(|bps| bps as f64)).unwrap_or(0.0)
     }
 
-    /// Standard error of the goodput, as a ratio of it.
+    /// Returns the standard error of the goodput, as a ratio of it.
     pub fn error_ratio(&self) -> f64 {
         let each = self.trials.iter().map(|t| error_ratio(t));
         let squares: f64 = each.map(|e| e * e).sum();
         squares.sqrt() / self.trials.len() as f64
     }
 
-    /// What most of the probes say; of as many, the latest.
+    /// Returns the most frequent limiter; of equals, the latest.
     pub fn limiter(&self) -> Limiter {
         let votes = |of: Limiter| self.trials.iter().filter(|t| t.limiter == of).count();
         let named = self.trials.iter().map(|t| t.limiter);
@@ -80,7 +80,7 @@ fn error_ratio(trial: &Trial) -> f64 {
     })
 }
 
-/// One tally for each setting that gave a result, in the order of their first probes.
+/// Returns one tally for each setting with a result, in the order of their first probes.
 pub fn tallies(trials: &[Trial]) -> Vec<Tally<'_>> {
     let mut all: Vec<Tally> = Vec::new();
     for trial in trials.iter().filter(|t| t.goodput_bps.is_some()) {
@@ -101,7 +101,7 @@ pub fn tallies(trials: &[Trial]) -> Vec<Tally<'_>> {
     all
 }
 
-/// Fewer streams first, then what leaves more to the kernel, then the smaller window.
+/// Orders settings: by streams, then by what is left to the kernel, then by window.
 pub fn size(setting: &Setting) -> impl Ord + use<> {
     (
         setting.streams,
@@ -117,14 +117,14 @@ pub fn best<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
         .max_by(|a, b| a.expected_bps.total_cmp(&b.expected_bps))
 }
 
-/// The smallest setting that is as good as the best.
+/// Returns the smallest setting that is as good as the best.
 pub fn chosen<'a, 't>(tallies: &'a [Tally<'t>]) -> Option<&'a Tally<'t>> {
     let enough = best(tallies)?.expected_bps * AS_GOOD_RATIO;
     let good = tallies.iter().filter(|t| t.expected_bps >= enough);
     good.min_by_key(|t| size(t.setting))
 }
 
-/// How much more `other` gives than `this`, and the standard error of that; both as ratios.
+/// Returns the gain of `other` over `this`, and its standard error, both as ratios.
 pub fn gain(this: &Tally, other: &Tally) -> (f64, f64) {
     let ratio = other.expected_bps / this.expected_bps.max(1.0);
     let error = this.error_ratio().hypot(other.error_ratio()) * ratio;

@@ -1,4 +1,4 @@
-//! What does one probe say to the search? The few figures of its report that decide the next step.
+//! The result of one probe, reduced to the values that decide the next step.
 
 use crate::throughput::rtt;
 use longhaul_model::report::v1::Throughput;
@@ -7,14 +7,14 @@ use longhaul_model::report::v1::observation::{Buffer, Host, Observation, StreamE
 use longhaul_model::report::v1::scan::Setting;
 use std::time::Duration;
 
-/// A finished probe. Absent: could not be read.
+/// A finished probe. `None` means that a value could not be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// What was asked.
+    /// The requested setting.
     pub setting: Setting,
-    /// Payload that the receiver took, ramp included.
+    /// Payload that the receiver read, ramp included.
     pub receiver_bytes: u64,
-    /// Absent: the probe failed.
+    /// `None` if the probe failed.
     pub goodput_bps: Option<u64>,
     pub interval_bps: Option<[u64; 2]>,
     pub limiter: Limiter,
@@ -27,23 +27,23 @@ pub struct Trial {
     /// Segments retransmitted over data segments sent.
     pub loss_ratio: Option<f64>,
     pub mss_bytes: Option<u64>,
-    /// The least that the kernel of each end granted to any stream, where a window was asked.
+    /// The minimum that each end's kernel granted to any stream, if a window was requested.
     pub granted_send_bytes: Option<u64>,
     pub granted_receive_bytes: Option<u64>,
     pub sender: HostLimits,
     pub receiver: HostLimits,
-    /// What the sender's kernel used.
+    /// The congestion control that the sender's kernel used.
     pub congestion_control: Option<String>,
-    /// What the sender's kernel lets any process choose.
+    /// The congestion controls that the sender's kernel permits to any process.
     pub permitted: Vec<String>,
 }
 
-/// How far one end can go.
+/// The limits of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostLimits {
-    /// `wmem_max` of the sender, `rmem_max` of the receiver: the most that can be asked.
+    /// `wmem_max` of the sender, `rmem_max` of the receiver: the maximum that can be requested.
     pub explicit_bytes: Option<u64>,
-    /// The last value of `tcp_wmem` or `tcp_rmem`: the most that the kernel gives by itself.
+    /// The last value of `tcp_wmem` or `tcp_rmem`: the maximum of autotuning.
     pub automatic_bytes: Option<u64>,
     pub cores: Option<u32>,
 }
@@ -52,7 +52,7 @@ const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
 impl Trial {
-    /// From one finished probe of one direction.
+    /// Extracts the result of one finished probe of one direction.
     pub fn of(setting: Setting, report: &Throughput) -> Trial {
         let (seen, analysis) = (&report.observation, &report.analysis);
         let ends = (&seen.ends.sender.host, &seen.ends.receiver.host);
@@ -95,7 +95,7 @@ impl Trial {
         }
     }
 
-    /// A probe that gave no result.
+    /// Creates the result of a failed probe.
     pub fn failed(setting: Setting) -> Trial {
         Trial {
             setting,
@@ -137,7 +137,7 @@ fn cores(host: &Host) -> Option<u32> {
     (host.cores > 0).then_some(host.cores)
 }
 
-/// An unprivileged process may choose what is both loaded and allowed.
+/// An unprivileged process may choose congestion controls that are both loaded and allowed.
 fn permitted(sender: &Host) -> Vec<String> {
     let words = |name: &str| -> Option<Vec<String>> {
         let line = sender.sysctl.get(name)?;

@@ -1,22 +1,22 @@
-//! How much may a window be, by what the kernels of both ends allow and by what the probes showed?
+//! Limits of the window, from the kernels of both ends and from the probes.
 //!
-//! A window that is asked for switches autotuning off and is capped by `rmem_max` and `wmem_max`;
-//! one that is not asked for may grow to half of `tcp_rmem`'s most, or to `tcp_wmem`'s.
+//! A requested window disables autotuning and is capped by `rmem_max` and `wmem_max`; an autotuned
+//! one may grow to half of `tcp_rmem`'s maximum, or to `tcp_wmem`'s.
 //!
 //! Source: tcp(7), socket(7); docs/methods/limited-by.md. Units: bytes of payload in flight, for
 //! one stream. Error: the kernel's overhead for each packet varies, so half is a round number.
-//! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits before.
+//! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits earlier.
 
 use super::Trial;
 use crate::limit::window;
 use longhaul_model::report::v1::scan::Setting;
 
-/// What the probes so far say about windows.
+/// The window limits known from the probes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// The most that both kernels would grant to one who asks.
+    /// The maximum that both kernels grant on request.
     pub explicit_bytes: u64,
-    /// What a window grows to that nobody asked for; absent: unknown.
+    /// The maximum of an autotuned window; `None` if unknown.
     pub automatic_bytes: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ pub fn seen(trials: &[Trial]) -> Windows {
     let explicit = trials.iter().flat_map(|t| {
         let caps = [t.sender.explicit_bytes, t.receiver.explicit_bytes];
         let asked = t.setting.window_bytes;
-        // Less than asked: the kernel's maximum, also where it cannot be read.
+        // Less than requested: the kernel's maximum, even if it cannot be read.
         let clipped = [t.granted_send_bytes, t.granted_receive_bytes]
             .map(|granted| granted.filter(|g| asked.is_some_and(|a| *g < a)));
         caps.into_iter().chain(clipped).flatten()
@@ -40,7 +40,7 @@ pub fn seen(trials: &[Trial]) -> Windows {
 }
 
 impl Windows {
-    /// What one stream of this setting may have in flight, as far as is known.
+    /// Returns the bytes that one stream of this setting may have in flight, as far as known.
     pub fn usable_bytes(&self, setting: &Setting) -> Option<u64> {
         match setting.window_bytes {
             Some(asked) => Some(asked.min(self.explicit_bytes)),
@@ -49,7 +49,7 @@ impl Windows {
     }
 }
 
-/// What each stream had in flight, by rate and round trip.
+/// Returns the bytes that each stream had in flight, by rate and RTT.
 pub fn in_flight_bytes(trial: &Trial) -> Option<u64> {
     let trip = trial.loaded_rtt.or(trial.idle_rtt)?.as_secs_f64();
     let each = trial.goodput_bps? as f64 / f64::from(trial.setting.streams.max(1));

@@ -1,4 +1,4 @@
-//! XML of NTttcp and results of pScheduler.
+//! Tests of NTttcp's XML and pScheduler's results.
 
 use super::{fixture, only};
 use crate::{Format, read};

@@ -1,4 +1,4 @@
-//! Which addresses the two hosts and the routers of a lab path have.
+//! Addresses of the two hosts and the routers of a lab path.
 //!
 //! Host near is 10.77.0.1 and fd77::1, host far 10.77.0.2 and fd77::2. Router `k` (from 1) of
 //! route `r` (0 is `main`, then the alternatives in order of name) is 10.77.(r+1).k and
@@ -10,7 +10,7 @@ use crate::spec::{HopSpec, PathSpec};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses of the two hosts.
+/// The addresses of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     pub near_v4: Ipv4Addr,
@@ -19,7 +19,7 @@ pub struct Addresses {
     pub far_v6: Ipv6Addr,
 }
 
-/// The same on every lab path.
+/// The host addresses of every lab path.
 pub const ADDRESSES: Addresses = Addresses {
     near_v4: Ipv4Addr::new(10, 77, 0, 1),
     far_v4: Ipv4Addr::new(10, 77, 0, 2),
@@ -27,17 +27,17 @@ pub const ADDRESSES: Addresses = Addresses {
     far_v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2),
 };
 
-/// IPv4 address of router `number` (from 1) of route `route` (from 0).
+/// Returns the IPv4 address of router `number` (from 1) of route `route` (from 0).
 pub fn router_v4(route: usize, number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, route as u8 + 1, number as u8)
 }
 
-/// IPv6 address of router `number` (from 1) of route `route` (from 0).
+/// Returns the IPv6 address of router `number` (from 1) of route `route` (from 0).
 pub fn router_v6(route: usize, number: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0, 0, route as u16 + 1, 0, 0, 0, number as u16)
 }
 
-/// A router as seen from outside.
+/// The addresses of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterAddress {
     pub v4: Ipv4Addr,
@@ -45,7 +45,7 @@ pub struct RouterAddress {
 }
 
 impl RouterAddress {
-    /// Of the router number `way` (from 0) of those side by side.
+    /// Returns the addresses of parallel router number `way` (from 0).
     pub(crate) fn beside(self, way: u8) -> RouterAddress {
         let [a, b, c, d] = self.v4.octets();
         let mut v6 = self.v6.segments();
@@ -64,7 +64,8 @@ impl RouterAddress {
     }
 }
 
-/// The routes of a path in the order of their numbers: `main`, then the alternatives by name.
+/// Returns the routes of a path in the order of their numbers: `main`, then the alternatives by
+/// name.
 pub fn routes(spec: &PathSpec) -> impl Iterator<Item = (&str, &[HopSpec])> {
     let main = std::iter::once(("main", spec.hops.as_slice()));
     main.chain(
@@ -74,8 +75,8 @@ pub fn routes(spec: &PathSpec) -> impl Iterator<Item = (&str, &[HopSpec])> {
     )
 }
 
-/// Addresses of all routers, by route and then in the order of the hops (the far host, which ends
-/// every route, is not among them).
+/// Returns the addresses of all routers, by route and then by hop. The far host, which ends every
+/// route, is not included.
 pub fn router_addresses(spec: &PathSpec) -> Vec<Vec<RouterAddress>> {
     let mut known: HashMap<&str, (usize, RouterAddress)> = HashMap::new();
     let mut all = Vec::new();

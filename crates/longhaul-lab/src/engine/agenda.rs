@@ -1,8 +1,8 @@
-//! What happens next? One entry per source of events, in a heap.
+//! The event queue: a heap with one current entry per source of events.
 //!
-//! A source (the inbox of a station, or the transmitter of a link) has at most one time at which
-//! it wants to be looked at. Changing that time leaves the old entry in the heap; it is thrown
-//! away when it comes up, so that the top of the heap is always true.
+//! A source (the inbox of a station, or the transmitter of a link) has at most one due time.
+//! Changing it leaves the old entry in the heap, which is discarded when it reaches the top, so the
+//! top is always valid.
 
 use super::Nanos;
 use std::cmp::Reverse;
@@ -24,7 +24,7 @@ impl Agenda {
         }
     }
 
-    /// `source` wants to be looked at, at `due` and at no other time; `None`: not at all.
+    /// Sets the only due time of `source`; `None` removes it.
     pub fn set(&mut self, source: u32, due: Option<Nanos>) {
         let due = due.unwrap_or(NEVER);
         if self.wanted[source as usize] == due {

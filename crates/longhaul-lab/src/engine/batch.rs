@@ -1,7 +1,9 @@
-//! When does a host that is interrupted now and then get its packets?
+//! Interrupt coalescing at a host.
 //!
-//! The first packet of a batch starts a timer; what comes until it ends comes up together. So the
-//! first has waited longest, and the last hardly at all. Source: interrupt moderation of network
+//! The first packet of a batch starts a timer; all packets that arrive before it expires are
+//! delivered together. So the first has waited longest, and the last hardly at all. Source:
+//! interrupt moderation of network cards (Prasad, Jain, Dovrolis 2004). Wrong when: a card also
+//! counts packets, or adapts.
 //! cards (Prasad, Jain, Dovrolis 2004). Wrong when: a card also counts packets, or adapts.
 
 use super::Nanos;
@@ -17,7 +19,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// `None`: packets come up one by one.
+    /// Returns `None` if packets are delivered one by one.
     pub fn new(period: Duration) -> Option<Box<Batch>> {
         (!period.is_zero()).then(|| {
             Box::new(Batch {
@@ -28,7 +30,7 @@ impl Batch {
         })
     }
 
-    /// Takes in a unit that has arrived.
+    /// Adds a unit that has arrived.
     pub fn take_in(&mut self, unit: Unit) {
         if self.waiting.is_empty() {
             self.ends = unit.until.saturating_add(self.period);
@@ -37,12 +39,12 @@ impl Batch {
         self.waiting.push_back(unit.later(wait));
     }
 
-    /// The next unit of a batch whose time has come.
+    /// Removes the next unit of a batch that is due.
     pub fn give_up(&mut self) -> Option<Unit> {
         self.waiting.pop_front()
     }
 
-    /// When units come up; `None`: none waits.
+    /// Returns the time at which the batch is due; `None` if it is empty.
     pub fn due(&self) -> Option<Nanos> {
         (!self.waiting.is_empty()).then_some(self.ends)
     }

@@ -1,4 +1,4 @@
-//! Token bucket, exact: the level is kept in billionths of a token, so no refill is ever rounded.
+//! An exact token bucket: the level is kept in billionths of a token, so no refill is ever rounded.
 
 use super::Nanos;
 
@@ -13,7 +13,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Full at `at`; refilled with `per_second` tokens up to `burst`.
+    /// Creates a bucket that is full at `at` and is refilled with `per_second` tokens up to
+    /// `burst`.
     pub fn new(per_second: u64, burst: u64, at: Nanos) -> Bucket {
         let capacity = u128::from(burst) * SCALE;
         Bucket {
@@ -32,7 +33,7 @@ impl Bucket {
         }
     }
 
-    /// Takes `tokens` if they are there at `now`.
+    /// Takes `tokens` if they are available at `now`.
     pub fn take(&mut self, tokens: u64, now: Nanos) -> bool {
         self.refill(now);
         let wanted = u128::from(tokens) * SCALE;
@@ -43,8 +44,8 @@ impl Bucket {
         enough
     }
 
-    /// Spends `tokens` over the time from `start`, as early as the refill allows and not before
-    /// `earliest`; returns when the last of them was there.
+    /// Spends `tokens` from `start` on, as early as the refill allows and not before `earliest`;
+    /// returns the time at which the last of them was available.
     pub fn spend(&mut self, tokens: u64, start: Nanos, earliest: Nanos) -> Nanos {
         self.refill(start);
         let wanted = u128::from(tokens) * SCALE;
@@ -53,7 +54,7 @@ impl Bucket {
         let there = start.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX));
         let done = there.max(earliest);
         self.level += u128::from(done - start) * u128::from(self.per_second);
-        // Tokens that come while others are being spent do not overflow before they are needed.
+        // Tokens that arrive while others are being spent do not overflow before they are needed.
         self.level = (self.level.saturating_sub(wanted)).min(self.capacity);
         self.at = self.at.max(done);
         done

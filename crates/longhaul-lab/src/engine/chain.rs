@@ -1,13 +1,13 @@
-//! One direction of one route: which link comes next, and which links need no event.
+//! A chain is one direction of one route: the order of its links, and which links need no event.
 //!
 //! Link `i` of a chain leads to node `i`; the last node is the host at the other end, all others
-//! are routers. Links at which nothing can happen to a packet but to take its time are not
-//! stations: a unit crosses a run of them in one event, which is why 43 hops cost no more than 9.
-//! Where its TTL ends is known when it enters.
+//! are routers. Plain links, which only delay a packet, are not stations: a unit crosses a run of
+//! them in one event, which is why 43 hops cost no more than 9. The node at which its TTL expires
+//! is known when it enters.
 //!
-//! A link of a rate has no queue when an earlier one on the chain paces all traffic at that rate or
-//! a lower one. It then adds the time of each packet's own bytes and nothing else. Wrong by less
-//! than one packet's time on the pacing link where a small packet follows close behind a large one.
+//! A link with a rate has no queue if an earlier one on the chain paces all traffic at that rate or
+//! a lower one. It then adds only the serialisation time of each packet. The error is less than one
+//! packet's time on the pacing link where a small packet follows close behind a large one.
 
 use super::link::nanos;
 use super::truth::Tally;
@@ -19,30 +19,31 @@ pub(super) struct Chain {
     pub route: usize,
     pub from: Host,
     pub links: usize,
-    /// For each link (and the end, at `links`): the first station at or after it.
+    /// For each link, and for the end at `links`: the first station at or after it.
     pub next_station: Vec<u32>,
-    /// What a packet needs for all plain links before each link.
+    /// The transit time of all plain links before each link.
     pub travel: Vec<Travel>,
-    /// The links, to be described in the truth; a station knows its own.
+    /// The links as described, for the ground truth; a station knows its own.
     pub specs: Vec<LinkSpec>,
     pub passed: Vec<Passed>,
-    /// For each link, what the routers before it make of TCP options; empty: none makes anything.
+    /// For each link, the TCP option rewrites of the routers before it; empty if no router
+    /// rewrites.
     pub rewrites: Vec<Rewrite>,
 }
 
-/// The time that a run of plain links takes.
+/// The transit time of a run of plain links.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Travel {
-    /// Delays, and the overhead of the wires.
+    /// Delays, and the wire overhead.
     fixed: Nanos,
-    /// For each byte of IP, in nanoseconds times 2^24.
+    /// Nanoseconds times 2^24 for each byte of IP.
     per_byte: u64,
 }
 
 const PER_BYTE_SHIFT: u32 = 24;
 
 impl Travel {
-    /// With one more link, of a delay and perhaps a rate.
+    /// Adds one more link, with a delay and perhaps a rate.
     pub fn and(self, link: &LinkSpec) -> Travel {
         let delay = self.fixed.saturating_add(nanos(link.delay));
         let Some(rate) = link.rate else {
@@ -59,7 +60,7 @@ impl Travel {
         }
     }
 
-    /// The unit after the links that `self` has more than `before`.
+    /// Returns the unit after the links that `self` has and `before` has not.
     fn cross(self, before: Travel, unit: Unit, shape: &Shape) -> Unit {
         let per_byte = u128::from(self.per_byte - before.per_byte);
         let time = |bytes: u64| {
@@ -79,18 +80,18 @@ impl Travel {
     }
 }
 
-/// Traffic of the plain links: what began and what ended a run at this link.
+/// Traffic counters of the plain links: what entered a run of them at this link, and what left it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Passed {
     pub began: Tally,
     pub ended: Tally,
-    /// Packets whose TTL ended at the router behind this link.
+    /// Packets whose TTL expired at the router behind this link.
     pub expired: u64,
 }
 
 impl Chain {
-    /// Index (from 0, in the order of the route's hops) of the router behind a link; `None` behind
-    /// the last, where the host is.
+    /// Returns the index (from 0, in the order of the route's hops) of the router behind a link, or
+    /// `None` behind the last link, where the host is.
     pub fn router_behind(&self, link: usize) -> Option<usize> {
         match self.from {
             Host::Near => (link + 1 < self.links).then_some(link),
@@ -98,7 +99,7 @@ impl Chain {
         }
     }
 
-    /// The link by which packets made by a router enter this chain.
+    /// Returns the link by which packets made by a router enter this chain.
     pub fn entry_from(&self, router: usize) -> usize {
         match self.from {
             Host::Near => router + 1,
@@ -106,7 +107,8 @@ impl Chain {
         }
     }
 
-    /// The link that leads to a router, the inverse of [`router_behind`](Self::router_behind).
+    /// Returns the link that leads to a router, the inverse of
+    /// [`router_behind`](Self::router_behind).
     pub fn link_to(&self, router: usize) -> usize {
         match self.from {
             Host::Near => router,
@@ -114,8 +116,8 @@ impl Chain {
         }
     }
 
-    /// Where a packet that enters at `entry` with `ttl` ends if not at `wanted` before: the link
-    /// behind which it stops, `links` for the host.
+    /// Returns the link behind which a packet stops that enters at `entry` with `ttl`: at `wanted`,
+    /// or earlier if its TTL expires; `links` means the host.
     pub fn stop(&self, entry: usize, ttl: u8, wanted: Option<usize>) -> usize {
         let expires = entry + usize::from(ttl.max(1)) - 1;
         let expires = if expires + 1 < self.links {
@@ -126,7 +128,7 @@ impl Chain {
         wanted.map_or(expires, |wanted| wanted.min(expires))
     }
 
-    /// A unit after the plain links from `from` up to, not including, `to`.
+    /// Returns the unit after the plain links from `from` up to, but not including, `to`.
     pub fn cross(&mut self, from: usize, to: usize, unit: Unit, shape: &Shape) -> Unit {
         if from >= to {
             return unit;
@@ -135,13 +137,13 @@ impl Chain {
         self.travel[to].cross(self.travel[from], unit, shape)
     }
 
-    /// Counts traffic that crosses the plain links from `from` up to, not including, `to`.
+    /// Counts traffic that crosses the plain links from `from` up to, but not including, `to`.
     fn count(&mut self, from: usize, to: usize, packets: u64, bytes: u64) {
         self.passed[from].began.add(packets, bytes);
         self.passed[to - 1].ended.add(packets, bytes);
     }
 
-    /// Traffic of the plain link `link`.
+    /// Returns the traffic of the plain link `link`.
     pub fn plain_traffic(&self, link: usize) -> Tally {
         let mut traffic = Tally::default();
         for passed in &self.passed[..=link] {

@@ -21,7 +21,7 @@ pub(super) fn of(bytes: &[u8]) -> u16 {
     !fold(sum(0, bytes))
 }
 
-/// Sum of the pseudo header; `addresses` are source and destination as in the IP header.
+/// Sums the pseudo header; `addresses` are source and destination as in the IP header.
 pub(super) fn pseudo(addresses: &[u8], protocol: u8, length: usize) -> u64 {
     sum(u64::from(protocol) + length as u64, addresses)
 }

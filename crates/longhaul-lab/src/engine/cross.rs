@@ -1,17 +1,17 @@
-//! When does other people's traffic arrive at a link?
+//! Cross traffic of a link.
 //!
-//! Packets that exist only as bytes: they wait in the link's queue, are sent and are dropped like
-//! real ones, but nothing delivers them. Rates are rates on the wire, overhead included.
-//! `Tcp` is a window process: one packet more per round trip, half after a drop, at most `rate`;
-//! it starts at `rate`, as the flow of someone who was there before.
+//! Cross packets exist only as bytes: they wait in the link's queue, are sent and are dropped like
+//! real ones, but are not delivered. Rates are wire rates, overhead included. `Tcp` is a window
+//! process: one packet more per round trip, half after a drop, at most `rate`; it starts at `rate`,
+//! like a flow that was there before.
 
 use super::Nanos;
 use super::random::Random;
 use crate::spec::{CrossPattern, LinkSpec};
 
-/// Mean length of the on and the off times of `OnOff`.
+/// The mean length of the on and the off times of `OnOff`.
 const ON_OFF_MEAN_NANOS: f64 = 100e6;
-/// A window never falls below this many packets.
+/// The minimum window in packets.
 const LEAST_WINDOW: f64 = 2.0;
 
 enum Pattern {
@@ -26,17 +26,17 @@ enum Pattern {
     },
 }
 
-/// What a source needs to know of its link and path.
+/// The properties of its link and path that a source needs.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings {
-    /// Largest IP packet on the link.
+    /// The largest IP packet on the link.
     pub mtu: u32,
-    /// Round trip of the path without queues.
+    /// The round-trip time of the path without queues.
     pub rtt: Nanos,
 }
 
 impl Surroundings {
-    /// Wire bytes of one packet; only bulk transfers fill a jumbo frame.
+    /// Returns the wire bytes of one packet; only bulk transfers fill a jumbo frame.
     fn packet_bytes(&self, pattern: CrossPattern, overhead: u32) -> u64 {
         let largest = if pattern == CrossPattern::Tcp {
             self.mtu
@@ -51,16 +51,16 @@ pub(super) struct CrossSource {
     pattern: Pattern,
     packet_bytes: u64,
     rtt: Nanos,
-    /// Time between packets at `rate`, nanoseconds.
+    /// The time between packets at `rate`, in nanoseconds.
     gap: f64,
     next: Nanos,
-    /// What rounding to whole nanoseconds left over.
+    /// The remainder of rounding to whole nanoseconds.
     fraction: f64,
     random: Random,
 }
 
 impl CrossSource {
-    /// `None`: the link has no cross traffic.
+    /// Returns `None` if the link has no cross traffic.
     pub fn new(spec: &LinkSpec, around: Surroundings, random: Random, now: Nanos) -> Option<Self> {
         let mut random = random;
         let cross = spec.cross.filter(|cross| cross.rate.as_bps() > 0)?;
@@ -93,13 +93,13 @@ impl CrossSource {
         self.packet_bytes
     }
 
-    /// When the next packet arrives.
+    /// Returns the time at which the next packet arrives.
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// The packet at [`next`](Self::next) has met its fate: the queue held `wait` of work before
-    /// it, or it was dropped (`None`).
+    /// Schedules the packet after the one at [`next`](Self::next), which found `wait` of work in
+    /// the queue, or was dropped (`None`).
     pub fn advance(&mut self, wait: Option<Nanos>) {
         let gap = match &mut self.pattern {
             Pattern::Cbr => self.gap,
@@ -132,7 +132,7 @@ impl CrossSource {
             }
         };
         let exact = gap + self.fraction;
-        // At least one nanosecond, or a source of absurd rate would never let time pass.
+        // At least one nanosecond: a source with an absurd rate would otherwise stop virtual time.
         let whole = exact.floor().max(1.0);
         self.fraction = (exact - whole).max(0.0);
         self.next = self.next.saturating_add(whole as Nanos);

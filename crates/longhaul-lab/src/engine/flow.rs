@@ -1,9 +1,9 @@
-//! Which of several equal ways does a flow take?
+//! Load balancing by flow over parallel routers.
 //!
-//! Source: what routers hash for equal-cost paths (RFC 2992): addresses, protocol, and the ports of
-//! TCP and UDP; of ICMP, as they take the first words of any transport header, type, code and
-//! checksum, and the identifier. A tracer that keeps these the same stays on one way. Wrong when: a
-//! router also hashes the flow label of IPv6, the TTL or the interface.
+//! Source: the fields that routers hash for equal-cost multipath (RFC 2992): addresses, protocol,
+//! and the ports of TCP and UDP; for ICMP, where routers use the first words of the header in the
+//! same way, type, code, checksum and identifier. A tracer that keeps these constant stays on one
+//! path. Wrong when: a router also hashes the IPv6 flow label, the TTL or the interface.
 
 use super::packet::{ICMP, ICMP6, Packet, TCP, UDP};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ fn of_address(hash: u64, address: IpAddr) -> u64 {
     }
 }
 
-/// The way of the packet `ip` among `ways`, from 0; each `salt` spreads flows in a manner of its own.
+/// Returns the way of the packet `ip`, from 0 to `ways` - 1; each `salt` spreads flows differently.
 pub(super) fn way(packet: &Packet, ip: &[u8], salt: u64, ways: u8) -> u8 {
     if ways < 2 {
         return 0;
@@ -41,7 +41,7 @@ pub(super) fn way(packet: &Packet, ip: &[u8], salt: u64, ways: u8) -> u8 {
     };
     let transport = ip.get(usize::from(packet.network)..).unwrap_or_default();
     let mut hash = mixed(hash, &transport[..told.min(transport.len())]);
-    // The low bits of FNV are weak.
+    // The low bits of FNV are poorly mixed.
     hash ^= hash >> 29;
     hash = hash.wrapping_mul(0xBF58_476D_1CE4_E5B9);
     hash ^= hash >> 32;

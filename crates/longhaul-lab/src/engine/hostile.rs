@@ -1,7 +1,7 @@
-//! ICMP errors that nobody should believe: for those who read them.
+//! Malformed and forged ICMP errors, for testing programs that parse them.
 //!
-//! The IP header and the ICMP checksum stay right, so that kernels hand the message on; what it says
-//! about the packet that it answers is wrong, in another way each time.
+//! The IP header and the ICMP checksum stay valid, so that kernels deliver the message; what it
+//! says about the quoted packet is wrong, in a different way each time.
 
 use super::checksum;
 use super::icmp;
@@ -9,13 +9,13 @@ use super::random::Random;
 use crate::spec::Manners;
 use std::net::IpAddr;
 
-/// Words that a forger has changed.
+/// The value that forged bytes are XORed with.
 const FORGED: u8 = 0x5a;
-/// An IPv4 header without options, as quoted.
+/// The length of an IPv4 header without options, as quoted.
 const V4: usize = 20;
 const V6: usize = 40;
 
-/// Makes of an honest message in `out`, from a router that has `manners`, what that router sends.
+/// Turns the valid message in `out` into what a router with these `manners` sends.
 pub(super) fn spoil(out: &mut Vec<u8>, manners: Manners, from: IpAddr, random: &mut Random) {
     let message = if from.is_ipv4() { V4 } else { V6 };
     match manners {
@@ -35,16 +35,16 @@ fn garble(out: &mut Vec<u8>, message: usize, random: &mut Random) {
     match below(random, 7) {
         0 => out.truncate(quote),
         1 => out.truncate(quote + V4 / 2),
-        // A header of 60 bytes, of which most is not there.
+        // A header of 60 bytes, mostly missing.
         2 => {
             out[quote] |= 0x0f;
             out.truncate(quote + V4 + 8);
         }
         // Neither IPv4 nor IPv6.
         3 => out[quote] = 0x95,
-        // Extensions that begin behind the end.
+        // Extensions that begin after the end of the message.
         4 => out[message + 4..message + 6].fill(0xff),
-        // Extensions whose object is longer than the message.
+        // Extensions with an object longer than the message.
         5 => {
             out.resize(quote + 128, 0);
             out[message + 5] = 32;
@@ -54,16 +54,16 @@ fn garble(out: &mut Vec<u8>, message: usize, random: &mut Random) {
     }
 }
 
-/// `quote`: an IP packet that was sent, which becomes one that was not.
+/// Changes `quote`, an IP packet that was sent, into one that was not.
 fn forge(quote: &mut [u8], random: &mut Random) {
     let is_v4 = quote.first().is_some_and(|byte| byte >> 4 == 4);
     let (transport, destination) = if is_v4 { (V4, V4 - 1) } else { (V6, V6 - 1) };
     let words = match below(random, 3) {
-        // Another destination.
+        // Another destination address.
         0 => destination..destination + 1,
-        // Other ports; of ICMP another type.
+        // Other ports; in ICMP another type.
         1 => transport..transport + 4,
-        // Another sequence number; of ICMP another identifier.
+        // Another sequence number; in ICMP another identifier.
         _ => transport + 4..transport + 8,
     };
     for byte in quote.iter_mut().take(words.end).skip(words.start) {

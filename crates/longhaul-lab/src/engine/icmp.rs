@@ -1,7 +1,7 @@
-//! What does a router say to the sender of a packet?
+//! ICMP errors and echo replies that routers send.
 //!
-//! Source: RFC 792, 1812 (4.3.2), 4443; labels of MPLS as RFC 4884 and 4950 have them. Errors quote
-//! the first 128 bytes of the packet as it was on the wire; an error is never answered with an error.
+//! Source: RFC 792, 1812 (4.3.2), 4443; MPLS labels as in RFC 4884 and 4950. Errors quote the first
+//! 128 bytes of the packet as it was on the wire; an error is never answered with an error.
 
 use super::checksum;
 use super::middlebox;
@@ -12,7 +12,7 @@ use crate::spec::Rewrite;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const QUOTED: usize = 128;
-/// TTL with which routers send.
+/// The TTL with which routers send.
 const ROUTER_TTL: u8 = 255;
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REQUEST6: u8 = 128;
@@ -26,7 +26,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Type, code and second word for IPv4.
+    /// Returns type, code and second word for IPv4.
     fn v4(self) -> (u8, u8, u32) {
         match self {
             Message::TimeExceeded => (11, 0, 0),
@@ -36,7 +36,8 @@ impl Message {
         }
     }
 
-    /// The same for IPv6; an unknown protocol points at the next-header field.
+    /// Returns type, code and second word for IPv6; an unknown protocol points at the next-header
+    /// field.
     fn v6(self) -> (u8, u8, u32) {
         match self {
             Message::PortUnreachable => (1, 4, 0),
@@ -57,7 +58,7 @@ fn icmp_type(packet: &Packet, ip: &[u8]) -> Option<u8> {
         .flatten()
 }
 
-/// Whether a router may answer this packet with an error.
+/// Reports whether a router may answer this packet with an error.
 pub(super) fn may_be_answered(packet: &Packet, ip: &[u8]) -> bool {
     let is_error = match (packet.source, icmp_type(packet, ip)) {
         (_, None) => packet.protocol == ICMP || packet.protocol == ICMP6,
@@ -103,10 +104,10 @@ pub(super) fn write_error(out: &mut Vec<u8>, question: &Question, from: IpAddr, 
         middlebox::rewrite(&mut out[quote..], packet, change, true);
     }
     out.truncate(quote + QUOTED);
-    // "Too big" has no field that says where extensions begin.
+    // "Packet too big" has no field that says where extensions begin.
     if !question.labels.is_empty() && !matches!(message, Message::TooBig { .. }) {
         out.resize(quote + QUOTED, 0);
-        // Where the quoted packet ends: in words of 32 bits, of 64 in IPv6.
+        // The length of the quoted packet: in 32-bit words, for IPv6 in 64-bit words.
         let (at, words) = if from.is_ipv4() {
             (5, QUOTED / 4)
         } else {
@@ -121,7 +122,7 @@ pub(super) fn write_error(out: &mut Vec<u8>, question: &Question, from: IpAddr, 
 /// Appends the extension structure with one object, the label stack.
 fn push_labels(out: &mut Vec<u8>, labels: &[u32]) {
     let begin = out.len();
-    // Version 2, and a checksum to come.
+    // Version 2, and room for the checksum.
     out.extend_from_slice(&[0x20, 0, 0, 0]);
     let length = 4 + 4 * labels.len() as u16;
     out.extend_from_slice(&length.to_be_bytes());
@@ -129,22 +130,22 @@ fn push_labels(out: &mut Vec<u8>, labels: &[u32]) {
     out.extend_from_slice(&[1, 1]);
     for (index, label) in labels.iter().enumerate() {
         let is_bottom = u32::from(index + 1 == labels.len());
-        // The label's TTL was 1 too.
+        // The label's TTL was also 1.
         out.extend_from_slice(&(label << 12 | is_bottom << 8 | 1).to_be_bytes());
     }
     let value = checksum::of(&out[begin..]);
     out[begin + 2..begin + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// A packet that a router has something to say about.
+/// A packet to which a router responds.
 pub(super) struct Question<'a> {
     pub packet: &'a Packet,
     pub ip: &'a [u8],
     pub unit: Unit,
     pub ttl: u8,
-    /// What middleboxes before the router made of it.
+    /// The rewrites by the middleboxes before the router.
     pub rewritten: Option<Rewrite>,
-    /// Of the router that speaks.
+    /// The MPLS labels of the responding router.
     pub labels: &'a [u32],
 }
 
@@ -162,7 +163,7 @@ fn push_ip(out: &mut Vec<u8>, from: IpAddr, to: IpAddr) {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => push_ipv4(out, from, to),
         (IpAddr::V6(from), IpAddr::V6(to)) => push_ipv6(out, from, to),
-        // A router answers with its address of the packet's own family.
+        // A router answers from its address of the packet's own family.
         _ => {}
     }
 }

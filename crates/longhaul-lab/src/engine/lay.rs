@@ -1,4 +1,4 @@
-//! How does a path's description become stations and chains?
+//! Builds the engine's stations and chains from the description of a path.
 
 use super::address::{RouterAddress, router_addresses, routes};
 use super::agenda::Agenda;
@@ -17,14 +17,14 @@ use longhaul_model::units::Rate;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// A TCP of other people never has a shorter round trip than this.
+/// The minimum RTT of a TCP flow in cross traffic.
 const LEAST_CROSS_RTT: Nanos = 10_000_000;
 
-/// One direction of one link: route, hop, whether forward.
+/// Identifies one direction of one link: route, hop, whether forward.
 type LinkKey = (usize, usize, bool);
 
 impl Engine {
-    /// Lays the path `spec` at time `start`, which is the path's own time `begin_at`.
+    /// Builds the path `spec` at time `start`, which is the path's own time `begin_at`.
     pub fn new(spec: &PathSpec, start: Nanos) -> Engine {
         let names: Vec<&str> = routes(spec).map(|(name, _)| name).collect();
         let changing = changing_links(spec, &names);
@@ -158,7 +158,7 @@ impl Laying<'_> {
         });
     }
 
-    /// A link that does nothing to a packet but to take its time, if there is no queue.
+    /// Reports whether a link only delays packets if it has no queue.
     fn is_plain(&self, link: &LinkSpec) -> bool {
         link.jitter.is_zero()
             && link.loss <= 0.0
@@ -181,7 +181,7 @@ fn rtt(hops: &[HopSpec]) -> Nanos {
     nanos(delays.sum::<Duration>()).max(LEAST_CROSS_RTT)
 }
 
-/// The links in the order in which packets from `from` meet them.
+/// Returns the links in the order in which packets from `from` cross them.
 fn directed(hops: &[HopSpec], from: Host) -> Vec<LinkSpec> {
     match from {
         Host::Near => hops.iter().map(|hop| hop.forward.clone()).collect(),
@@ -189,7 +189,8 @@ fn directed(hops: &[HopSpec], from: Host) -> Vec<LinkSpec> {
     }
 }
 
-/// What the routers before each link of a direction make of TCP options; nothing where none does.
+/// Returns the TCP option rewrites of the routers before each link of a direction; empty if no
+/// router rewrites.
 fn rewrites(hops: &[HopSpec], from: Host) -> Vec<Rewrite> {
     let routers = &hops[..hops.len() - 1];
     if routers.iter().all(|hop| hop.rewrite.is_none()) {
@@ -207,21 +208,22 @@ fn rewrites(hops: &[HopSpec], from: Host) -> Vec<Rewrite> {
     all
 }
 
-/// Traffic comes no faster than it leaves a wire of this rate and overhead.
+/// An upper bound of the traffic: it has crossed a wire of this rate and overhead.
 #[derive(Clone, Copy)]
 struct Pace {
     rate: Rate,
     overhead: u32,
 }
 
-/// Whether traffic of this pace finds no queue at the link.
+/// Reports whether traffic of this pace never queues at the link.
 fn flows_freely(link: &LinkSpec, pace: Option<Pace>) -> bool {
     link.rate.is_none_or(|rate| {
         pace.is_some_and(|pace| rate >= pace.rate && link.overhead <= pace.overhead)
     })
 }
 
-/// The pace behind a link. Jitter and reordering bunch packets, so none is left behind them.
+/// Returns the pace behind a link. Jitter and reordering bunch packets, so there is none behind
+/// them.
 fn pace_after(link: &LinkSpec, before: Option<Pace>) -> Option<Pace> {
     if !link.jitter.is_zero() || link.reorder.is_some() {
         return None;
@@ -266,22 +268,22 @@ fn route_routers(
     let routers = hops.iter().zip(addresses).enumerate();
     routers
         .map(|(k, (hop, address))| {
-            // Apart from the streams of links, which are numbers below 2^32.
+            // Distinct from the random streams of links, whose numbers are below 2^32.
             let random = Random::new(seed, (1 << 32) | (route << 16 | k) as u64);
             Router::new(hop, *address, random, start)
         })
         .collect()
 }
 
-/// The events in the order of time; one that refers to nothing is left out ([`PathSpec`] promises
-/// that there is none).
+/// Returns the events in time order. Events with an unresolved reference are left out, but
+/// [`PathSpec`] promises that there are none.
 fn planned(spec: &PathSpec, names: &[&str], laid: &Laying) -> VecDeque<Planned> {
     let mut all: Vec<Planned> = spec
         .events
         .iter()
         .filter_map(|event| {
             let (change, text) = planned_change(&event.change, names, laid)?;
-            // What was to happen before the path began happens before its first packet.
+            // Events from before the path began are applied before its first packet.
             let after = event.at.saturating_sub(spec.begin_at);
             Some(Planned {
                 at: laid.start.saturating_add(nanos(after)),

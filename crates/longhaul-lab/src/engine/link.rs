@@ -1,9 +1,9 @@
-//! What one link does to a unit: policer, shaper, queue, serialisation, loss, delay.
+//! One link of the path: policer, shaper, queue, serialisation, loss, delay.
 //!
 //! A link is driven by two calls: [`Link::arrive`] when a unit has fully arrived, and
-//! [`Link::work`] at the time that [`Link::due`] gave. What is through comes out with the times
-//! at which it reaches the far end of the link. Only what is on the wire has a departure time;
-//! what waits has none, so a change of rate needs to rescale one chunk only.
+//! [`Link::work`] at the time returned by [`Link::due`]. Units leave with the times at which they
+//! reach the other end of the link. Only the chunk on the wire has a departure time, so a change of
+//! rate rescales that chunk only.
 //!
 //! Units: wire bytes, that is IP bytes plus `overhead` per segment.
 
@@ -23,30 +23,30 @@ use crate::spec::LinkSpec;
 use longhaul_model::units::Rate;
 use std::collections::VecDeque;
 
-/// A link with cross traffic looks at it at least this often, so that nobody's first packet has to
-/// wait for an hour of it to be worked off.
+/// The maximum time between two updates of a link with cross traffic, so that no real packet has to
+/// wait while an hour of cross traffic is caught up.
 const CROSS_HEARTBEAT: Nanos = 10_000_000;
 
-/// What a queue without a limit of its own holds, wire bytes: every queue has a bound.
+/// The capacity of a queue without a configured limit, in wire bytes: every queue is bounded.
 const LARGEST_QUEUE: u64 = 1 << 30;
 
-/// A unit at the far end of the link.
+/// A unit that has reached the end of the link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub unit: Unit,
-    /// It came late on purpose; others may pass it.
+    /// The unit was delayed on purpose; others may overtake it.
     pub overtaken: bool,
 }
 
-/// Where a link puts what is through, and what it needs to cut packets.
+/// The output of a link, and the packets that it may need to cut.
 pub(super) struct Outlet<'a> {
     pub packets: &'a mut Packets,
     pub through: &'a mut Vec<Leaving>,
-    /// Lost on any link.
+    /// Packets lost on any link.
     pub dropped: &'a mut Tally,
 }
 
-/// In the queue: segments of a packet, or one packet of cross traffic.
+/// An entry of the queue: segments of a packet, or one packet of cross traffic.
 #[derive(Clone, Copy)]
 struct Waiting {
     unit: Option<Unit>,
@@ -57,7 +57,7 @@ struct Waiting {
 struct Serving {
     slot: Slot,
     what: Waiting,
-    /// Of `what`, the part that `slot` stands for (all of it unless the rate has changed since).
+    /// The bytes of `what` that `slot` covers: all of them unless the rate has changed since.
     bytes: u64,
 }
 
@@ -81,9 +81,9 @@ pub(super) struct Link {
     random: Random,
     waiting: VecDeque<Waiting>,
     serving: Option<Serving>,
-    /// Units waiting or being sent.
+    /// Units queued or being sent.
     units: usize,
-    /// Wire bytes waiting or being sent.
+    /// Wire bytes queued or being sent.
     backlog: u64,
     caught_up: Nanos,
     entered: Tally,
@@ -125,7 +125,7 @@ impl Link {
         link
     }
 
-    /// Whether packets of this shape fit the link; if not, whether the sender is told.
+    /// Checks whether packets of this shape fit the link, and if not, whether the sender is told.
     pub fn refuses(&mut self, shape: &Shape, dropped: &mut Tally, unit: &Unit) -> Option<Refusal> {
         let mtu = self.spec.mtu.filter(|mtu| shape.full > *mtu)?;
         let (packets, bytes) = (u64::from(unit.count), shape.bytes(unit));
@@ -196,7 +196,7 @@ impl Link {
         );
     }
 
-    /// Puts something admitted at the end of the queue.
+    /// Appends an admitted entry to the queue.
     fn append(&mut self, what: Waiting, outlet: &mut Outlet) {
         self.backlog += what.wire_bytes;
         self.waiting.push_back(what);
@@ -206,8 +206,8 @@ impl Link {
         self.peak = self.peak.max(self.backlog_at(what.arrived));
     }
 
-    /// How many of the unit's segments the queue has room for. One that finds the wire idle needs
-    /// none.
+    /// Returns how many of the unit's segments fit into the queue. A segment that finds the wire
+    /// idle needs no room.
     fn fitting(&self, unit: &Unit, shape: &Shape) -> u16 {
         let Some(transmitter) = &self.transmitter else {
             return unit.count;
@@ -246,7 +246,7 @@ impl Link {
         }
     }
 
-    /// Puts the head of the queue on the wire, or as much of it as may leave together.
+    /// Starts to send the head of the queue, or as much of it as may leave together.
     fn start(&mut self, outlet: &mut Outlet) {
         let Some(mut what) = self.waiting.pop_front() else {
             return;
@@ -292,8 +292,8 @@ impl Link {
         });
     }
 
-    /// How many of `count` segments leave together: no more than a quantum holds, and all chunks
-    /// of about one size, so that a faster link does not cut small pieces off them again.
+    /// Returns how many of `count` segments leave together: at most a quantum, and all chunks of
+    /// about the same size, so that a faster link does not cut small pieces off them again.
     fn chunk_segments(&self, count: u16, shape: &Shape) -> u16 {
         let each = u64::from(shape.full) + self.overhead;
         let quantum = self
@@ -305,7 +305,7 @@ impl Link {
         u64::from(count).div_ceil(chunks) as u16
     }
 
-    /// The chunk on the wire is out: hands it on and starts the next.
+    /// Completes the chunk on the wire and starts the next.
     fn finish(&mut self, outlet: &mut Outlet) {
         let Some(serving) = self.serving.take() else {
             return;
@@ -344,7 +344,7 @@ impl Link {
         outlet.packets.release(unit);
     }
 
-    /// When this link has something to do; `None`: not before the next arrival.
+    /// Returns the time of the link's next action; `None` if there is none before the next arrival.
     pub fn due(&self) -> Option<Nanos> {
         match &self.serving {
             Some(serving) if self.units > 0 => Some(serving.slot.finish),
@@ -353,7 +353,7 @@ impl Link {
         }
     }
 
-    /// Does what was due.
+    /// Processes everything due by `now`.
     pub fn work(&mut self, now: Nanos, outlet: &mut Outlet) {
         self.catch_up(now, outlet);
         while self
@@ -385,7 +385,7 @@ impl Link {
     }
 }
 
-/// A packet too large for the link.
+/// The refusal of a packet that is larger than the link's MTU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     pub mtu: u32,

@@ -1,8 +1,8 @@
-//! What does a middlebox make of the options of a TCP handshake?
+//! Middleboxes that rewrite the options of a TCP handshake.
 //!
-//! Source: RFC 9293, 7323, 2018; RFC 3449 and the practice of firewalls: an option that is taken
-//! away becomes as many NOPs, so that no length changes, and the checksum is made right. Packets
-//! without SYN pass as they are: what the handshake did not agree on is not used.
+//! Source: RFC 9293, 7323, 2018; RFC 3449 and the practice of firewalls: a removed option becomes
+//! as many NOPs, so that no length changes, and the checksum is corrected. Packets without SYN pass
+//! unchanged: options that the handshake did not negotiate are not used.
 
 use super::checksum;
 use super::packet::{Packet, TCP};
@@ -14,12 +14,12 @@ const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const TIMESTAMPS: u8 = 8;
-/// Where the TCP header has its flags and its checksum.
+/// The offsets of flags and checksum in the TCP header.
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 const FIXED: usize = 20;
 
-/// All that two middleboxes do, one after the other.
+/// Combines the rewrites of two consecutive middleboxes.
 pub(super) fn both(first: Rewrite, second: Rewrite) -> Rewrite {
     Rewrite {
         sack: first.sack || second.sack,
@@ -29,7 +29,7 @@ pub(super) fn both(first: Rewrite, second: Rewrite) -> Rewrite {
     }
 }
 
-/// Whether the packet is one whose options are looked at.
+/// Reports whether the packet's options are subject to rewriting.
 pub(super) fn concerns(packet: &Packet, ip: &[u8]) -> bool {
     let flags = usize::from(packet.network) + FLAGS;
     packet.protocol == TCP
@@ -39,8 +39,8 @@ pub(super) fn concerns(packet: &Packet, ip: &[u8]) -> bool {
         && ip.len() >= usize::from(packet.network) + FIXED
 }
 
-/// Rewrites a packet that [`concerns`] it. `is_summed`: its checksum is complete, and not the sum of
-/// the pseudo header that a sender leaves to its device.
+/// Rewrites a packet that [`concerns`] it. With `is_summed` its checksum is complete; otherwise it
+/// is the pseudo-header sum that a sender leaves to its device.
 pub(super) fn rewrite(ip: &mut [u8], packet: &Packet, rewrite: Rewrite, is_summed: bool) {
     let network = usize::from(packet.network);
     let tcp = &mut ip[network..];

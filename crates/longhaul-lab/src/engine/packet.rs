@@ -1,17 +1,17 @@
-//! What is this packet, how does it divide into segments, and where does it want to go?
+//! Parses packets: their headers, how they divide into segments, and their addresses.
 //!
 //! Reads the 10-byte virtio_net_hdr and the IP header that a TUN or AF_PACKET device gives with
 //! each packet. Source: Linux `include/uapi/linux/virtio_net.h` (fields native little-endian;
 //! offsets relative to the frame, so 14 bytes further with an Ethernet header), RFC 791, 8200,
-//! 9293, 768. Anything that does not add up is rejected here, so the rest of the engine may trust
-//! a `Packet`. IPv6 extension headers and IP fragments are carried unread, as one segment.
+//! 9293, 768. Inconsistent packets are rejected here, so the rest of the engine may trust a
+//! `Packet`. IPv6 extension headers and IP fragments are carried unparsed, as one segment.
 
 pub mod build;
 
 use super::unit::Shape;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of virtio_net_hdr before each packet.
+/// The number of bytes of virtio_net_hdr before each packet.
 pub const VNET_BYTES: usize = 10;
 
 pub(super) const NEEDS_CHECKSUM: u8 = 1;
@@ -26,46 +26,46 @@ pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMP6: u8 = 58;
 
-/// Why a packet from a host is not carried.
+/// The reason why a packet from a host is not carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reject {
-    /// Lengths or offsets that contradict each other.
+    /// Lengths or offsets contradict each other.
     Malformed,
-    /// Sound, but not of IP, or not between addresses of this path.
+    /// Valid, but not IP, or not between addresses of this path.
     Foreign,
 }
 
-/// A packet in the pool; what follows from its headers is computed once.
+/// A packet in the pool, with everything derived from its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
     pub block: u32,
-    /// Where the IP header begins.
+    /// The offset of the IP header.
     pub start: u32,
     pub references: u32,
-    /// Bytes of IP, header included.
+    /// IP bytes, header included.
     pub len: u32,
     pub shape: Shape,
     pub offload: Offload,
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
-    /// Bytes of the IP header, without IPv6 extension headers.
+    /// The length of the IP header, without IPv6 extension headers.
     pub network: u8,
-    /// Bytes in front of the payload that every segment repeats.
+    /// The number of bytes before the payload that every segment repeats.
     pub header: u16,
     pub fragment: bool,
-    /// TTL or hop limit on entering the path.
+    /// The TTL or hop limit when it enters the path.
     pub ttl: u8,
     pub chain: u16,
-    /// The link of the chain by which it entered.
+    /// The link of the chain at which it entered.
     pub entry: u16,
-    /// The link at whose end it leaves the chain: to a host, or to a router that is its
-    /// destination or at which its TTL ends.
+    /// The link behind which it leaves the chain: at a host, or at a router that is its destination
+    /// or where its TTL expires.
     pub stop: u16,
 }
 
 impl Packet {
-    /// Bytes of IP of all segments together, as they are on the wire.
+    /// Returns the IP bytes of all segments, as they are on the wire.
     pub fn ip_bytes(&self) -> u64 {
         let but_last = u64::from(self.shape.segments) - 1;
         but_last * u64::from(self.shape.full) + u64::from(self.shape.last)
@@ -90,7 +90,7 @@ fn le16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The IP header's own facts.
+/// The fields of an IP header.
 struct Network {
     len: usize,
     header: usize,
@@ -144,7 +144,7 @@ fn ipv6(ip: &[u8]) -> Result<Network, Reject> {
     })
 }
 
-/// Bytes of the transport header; `None` when there is none that can be divided.
+/// Returns the length of the transport header, or `None` if the packet cannot be segmented.
 fn transport_bytes(network: &Network, ip: &[u8]) -> Option<usize> {
     let rest = &ip[network.header..network.len];
     let bytes = match network.protocol {
@@ -184,7 +184,7 @@ fn offload(frame: &[u8], l2: usize, network: &Network) -> Result<Offload, Reject
     }
 }
 
-/// How a packet divides; also how many bytes every segment repeats.
+/// Returns the packet's segment sizes and the number of bytes that every segment repeats.
 fn divide(network: &Network, offload: Offload, ip: &[u8]) -> Result<(Shape, usize), Reject> {
     let len = network.len as u32;
     if offload.gso_type == 0 {
@@ -229,7 +229,7 @@ fn divide(network: &Network, offload: Offload, ip: &[u8]) -> Result<(Shape, usiz
     ))
 }
 
-/// Reads a frame as the device gave it: virtio_net_hdr, `l2` bytes of Ethernet, IP.
+/// Parses a frame as the device gave it: virtio_net_hdr, `l2` bytes of Ethernet, IP.
 pub(super) fn parse(frame: &[u8], l2: usize) -> Result<Packet, Reject> {
     let start = VNET_BYTES + l2;
     let ip = frame

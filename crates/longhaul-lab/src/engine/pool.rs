@@ -1,17 +1,17 @@
-//! Where packets live until their last segment has left the path.
+//! The memory pool of packets: each is held until its last segment has left the path.
 //!
 //! Packets are read into blocks of 1 MiB, one after another; a block is free again when all its
-//! packets are gone, and the block freed last is used first, so that a short path stays in the
+//! packets are gone, and the block freed last is reused first, so that a short path stays in the
 //! cache and a long one takes what its bytes in flight need. Nothing is allocated per packet once
 //! the path is full.
 
 use super::packet::Packet;
 use super::unit::Unit;
 
-/// Room for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
+/// The space for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
 pub(super) const RESERVED: usize = 66 * 1024;
 const BLOCK: usize = 1 << 20;
-/// Blocks at most: 10 Gbit/s at 436 ms and its queues need a quarter of these 4 GiB.
+/// The maximum number of blocks: 10 Gbit/s at 436 ms and its queues need a quarter of these 4 GiB.
 const MOST_BLOCKS: usize = 4096;
 /// A cache line, so that no two packets share one.
 const ALIGN: usize = 64;
@@ -30,7 +30,7 @@ pub(super) struct Packets {
     slots: Vec<Packet>,
     free_slots: Vec<u32>,
     most_blocks: usize,
-    /// Where packets are read to when there is no room, to be thrown away.
+    /// A buffer for packets to be discarded when the pool is full.
     spill: Box<[u8]>,
     is_full: bool,
 }
@@ -40,7 +40,7 @@ impl Packets {
         Packets::with_blocks(MOST_BLOCKS)
     }
 
-    /// Never holds more than `most_blocks` MiB of packets.
+    /// Creates a pool that holds at most `most_blocks` MiB of packets.
     pub fn with_blocks(most_blocks: usize) -> Packets {
         let spill = vec![0; RESERVED].into_boxed_slice();
         let mut packets = Packets {
@@ -52,12 +52,13 @@ impl Packets {
         packets
     }
 
-    /// The space last reserved cannot be committed: the packet in it is lost.
+    /// Reports whether the last reserved space cannot be committed, so that the packet in it is
+    /// lost.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// A block with one reference: that of being the one in use.
+    /// Returns a block with one reference, held for being the current block.
     fn fresh_block(&mut self) -> u32 {
         let index = self.free_blocks.pop().unwrap_or_else(|| {
             self.blocks.push(Block {
@@ -87,7 +88,7 @@ impl Packets {
         &mut self.blocks[self.current as usize].bytes[from..from + RESERVED]
     }
 
-    /// The first `len` bytes of the space last reserved.
+    /// Returns the first `len` bytes of the last reserved space.
     pub fn reserved(&self, len: usize) -> &[u8] {
         let len = len.min(RESERVED);
         if self.is_full {
@@ -97,8 +98,8 @@ impl Packets {
         &block.bytes[self.used..(self.used + len).min(BLOCK)]
     }
 
-    /// Keeps the `len` bytes of the reserved space that hold `packet`, whose place is given
-    /// relative to that space. The result stands for one reference.
+    /// Keeps the `len` bytes of the reserved space that hold `packet`, whose offset is relative to
+    /// that space. The result represents one reference.
     pub fn commit(&mut self, len: usize, mut packet: Packet) -> u32 {
         packet.block = self.current;
         packet.start += self.used as u32;
@@ -117,15 +118,15 @@ impl Packets {
         &self.slots[packet as usize]
     }
 
-    /// The IP packet as it was sent.
+    /// Returns the IP packet as it was sent.
     pub fn bytes(&self, packet: u32) -> &[u8] {
         let it = self.get(packet);
         let from = it.start as usize;
         &self.blocks[it.block as usize].bytes[from..from + it.len as usize]
     }
 
-    /// Takes the first `n` segments away as a unit of their own; `None` for no segments. Both
-    /// units then hold a reference, the rest also when it is empty.
+    /// Splits off the first `n` segments as a separate unit; `None` for no segments. Both units
+    /// then hold a reference, the rest even when it is empty.
     pub fn cut(&mut self, unit: &mut Unit, n: u16) -> Option<Unit> {
         if n == 0 {
             return None;
@@ -135,7 +136,7 @@ impl Packets {
         Some(unit.take_front(n, &packet.shape))
     }
 
-    /// Gives one unit's reference back.
+    /// Releases a unit's reference.
     pub fn release(&mut self, unit: &Unit) {
         let packet = &mut self.slots[unit.packet as usize];
         packet.references -= 1;
@@ -154,7 +155,7 @@ impl Packets {
         }
     }
 
-    /// Packets of which at least one segment is still on its way.
+    /// Returns the number of packets with at least one segment still in flight.
     pub fn live(&self) -> usize {
         self.slots.len() - self.free_slots.len()
     }

@@ -6,7 +6,7 @@
 pub(super) struct Random(u64);
 
 impl Random {
-    /// An independent sequence for each `stream` of one seed.
+    /// Creates an independent sequence for each `stream` of one seed.
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut z = seed ^ stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,22 +21,22 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A sequence of its own, independent of what is drawn here later.
+    /// Returns a sequence that is independent of later draws from this one.
     pub fn branch(&mut self) -> Random {
         Random::new(self.bits(), 0)
     }
 
-    /// Uniform in [0, 1).
+    /// Draws a uniform value from [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponential with mean 1.
+    /// Draws an exponential value with mean 1.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Symmetric bell in [-1, 1]: the sum of three uniforms, centred and scaled.
+    /// Draws from a symmetric bell in [-1, 1]: the sum of three uniforms, centred and scaled.
     pub fn bell(&mut self) -> f64 {
         (self.uniform() + self.uniform() + self.uniform()) / 1.5 - 1.0
     }
@@ -47,12 +47,12 @@ impl Random {
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     share: f64,
-    /// Segments that still pass before the next marked one.
+    /// The number of segments before the next marked one.
     ahead: u64,
 }
 
 impl Marks {
-    /// `None` when nothing is ever marked.
+    /// Returns `None` if nothing is ever marked.
     pub fn new(share: f64, random: &mut Random) -> Option<Marks> {
         (share > 0.0).then(|| {
             let mut marks = Marks {
@@ -72,8 +72,8 @@ impl Marks {
         };
     }
 
-    /// Of the next `count` segments: how many come before the first marked one. `None`: no mark
-    /// among them.
+    /// Returns how many of the next `count` segments precede the first marked one, or `None` if
+    /// none of them is marked.
     pub fn within(&mut self, count: u16, random: &mut Random) -> Option<u16> {
         if self.ahead >= u64::from(count) {
             self.ahead -= u64::from(count);

@@ -1,4 +1,4 @@
-//! Collects the ground truth from where it is counted.
+//! Collects the ground truth from the engine's counters.
 
 use super::chain::Chain;
 use super::truth::{HopTruth, LinkTruth, RouteTruth, RouterTruth, Truth};
@@ -6,7 +6,7 @@ use super::{Engine, Nanos};
 use std::time::Duration;
 
 impl Engine {
-    /// What has happened on the path up to `now`, to which the engine should have been advanced.
+    /// Returns the state of the path at `now`, to which the engine should have been advanced.
     pub fn truth(&self, now: Nanos) -> Truth {
         let routes = (0..self.route_names.len()).map(|route| RouteTruth {
             name: self.route_names[route].clone(),
@@ -49,14 +49,14 @@ impl Engine {
         truth
     }
 
-    /// Holds at most `blocks` MiB of packets.
+    /// Limits the packet pool to `blocks` MiB.
     #[cfg(test)]
     pub(super) fn with_memory_blocks(mut self, blocks: usize) -> Engine {
         self.packets = super::pool::Packets::with_blocks(blocks);
         self
     }
 
-    /// Packets of hosts and routers of which something is still on its way.
+    /// Returns the number of packets of hosts and routers that are still in flight.
     pub fn packets_held(&self) -> usize {
         self.packets.live()
     }

@@ -1,10 +1,10 @@
-//! What headers do the segments of a unit get when they leave the path?
+//! Headers for the segments of a unit that leaves the path.
 //!
-//! A unit that is a whole packet keeps its headers but for TTL and IPv4 checksum. A part of one
-//! gets the headers that the sender's kernel would have given it: IP length and identification,
-//! TCP sequence number, FIN and PSH on the last segment only, CWR on the first only, UDP length,
-//! and a new sum of the pseudo header. The virtio_net_hdr keeps asking for the checksum, so the
-//! payload is never read. Source: Linux `tcp_gso_segment`, `__udp_gso_segment`,
+//! A unit that is a whole packet keeps its headers except for TTL and IPv4 checksum. A part of a
+//! packet gets the headers that the sender's kernel would have given it: IP length and
+//! identification, TCP sequence number, FIN and PSH on the last segment only, CWR on the first
+//! only, UDP length, and a new pseudo-header sum. The virtio_net_hdr still requests the checksum,
+//! so the payload is never read. Source: Linux `tcp_gso_segment`, `__udp_gso_segment`,
 //! `virtio_net_hdr_to_skb`.
 
 use super::checksum;
@@ -15,7 +15,7 @@ use std::ops::Range;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// The bytes of the IP packet that are the unit's payload.
+/// Returns the range of the IP packet that is the unit's payload.
 pub(super) fn payload_range(packet: &Packet, unit: &Unit) -> Range<usize> {
     let header = usize::from(packet.header);
     let len = packet.len as usize;
@@ -48,7 +48,8 @@ pub(super) fn push_vnet(out: &mut Vec<u8>, packet: &Packet, unit: &Unit, l2: usi
     out.extend_from_slice(&it);
 }
 
-/// Appends the IP and, for a divisible packet, transport headers of the unit; `ip` is the packet.
+/// Appends the unit's IP header and, for a segmentable packet, its transport header; `ip` is the
+/// packet.
 pub(super) fn push_headers(out: &mut Vec<u8>, packet: &Packet, ip: &[u8], unit: &Unit, ttl: u8) {
     let at = out.len();
     out.extend_from_slice(&ip[..usize::from(packet.header)]);
@@ -111,8 +112,8 @@ fn rewrite_transport(header: &mut [u8], packet: &Packet, unit: &Unit, payload: R
     transport[field..field + 2].copy_from_slice(&pseudo.to_be_bytes());
 }
 
-/// Completes the transport checksum that the sender left to the device, in an IP packet made of
-/// the unit's headers and payload.
+/// Completes the transport checksum that the sender left to the device, in an IP packet consisting
+/// of the unit's headers and payload.
 pub(super) fn complete_checksum(ip: &mut [u8], packet: &Packet) {
     if packet.offload.flags & NEEDS_CHECKSUM == 0 {
         return;
@@ -120,7 +121,7 @@ pub(super) fn complete_checksum(ip: &mut [u8], packet: &Packet) {
     let start = usize::from(packet.offload.checksum_start);
     let field = start + usize::from(packet.offload.checksum_offset);
     let value = match checksum::of(&ip[start..]) {
-        // Zero would say "no checksum" in UDP.
+        // In UDP zero means "no checksum".
         0 if packet.protocol == UDP => 0xffff,
         value => value,
     };

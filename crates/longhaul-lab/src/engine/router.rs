@@ -1,4 +1,4 @@
-//! What happens to a packet that ends at a router, and what does the router answer?
+//! Packets that end at a router, and the router's responses.
 
 use super::address::RouterAddress;
 use super::bucket::Bucket;
@@ -16,9 +16,9 @@ use std::net::IpAddr;
 
 pub(super) struct Router {
     address: RouterAddress,
-    /// So many stand side by side.
+    /// The number of parallel routers.
     ways: u8,
-    /// Flows spread here otherwise than elsewhere.
+    /// Makes flows spread differently at each router.
     salt: u64,
     silent: bool,
     manners: Manners,
@@ -58,13 +58,13 @@ impl Router {
         beside.into_iter().any(|own| own == address)
     }
 
-    /// The address of the one by which a packet goes.
+    /// Returns the address of the parallel router that forwards the packet.
     fn address_for(&self, packet: &Packet, ip: &[u8]) -> IpAddr {
         let way = flow::way(packet, ip, self.salt, self.ways);
         self.address.beside(way).of_family(packet.source)
     }
 
-    /// Whether it says something at `now`.
+    /// Reports whether the router sends a message at `now`.
     fn speaks(&mut self, now: Nanos) -> bool {
         if self.silent {
             return false;
@@ -79,7 +79,7 @@ impl Router {
     }
 }
 
-/// Where and when a router speaks.
+/// The router that responds, and the time.
 #[derive(Clone, Copy)]
 struct Scene {
     /// The chain of the packet that is answered.
@@ -89,7 +89,8 @@ struct Scene {
 }
 
 impl Engine {
-    /// A unit has come to the router behind `link`, to which it was sent or where its TTL ends.
+    /// Handles a unit that has reached the router behind `link`: its destination, or where its TTL
+    /// expires.
     pub(super) fn reach_router(&mut self, chain_id: u16, link: u16, unit: Unit) {
         let chain = &mut self.chains[usize::from(chain_id)];
         let packet = *self.packets.get(unit.packet);
@@ -112,8 +113,8 @@ impl Engine {
         self.packets.release(&unit);
     }
 
-    /// A unit is too large for the link of `station`; the node before the link says so, or, where
-    /// that is the sender itself, the one behind it.
+    /// Refuses a unit that is too large for the link of `station`. The error comes from the node
+    /// before the link, or from the one behind it if the node before is the sender itself.
     pub(super) fn refuse(&mut self, station: u32, unit: Unit, refusal: Refusal) {
         let it = &self.stations[station as usize];
         let (chain_id, position) = (it.chain, usize::from(it.position));
@@ -131,7 +132,7 @@ impl Engine {
         self.packets.release(&unit);
     }
 
-    /// A packet to the router's own address.
+    /// Answers a packet to the router's own address.
     fn answer_own(&mut self, scene: Scene, packet: &Packet, unit: Unit) {
         let ip = self.packets.bytes(unit.packet);
         if icmp::is_echo_request(packet, ip) {
@@ -170,7 +171,7 @@ impl Engine {
         self.speak(scene);
     }
 
-    /// Sends the message in the scratch space, if the router may, back the way of `scene`.
+    /// Sends the message in the scratch space back along the route, if the router may.
     fn speak(&mut self, scene: Scene) {
         let route = self.chains[usize::from(scene.chain)].route;
         let router = &mut self.routers[route][scene.router];

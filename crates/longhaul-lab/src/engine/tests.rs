@@ -1,4 +1,4 @@
-//! The engine in virtual time: no namespaces, no clock.
+//! Tests of the engine in virtual time: no namespaces, no clock.
 
 mod bench;
 mod chain;

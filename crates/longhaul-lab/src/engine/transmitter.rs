@@ -1,11 +1,11 @@
-//! When is a chunk of bytes on the wire? The transmitter of a link: a rate, or a token bucket.
+//! The transmitter of a link, with a fixed rate or a token bucket: schedules bytes on the wire.
 //!
-//! Integer arithmetic: the remainder of every division is carried to the next chunk while the
-//! wire is busy, so over any busy time bytes and rate agree to the nanosecond.
+//! Integer arithmetic: the remainder of every division is carried to the next chunk while the wire
+//! is busy, so over any busy time bytes and rate agree to the nanosecond.
 //!
-//! Shaper: bytes leave at `peak` as long as tokens are there, and tokens come at `sustained`. What
-//! has left after a time t is never more than `burst + sustained * t`; a burst from a full bucket
-//! therefore carries `burst / (1 - sustained / peak)` bytes at `peak`.
+//! Shaper: bytes leave at `peak` while there are tokens, and tokens arrive at `sustained`. After a
+//! time t at most `burst + sustained * t` has left; a burst from a full bucket therefore carries
+//! `burst / (1 - sustained / peak)` bytes at `peak`.
 
 use super::Nanos;
 use super::bucket::Bucket;
@@ -13,14 +13,14 @@ use crate::spec::LinkSpec;
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
-/// One bit per second in nanoseconds per byte.
+/// One bit per second, in nanoseconds per byte.
 const NANOS_PER_BYTE_AT_ONE_BPS: u64 = 8_000_000_000;
 
-/// Longest time for which segments leave together. Shorter: more work; longer: burstier than a
-/// network card with interrupt moderation.
+/// The maximum time for which segments leave together. A shorter one costs more work; a longer one
+/// is burstier than a network card with interrupt moderation.
 const QUANTUM: Duration = Duration::from_micros(50);
 
-/// Work for the transmitter: wire bytes, and when its first and last segment have arrived.
+/// Work for the transmitter: wire bytes, and the arrival times of its first and last segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub from: Nanos,
@@ -28,17 +28,17 @@ pub(super) struct Load {
     pub bytes: u64,
     pub first_bytes: u64,
     pub last_bytes: u64,
-    /// When the segment before the last, of `first_bytes`, has arrived.
+    /// The arrival time of the segment before the last, which has `first_bytes`.
     pub before_last: Option<Nanos>,
 }
 
-/// When the work is on the wire.
+/// The time at which the work is on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub start: Nanos,
-    /// The first segment is out.
+    /// The time at which the first segment has been sent.
     pub first: Nanos,
-    /// The last segment is out.
+    /// The time at which the last segment has been sent.
     pub finish: Nanos,
 }
 
@@ -46,14 +46,14 @@ pub(super) struct Slot {
 pub(super) struct Transmitter {
     rate_bps: u64,
     free: Nanos,
-    /// What the last division left over, in bit-nanoseconds per second.
+    /// The remainder of the last division, in bit-nanoseconds per second.
     remainder: u64,
     tokens: Option<Bucket>,
     quantum_bytes: u64,
 }
 
 impl Transmitter {
-    /// `None`: this link sends as fast as it gets.
+    /// Returns `None` if the link has no rate limit.
     pub fn new(spec: &LinkSpec, now: Nanos) -> Option<Transmitter> {
         let rate = spec.rate.map(Rate::as_bps);
         let peak = spec.shaper.map(|shaper| shaper.peak.as_bps());
@@ -95,13 +95,13 @@ impl Transmitter {
         (bits / u128::from(NANOS_PER_BYTE_AT_ONE_BPS)) as u64
     }
 
-    /// Bytes of `load` that are on the wire by the time its last segment has arrived, on an
-    /// otherwise idle wire.
+    /// Returns the bytes of `load` that an otherwise idle wire has sent by the time its last
+    /// segment has arrived.
     pub fn sent_while_arriving(&self, load: &Load) -> u64 {
         self.bytes_in(load.until.saturating_sub(self.free.max(load.from)))
     }
 
-    /// Puts `load` on the wire after everything before it.
+    /// Schedules `load` on the wire after everything before it.
     pub fn serve(&mut self, load: &Load) -> Slot {
         if load.from > self.free {
             self.free = load.from;
@@ -115,7 +115,7 @@ impl Transmitter {
         self.free = start.saturating_add(work / self.rate_bps);
         self.remainder = work % self.rate_bps;
         let mut first = start.saturating_add(self.time_for(load.first_bytes));
-        // The last segment cannot be out before it has come in.
+        // The last segment cannot be sent before it has arrived.
         let last = self.time_for(load.last_bytes);
         self.hold_until(load.until.saturating_add(last));
         if let Some(before_last) = load.before_last {
@@ -144,18 +144,18 @@ impl Transmitter {
         }
     }
 
-    /// Bytes that take `QUANTUM` at the slowest rate this transmitter has.
+    /// Returns the bytes that take `QUANTUM` at the slowest rate of this transmitter.
     pub fn quantum_bytes(&self) -> u64 {
         self.quantum_bytes
     }
 
-    /// Keeps the tokens of an equal shaper that this transmitter replaces.
+    /// Keeps the tokens of an identical shaper that this transmitter replaces.
     pub fn keep_tokens(&mut self, old: &Transmitter) {
         self.tokens.clone_from(&old.tokens);
     }
 
-    /// Goes on in the middle of `slot` of another transmitter. Of its `bytes`, those not yet on
-    /// the wire are sent at this rate; returns the rest of the slot and those bytes.
+    /// Continues in the middle of `slot` of another transmitter. The unsent part of its `bytes` is
+    /// sent at this rate; returns the rest of the slot and those bytes.
     pub fn take_over(&mut self, slot: &Slot, bytes: u64, now: Nanos) -> (Slot, u64) {
         let total = slot.finish.saturating_sub(slot.start).max(1);
         let left = slot.finish.saturating_sub(now).min(total);

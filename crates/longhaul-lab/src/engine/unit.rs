@@ -1,4 +1,4 @@
-//! What moves through the path: consecutive segments of one packet that travel together.
+//! The unit that moves through the path: consecutive segments of one packet that travel together.
 //!
 //! A super-packet (TSO, USO) stays one unit while nothing happens to it; loss, a full queue, a
 //! policer or the quantum of a slow link cut it between two segments. Times are those at which the
@@ -8,7 +8,7 @@ use super::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// Index in the packet table; every unit with segments holds one reference.
+    /// The index in the packet table; every unit with segments holds one reference.
     pub packet: u32,
     pub first: u16,
     pub count: u16,
@@ -17,8 +17,8 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// When the segment `index` (0 is this unit's first) has arrived. What lies between the first
-    /// and the last is spaced by bytes, as a wire spaces it.
+    /// Returns the arrival time of segment `index` (0 is this unit's first). Segments between the
+    /// first and the last are spaced by their bytes, as on a wire.
     pub fn arrival(&self, index: u16, shape: &Shape) -> Nanos {
         let index = u64::from(index);
         let after = u64::from(self.count.saturating_sub(1));
@@ -31,12 +31,13 @@ impl Unit {
         self.from + (part / u128::from(all.max(1))) as u64
     }
 
-    /// When the segment before the last has arrived, which a short last one cannot overtake.
+    /// Returns the arrival time of the segment before the last, which a short last one cannot
+    /// overtake.
     pub fn before_last(&self, shape: &Shape) -> Option<Nanos> {
         (self.count > 1).then(|| self.arrival(self.count - 2, shape))
     }
 
-    /// Takes the first `n` segments away; the caller sees to the reference of the new unit.
+    /// Splits off the first `n` segments; the caller adds a reference for the new unit.
     pub fn take_front(&mut self, n: u16, shape: &Shape) -> Unit {
         debug_assert!(n <= self.count, "a unit holds its segments only");
         let mut front = Unit { count: n, ..*self };
@@ -60,10 +61,10 @@ impl Unit {
     }
 }
 
-/// Sizes of a packet's segments, in bytes of IP.
+/// The sizes of a packet's segments in IP bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Every segment but the last.
+    /// The size of every segment except the last.
     pub full: u32,
     pub last: u32,
     pub segments: u16,
@@ -97,7 +98,7 @@ impl Shape {
         }
     }
 
-    /// How many of the unit's segments fit into `room` bytes, each with `overhead` on top.
+    /// Returns how many of the unit's segments fit into `room` bytes, each with `overhead` added.
     pub fn fitting(&self, unit: &Unit, room: u64, overhead: u64) -> u16 {
         let each = u64::from(self.full) + overhead;
         let mut fit = (room / each.max(1)).min(u64::from(unit.count));

@@ -1,14 +1,14 @@
-//! `--set key=value`: changes one value of the tree before it is read.
+//! Applies `--set key=value` edits to the tree before it is read.
 //!
 //! A key is a dotted path: `mtu`, `hops.3.rate` (hops count from 1, as in a traceroute),
-//! `hops.last.queue`, `hops.all.loss`, `hops.r04chi.delay` (a name or the unique beginning of
-//! one), `far.sysctl.net.ipv4.tcp_rmem`. What is not there yet is made; whether it may be there is
-//! for the reader of the tree to say.
+//! `hops.last.queue`, `hops.all.loss`, `hops.r04chi.delay` (a name or a unique prefix of one),
+//! `far.sysctl.net.ipv4.tcp_rmem`. Missing values are created; the reader of the tree decides
+//! whether they are allowed.
 
 use super::error::{PathFileError, Place};
 use super::tree::{self, Node, Value};
 
-/// Deepest key: `routes.NAME.3.forward.policer.rate` has six parts.
+/// The maximum depth of a key: `routes.NAME.3.forward.policer.rate` has six parts.
 const DEPTH_MAX: usize = 16;
 
 pub(super) fn apply(root: &mut Node, set: &str) -> Result<(), PathFileError> {
@@ -33,7 +33,7 @@ pub(super) fn apply(root: &mut Node, set: &str) -> Result<(), PathFileError> {
     )
 }
 
-/// The part of a key that is still to be followed, and the whole of it for errors.
+/// The remaining part of a key, and the whole key for errors.
 #[derive(Clone, Copy)]
 struct Key<'a> {
     whole: &'a str,
@@ -49,7 +49,7 @@ fn put(node: &mut Node, key: Key<'_>, value: &Node) -> Result<(), PathFileError>
         Value::List(list) => put_in_list(list, key, value),
         Value::Table(entries) => put_in_table(entries, key, value),
         _ => {
-            // `policer = "none"` gives way to `policer.rate = …`.
+            // `policer = "none"` is replaced by `policer.rate = …`.
             node.value = Value::Table(Vec::new());
             node.place = value.place.clone();
             put(node, key, value)
@@ -63,7 +63,7 @@ fn put_in_table(
     value: &Node,
 ) -> Result<(), PathFileError> {
     let (first, rest) = key.rest.split_once('.').unwrap_or((key.rest, ""));
-    // Names of sysctls have dots of their own.
+    // Names of sysctls contain dots.
     if first == "sysctl" && !rest.is_empty() {
         return put_sysctl(entries, rest, value);
     }
@@ -135,14 +135,14 @@ fn put_in_list(list: &mut Vec<Node>, key: Key<'_>, value: &Node) -> Result<(), P
     put(&mut list[index], Key { rest, ..key }, value)
 }
 
-/// Index of the element that `key` begins with, and what of the key follows it.
+/// Returns the index of the element that `key` begins with, and the rest of the key.
 fn find<'a>(list: &[Node], key: &'a str) -> Option<(usize, &'a str)> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     if first == "last" {
         return Some((list.len().checked_sub(1)?, rest));
     }
     if let Ok(number) = first.parse::<usize>() {
-        // One past the end appends.
+        // The index after the last element appends.
         return (1..=list.len() + 1)
             .contains(&number)
             .then(|| (number - 1, rest));
@@ -166,7 +166,7 @@ fn find<'a>(list: &[Node], key: &'a str) -> Option<(usize, &'a str)> {
     }
 }
 
-/// What follows `label.` in `key`; names of hops may have dots themselves.
+/// Returns the part of `key` after `label.`; names of hops may contain dots.
 fn after_label<'a>(key: &'a str, label: &str) -> Option<&'a str> {
     let rest = key.strip_prefix(label)?;
     if rest.is_empty() {

@@ -1,27 +1,27 @@
-//! Why a path file was refused.
+//! Errors of path files.
 
 use std::fmt;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Line of the file, from 1.
+    /// The line of the file, from 1.
     Line(usize),
     /// The text of a `--set`.
     Set(String),
-    /// The file as a whole: it could not be read, or something is missing in it.
+    /// The file as a whole: it is unreadable or incomplete.
     File,
 }
 
-/// What is wrong with a path file, where, and what would be right.
+/// An error in a path file: what is wrong, where, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathFileError {
     pub file: String,
     pub place: Place,
-    /// Dotted path of the value: `hops.3.rate`; empty when the text is not TOML at all.
+    /// The dotted path of the value: `hops.3.rate`; empty if the text is not TOML.
     pub key: String,
     pub problem: String,
-    /// What is allowed there, when the problem does not say it already.
+    /// The allowed values, if the problem does not name them already.
     pub allowed: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for PathFileError {
 
 impl std::error::Error for PathFileError {}
 
-/// The known word nearest to `word`, when it is near enough to be a slip of the hand.
+/// Returns the known word nearest to `word`, if it is near enough to be a typing error.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let reach = word.chars().count().min(8).div_ceil(3) + 1;
     known
@@ -78,7 +78,7 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to add, drop or replace; of the first 64 of each, as keys are short.
+/// Returns the edit distance between the first 64 characters of each word; keys are short.
 fn distance(left: &str, right: &str) -> usize {
     let short = |word: &str| word.chars().take(64).collect::<String>();
     strsim::levenshtein(&short(left), &short(right))

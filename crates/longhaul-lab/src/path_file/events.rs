@@ -1,7 +1,7 @@
-//! What happens at a time: a change of route, or of one link.
+//! Timed events: a change of route, or of one link.
 //!
-//! A change of a link says only what changes. The rest stays as the file and the events before it
-//! left it, so every event is read on top of all earlier ones at the same link.
+//! A change of a link lists only what changes. Everything else stays as the file and earlier events
+//! set it, so every event is read on top of all earlier ones at the same link.
 
 use super::error::PathFileError;
 use super::hops::{LINK_KEYS, layers, read_link};
@@ -16,7 +16,7 @@ const KEYS: &[&str] = &["at", "route", "hop", "direction", "set"];
 const EVENTS_MAX: usize = 10_000;
 const AT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The tree of every route, by name.
+/// The trees of all routes, by name.
 pub(super) struct Routes<'a> {
     lists: Vec<(&'a str, &'a [Node])>,
 }
@@ -48,7 +48,7 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// An event whose time is known, not yet what it does.
+/// An event with its time, not yet parsed further.
 struct Timed<'a> {
     at: Duration,
     node: &'a Node,
@@ -90,7 +90,7 @@ pub(super) fn read(
     Ok(events)
 }
 
-/// When the path begins, on the time line of its events.
+/// Reads the time at which the path begins, on the time line of its events.
 pub(super) fn read_begin(path: &Table<'_>) -> Result<Duration, PathFileError> {
     let at = path.quantity("begin_at", parse_duration)?;
     if at.is_some_and(|at| at > AT_MAX) {
@@ -101,7 +101,7 @@ pub(super) fn read_begin(path: &Table<'_>) -> Result<Duration, PathFileError> {
 
 struct Reader<'a> {
     routes: Routes<'a>,
-    /// Settings of earlier events at a link (route, hop, forward), the latest first.
+    /// The settings of earlier events at a link (route, hop, forward), latest first.
     changed: HashMap<(String, usize, bool), Vec<&'a Node>>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Index of the hop that the event names by number (from 1) or by name.
+/// Returns the index of the hop that the event names by number (from 1) or by name.
 fn find_hop(node: &Node, hops: &[Node], table: &Table<'_>) -> Result<usize, PathFileError> {
     let text = node.scalar().unwrap_or_default();
     let by_number = match text.parse::<usize>() {
@@ -189,7 +189,7 @@ fn find_hop(node: &Node, hops: &[Node], table: &Table<'_>) -> Result<usize, Path
         })
 }
 
-/// Which directions the event means: true is forward.
+/// Returns the directions of the event: `true` is forward.
 fn directions(table: &Table<'_>) -> Result<&'static [bool], PathFileError> {
     match table.text("direction")?.as_deref() {
         None | Some("both") => Ok(&[true, false]),

@@ -1,4 +1,4 @@
-//! Hops and the two directions of their links.
+//! Reads hops and the two directions of their links.
 
 mod router;
 
@@ -9,7 +9,8 @@ use crate::spec::{Cross, CrossPattern, HopSpec, LinkSpec, Policer, Reorder, Shap
 use longhaul_model::units::{Bytes, parse_duration};
 use std::time::Duration;
 
-/// What one direction of a link has; a hop may say it for both, `forward` and `reverse` for one.
+/// The keys of one direction of a link. A hop's keys apply to both directions, `forward` and
+/// `reverse` to one.
 pub(super) const LINK_KEYS: &[&str] = &[
     "delay",
     "jitter",
@@ -31,7 +32,7 @@ const PATTERNS: &[(&str, CrossPattern)] = &[
     ("onoff", CrossPattern::OnOff),
     ("tcp", CrossPattern::Tcp),
 ];
-/// Bytes per packet beyond the IP packet; more than any link layer takes.
+/// The maximum overhead per packet in bytes, more than any link layer takes.
 const OVERHEAD_MAX: u64 = 1024;
 
 pub(super) fn read_list(node: &Node, at: &str) -> Result<Vec<HopSpec>, PathFileError> {
@@ -84,7 +85,7 @@ fn read_hop(node: &Node, at: &str, index: usize) -> Result<HopSpec, PathFileErro
     })
 }
 
-/// Where one direction of a hop's link is described, the more particular first.
+/// Returns the tables that describe one direction of a hop's link, most specific first.
 pub(super) fn layers(hop: &Node, forward: bool) -> Vec<&Node> {
     let own = hop.get(if forward { "forward" } else { "reverse" });
     own.into_iter().chain([hop]).collect()
@@ -122,7 +123,7 @@ pub(super) fn read_link(table: &Table<'_>) -> Result<LinkSpec, PathFileError> {
     Ok(link)
 }
 
-/// Bytes, or a time that is turned into bytes at the link's rate.
+/// Reads a queue limit in bytes, or as a time that is converted to bytes at the link's rate.
 fn read_queue(table: &Table<'_>) -> Result<Option<Bytes>, PathFileError> {
     let Some(text) = table.get("queue").and_then(Node::scalar) else {
         return table.bytes("queue");
@@ -186,7 +187,7 @@ fn read_shaper(table: &Table<'_>) -> Result<Option<Shaper>, PathFileError> {
     }))
 }
 
-/// A bucket that cannot hold one packet would pass nothing, ever.
+/// Reads a burst size; an empty bucket would never pass a packet.
 fn read_burst(bucket: &Table<'_>) -> Result<Bytes, PathFileError> {
     let burst = bucket
         .bytes("burst")?

@@ -1,4 +1,4 @@
-//! Typed reads from a table of the tree: each knows its key, so each error names it.
+//! Typed reads from a table of the tree, whose errors name the key.
 
 use super::error::{PathFileError, nearest};
 use super::tree::{Node, Value};
@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The longest delay, jitter or lateness a path may have.
+/// The maximum delay, jitter or lateness of a path.
 const DURATION_MAX: Duration = Duration::from_secs(60);
-/// The fastest link; above this the nanosecond clock of the engine has no resolution left.
+/// The maximum rate in bit/s; above it the nanosecond clock of the engine lacks resolution.
 const RATE_MAX: u64 = 1_000_000_000_000;
 const SYSCTL_BYTES_MAX: usize = 1024;
 
-/// A table whose keys are known. Keys are looked up in layers, the first that has one wins: so a
-/// direction overrides its hop, and an event overrides both.
+/// A table with known keys, looked up in layers; the first layer with a key wins. So a direction
+/// overrides its hop, and an event overrides both.
 pub(super) struct Table<'a> {
     layers: Vec<&'a Node>,
-    /// Dotted path of the table, empty for the whole file.
+    /// The dotted path of the table; empty for the whole file.
     at: String,
 }
 
 impl<'a> Table<'a> {
     /// # Errors
-    /// When `node` is not a table, or has a key that is not in `known`.
+    /// `node` is not a table, or has a key that is not in `known`.
     pub(super) fn new(node: &'a Node, at: &str, known: &[&str]) -> Result<Self, PathFileError> {
         check_keys(node, at, known)?;
         Ok(Table {
@@ -32,7 +32,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Layers that were checked already.
+    /// Creates a table from layers that were already checked.
     pub(super) fn layered(layers: Vec<&'a Node>, at: &str) -> Self {
         Table {
             layers,
@@ -59,13 +59,13 @@ impl<'a> Table<'a> {
         self.layers[0].wrong(&self.key(key), "missing")
     }
 
-    /// All entries, for tables whose keys are names.
+    /// Returns all entries of a table whose keys are names.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Node)> {
         let entries = self.layers.iter().filter_map(|layer| layer.entries());
         entries.flatten().map(|(key, node)| (key.as_str(), node))
     }
 
-    /// The table at `key`; with `known` its keys are checked.
+    /// Returns the table at `key`, and checks its keys if `known` is given.
     pub(super) fn table(
         &self,
         key: &str,
@@ -82,7 +82,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Like [`Table::table`], where the text `none` stands for its absence.
+    /// Like [`Table::table`], but the text `none` means that it is absent.
     pub(super) fn table_or_none(
         &self,
         key: &str,
@@ -164,7 +164,7 @@ impl<'a> Table<'a> {
         self.quantity(key, str::parse::<Bytes>)
     }
 
-    /// A value with a unit; a bare number is in the base unit.
+    /// Reads a value with a unit; a bare number is in the base unit.
     pub(super) fn quantity<T>(
         &self,
         key: &str,
@@ -186,7 +186,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A share from 0 to 1: `0.001` or `"0.1 %"`.
+    /// Reads a share from 0 to 1: `0.001` or `"0.1 %"`.
     pub(super) fn share(&self, key: &str) -> Result<Option<f64>, PathFileError> {
         let Some(node) = self.get(key) else {
             return Ok(None);
@@ -201,7 +201,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Sysctls by dotted name; `net.core.rmem_max` may be quoted or written as nested keys.
+    /// Reads sysctls by dotted name; `net.core.rmem_max` may be quoted or written as nested keys.
     pub(super) fn sysctls(&self, key: &str) -> Result<BTreeMap<String, String>, PathFileError> {
         let mut found = BTreeMap::new();
         if let Some(table) = self.table(key, None)? {
@@ -212,7 +212,7 @@ impl<'a> Table<'a> {
         Ok(found)
     }
 
-    /// An error at the value of `key`.
+    /// Returns an error at the value of `key`.
     pub(super) fn refuse(&self, key: &str, problem: &str) -> PathFileError {
         let node = self.get(key).unwrap_or(self.layers[0]);
         let shown = node
@@ -235,7 +235,7 @@ fn gather_sysctls(
     }
     let key = format!("{at}.{name}");
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    // Only `net.`: a path file must not be able to change anything else of the machine.
+    // Only `net.`: a path file must not change any other setting of the machine.
     if !name.starts_with("net.") || !name.chars().all(legal) || name.split('.').any(str::is_empty) {
         return Err(node
             .wrong(&key, "not the name of a network sysctl")
@@ -260,7 +260,7 @@ pub(super) fn not_a(node: &Node, key: &str, allowed: &str) -> PathFileError {
 }
 
 /// # Errors
-/// When `node` is not a table, or has a key that is not in `known`.
+/// `node` is not a table, or has a key that is not in `known`.
 pub(super) fn check_keys(node: &Node, at: &str, known: &[&str]) -> Result<(), PathFileError> {
     let entries = node.entries().ok_or_else(|| not_a(node, at, "a table"))?;
     for (key, value) in entries {

@@ -1,10 +1,10 @@
-//! A TOML document as a tree in which every value knows where it was written.
+//! A TOML document as a tree whose values know their line.
 
 use super::error::{PathFileError, Place};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub place: Place,
@@ -14,7 +14,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
-    /// As written: `1_000`, `0.001`; its range depends on the key.
+    /// The number as written: `1_000`, `0.001`; its range depends on the key.
     Number(String),
     Boolean(bool),
     List(Vec<Node>),
@@ -33,13 +33,13 @@ impl Node {
         }
     }
 
-    /// The value at `key`, if this is a table that has it.
+    /// Returns the value at `key`, if this is a table that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         let (_, node) = self.entries()?.iter().find(|(name, _)| name == key)?;
         Some(node)
     }
 
-    /// What to call it in an error: `a table`.
+    /// Returns the kind of value for errors: `a table`.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "a string",
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// The scalar as text, for quantities that may stand with or without quotes.
+    /// Returns the scalar as text, for quantities that may be written with or without quotes.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::Number(text) => Some(text),
@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// Reads TOML text.
+/// Parses TOML text.
 pub(super) fn parse(text: &str) -> Result<Node, PathFileError> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<Node, PathFileError> {
     })
 }
 
-/// Reads the right side of a `--set`: a TOML value, or else the text itself (`1G`, `86 ms`).
+/// Parses the right side of a `--set`: a TOML value, or else plain text (`1G`, `86 ms`).
 pub(super) fn parse_set_value(text: &str, set: &str) -> Node {
     let place = |_| Place::Set(set.to_owned());
     let value = match DeValue::parse(text) {

@@ -1,4 +1,4 @@
-//! A command at one of the hosts, as the lab starts it.
+//! Commands that the lab starts at its hosts.
 
 use crate::error::LabError;
 use crate::runtime::host::HostNamespace;
@@ -11,16 +11,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// A command that is yet to start.
+/// A command that has not started yet.
 pub(crate) struct HostCommand {
     command: Command,
     name: OsString,
-    /// Out of reach of the terminal's signals.
+    /// Detaches the command from the terminal's signals.
     pub own_session: bool,
 }
 
 impl HostCommand {
-    /// `words` are program and arguments; without any the shell would be meant, so there is one.
+    /// Creates a command from program and arguments; without any it runs the shell.
     pub(crate) fn new(words: &[OsString], path_key: &str) -> HostCommand {
         let shell = OsString::from("sh");
         let (program, arguments) = words.split_first().unwrap_or((&shell, &[]));
@@ -40,7 +40,7 @@ impl HostCommand {
         self.command.env("LONGHAUL_TOKEN", token);
     }
 
-    /// Sends standard output and error to a file, and gives it no input.
+    /// Redirects standard output and error to a file, and standard input from /dev/null.
     pub(crate) fn output(&mut self, file: &File) -> Result<(), LabError> {
         let copy = || file.try_clone();
         let (out, err) = copy()
@@ -51,7 +51,7 @@ impl HostCommand {
     }
 
     pub(crate) fn start(mut self, host: &HostNamespace) -> Result<Child, LabError> {
-        // A folder that has been removed under us is no reason not to run.
+        // The command runs even if the current folder has been removed.
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let start = Start {
             host_name: host.name,
@@ -69,12 +69,13 @@ impl HostCommand {
     }
 }
 
-/// This executable, serving.
+/// Returns the command that runs this executable as the server.
 pub(super) fn own_serve() -> io::Result<Vec<OsString>> {
     Ok(vec![std::env::current_exe()?.into(), "serve".into()])
 }
 
-/// So that `longhaul` in a command is the one that runs the lab.
+/// Returns PATH with this executable's folder first, so that `longhaul` in a command is the one
+/// that runs the lab.
 fn path_with_own_folder() -> Option<OsString> {
     let own = std::env::current_exe().ok()?;
     let mut folders = vec![own.parent()?.to_owned()];
@@ -85,7 +86,7 @@ fn path_with_own_folder() -> Option<OsString> {
     std::env::join_paths(folders).ok()
 }
 
-/// A file without a name, gone when it is closed.
+/// Creates a file without a name, which disappears when it is closed.
 pub(super) fn unnamed_file() -> io::Result<File> {
     let path = crate::runtime::unique_file("far")?;
     let file = File::options()
@@ -97,7 +98,7 @@ pub(super) fn unnamed_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// As a shell gives it: 128 + n when signal n ended it.
+/// Returns the exit code as a shell does: 128 + n if signal n ended the command.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status
         .code()

@@ -1,4 +1,4 @@
-//! Processes that commands have left: orphans come to the lab, which adopts them, and ends them.
+//! Ends processes that commands left behind; the lab adopts orphans.
 
 use longhaul_sys::process;
 use longhaul_sys::signal::{Signal, send};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends all descendants of this process but `spared` and its own.
+/// Ends all descendants of this process, except `spared` and its descendants.
 pub(super) fn end_all(spared: Option<u32>) {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -17,7 +17,7 @@ pub(super) fn end_all(spared: Option<u32>) {
             return;
         }
         for pid in found {
-            // Fails when it has ended since.
+            // Fails if it has ended meanwhile.
             let _ = send(pid, Signal::Kill);
         }
         std::thread::sleep(PAUSE);
@@ -41,7 +41,7 @@ fn descendants(of: u32, spared: Option<u32>) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// The parent of every process that can be seen.
+/// Returns the parent of every visible process.
 fn parents() -> HashMap<u32, u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return HashMap::new();
@@ -54,7 +54,7 @@ fn parents() -> HashMap<u32, u32> {
     entries.flatten().filter_map(parent).collect()
 }
 
-/// The second field after the name, which stands in brackets and may hold anything.
+/// Returns the second field after the name, which is in parentheses and may contain anything.
 fn parent_in(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()

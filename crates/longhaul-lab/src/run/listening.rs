@@ -1,4 +1,4 @@
-//! Whether somebody listens on a TCP port in the network namespace of a process.
+//! Finds out whether a TCP port is open in the network namespace of a process.
 //!
 //! Source: `/proc/PID/net/tcp` and `tcp6`; state 0A is LISTEN.
 

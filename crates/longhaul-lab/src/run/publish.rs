@@ -1,9 +1,8 @@
-//! A TCP port of host near, reachable from outside of the lab: for a page that an agent in there
-//! serves.
+//! Publishes a TCP port of host near outside the lab, for example the web page of an agent.
 //!
-//! The listener is of the namespace that the lab was started in; connections are made by a thread
-//! that stands in that of host near. What passes does not touch the emulated path. The threads end
-//! with the process.
+//! The listener is in the namespace in which the lab was started; a thread in that of host near
+//! makes the connections. This traffic does not use the emulated path. The threads end with the
+//! process.
 
 use crate::error::{LabError, LabErrorKind, Tried};
 use longhaul_sys::netns::{self, Kind};
@@ -14,21 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Connections at one time; further ones are hung up on.
+/// The maximum number of concurrent connections; further ones are closed.
 const AT_ONCE: usize = 64;
-/// A side that neither sends nor takes anything for so long is given up.
+/// The time after which an idle side is given up.
 const SILENCE: Duration = Duration::from_secs(600);
-/// After an accept that failed, such as for want of descriptors.
+/// The pause after a failed accept, for example if there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A port that is bound, and not yet served.
+/// A bound port that is not served yet.
 pub(super) struct Published {
     listener: TcpListener,
     port: u16,
 }
 
 impl Published {
-    /// Binds the same port of this host's loopback. To be called before the lab is laid.
+    /// Binds the same port of this host's loopback. Call it before the lab is set up.
     pub(super) fn bind(port: u16) -> Result<Published, LabError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .tried(|| format!("cannot publish port {port} on 127.0.0.1"))
@@ -36,7 +35,7 @@ impl Published {
         Ok(Published { listener, port })
     }
 
-    /// Passes connections on to the same port of the namespace `net`.
+    /// Forwards connections to the same port in the namespace `net`.
     pub(super) fn serve(self, net: OwnedFd) -> Result<(), LabError> {
         std::thread::Builder::new()
             .name("publish".to_owned())
@@ -59,7 +58,7 @@ impl Published {
             if open.load(Ordering::Relaxed) >= AT_ONCE {
                 continue;
             }
-            // Nobody listens in there yet: the client sees a connection that ends, and tries again.
+            // If the port is not open yet, the client sees a closed connection and tries again.
             let Ok(inside) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else {
                 continue;
             };
@@ -68,7 +67,7 @@ impl Published {
     }
 }
 
-/// Two threads, one for each direction.
+/// Forwards both directions, in one thread each.
 fn join(outside: TcpStream, inside: TcpStream, open: &Arc<AtomicUsize>) -> io::Result<()> {
     for side in [&outside, &inside] {
         side.set_read_timeout(Some(SILENCE))?;
@@ -85,13 +84,13 @@ fn join(outside: TcpStream, inside: TcpStream, open: &Arc<AtomicUsize>) -> io::R
     Ok(())
 }
 
-/// Until one side ends; then the other one is told.
+/// Copies until one side ends, then shuts down the other side.
 fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// What is asked, checked.
+/// Checks and binds the requested ports.
 pub(super) fn bind_all(ports: &[u16]) -> Result<Vec<Published>, LabError> {
     if ports.contains(&0) {
         let tried = "port 0 cannot be published";

@@ -14,19 +14,19 @@ use std::time::{Duration, SystemTime};
 /// Locally administered, never on a wire.
 pub(super) const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// Room for what arrives while the engine sleeps; the kernel doubles it.
+/// The buffer for packets that arrive while the engine sleeps; the kernel doubles it.
 const SOCKET_BYTES: i32 = 1 << 29;
-/// A stamp further back than this is a step of the clock, not a wait.
+/// The maximum age of a timestamp; an older one means that the clock was stepped.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// One host's device, as the engine sees it.
+/// The device of one host, as the engine sees it.
 #[derive(Debug)]
 pub(super) enum Port {
     Tun(OwnedFd),
     Packet(OwnedFd),
 }
 
-/// A packet that was read: its length, and how long ago the host sent it.
+/// A packet that was read: its length, and the time since the host sent it.
 pub(super) struct Read {
     pub bytes: usize,
     pub age: Duration,
@@ -58,7 +58,7 @@ impl Port {
         poll::write_packet(self, &[IoSlice::new(header), IoSlice::new(payload)]).map(drop)
     }
 
-    /// Packets lost for want of room since the last call, where only the socket knows.
+    /// Returns the packets lost to a full buffer since the last call, for devices that count them.
     pub(super) fn drops(&self) -> u64 {
         match self {
             Port::Tun(_) => 0,
@@ -75,7 +75,7 @@ impl AsFd for Port {
     }
 }
 
-/// Whether the TUN driver lets us in; `/dev/net/tun` is for root only on some machines.
+/// Reports whether this process may open the TUN driver; some machines allow it only to root.
 pub(super) fn tun_is_open() -> bool {
     let device = std::fs::File::options()
         .read(true)
@@ -91,11 +91,11 @@ pub(super) fn open_tun() -> Result<Port, LabError> {
     Ok(Port::Tun(tun.descriptor))
 }
 
-/// The namespace in which the engine's ends of the veth pairs are.
+/// Creates the namespace that holds the engine's ends of the veth pairs.
 pub(super) fn middle_namespace() -> Result<OwnedFd, LabError> {
     let make = || {
         netns::unshare(Kind::Net)?;
-        // The engine's ends speak for nobody.
+        // The engine's ends need no addresses.
         let _ = sysctl::write("net.ipv6.conf.default.disable_ipv6", "1");
         netns::own(Kind::Net)
     };
@@ -130,7 +130,7 @@ pub(super) fn add_veth(host: Host, mtu: u32, middle: &OwnedFd) -> Result<(), Lab
         .map_err(|error| error.hint("the kernel needs CONFIG_VETH"))
 }
 
-/// Opens the engine's ends.
+/// Opens the engine's ends of the veth pairs.
 pub(super) fn packet_ports(
     middle: &OwnedFd,
     caveats: &mut Vec<String>,

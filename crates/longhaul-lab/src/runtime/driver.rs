@@ -1,7 +1,8 @@
-//! The engine thread: reads what hosts send, waits, writes what is due. One thread, no spinning.
+//! The engine thread: reads what hosts send, waits, and writes what is due. One thread, no
+//! spinning.
 //!
-//! The engine knows nominal times only; this thread brings them to the real clock. How late it
-//! does so is recorded at every write.
+//! The engine uses only nominal times; this thread maps them to the real clock. Every write records
+//! how late it is.
 
 use super::device::Port;
 use super::{Lateness, Reading, Started};
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Deliveries before hosts are read again, and reads of one host before the other has its turn.
+/// The number of deliveries before hosts are read again, and of reads of one host before the other.
 const DELIVERIES_PER_TURN: usize = 64;
 const READS_PER_TURN: usize = 8;
-/// Busy turns between two looks at hosts that had nothing to read.
+/// The number of busy turns between two checks of hosts that had nothing to read.
 const TURNS_PER_LOOK: u32 = 4;
 const FIFO_PRIORITY: i32 = 10;
 const FAIR_SLICE: Duration = Duration::from_micros(100);
@@ -35,9 +36,9 @@ pub(super) struct Driver {
     lateness: Lateness,
     refused: u64,
     overrun: u64,
-    /// Which hosts may have something to read.
+    /// Hosts that may have something to read.
     ready: [bool; 2],
-    /// Nominal time of the last packet of each host: a host's packets stay in order.
+    /// The nominal time of the last packet of each host, which keeps its packets in order.
     sent: [Nanos; 2],
 }
 
@@ -67,7 +68,7 @@ impl Driver {
     pub(super) fn run(mut self, started: &Started) {
         let caveat = take_priority().err();
         self.start = Instant::now();
-        // Nobody who waits for it has gone before the thread began.
+        // The receiver is gone only if it gave up waiting.
         let _ = started.send(caveat);
         let mut turns: u32 = 0;
         loop {
@@ -93,7 +94,7 @@ impl Driver {
         self.start.elapsed().as_nanos() as Nanos
     }
 
-    /// Writes what is due; true when it stopped before the end.
+    /// Writes what is due; returns true if there is more.
     fn deliver(&mut self) -> bool {
         let mut now = self.now();
         for _ in 0..DELIVERIES_PER_TURN {
@@ -111,7 +112,7 @@ impl Driver {
         true
     }
 
-    /// Reads what hosts have sent; true when there may be more.
+    /// Reads what hosts have sent; returns true if there may be more.
     fn take_in(&mut self) -> bool {
         let mut any = false;
         for host in HOSTS {
@@ -135,13 +136,13 @@ impl Driver {
         any
     }
 
-    /// Until the next thing is due; `None`: nothing is.
+    /// Returns the time until the next event; `None` if there is none.
     fn time_left(&self) -> Option<Duration> {
         let due = self.engine.next_due()?;
         Some(Duration::from_nanos(due.saturating_sub(self.now())))
     }
 
-    /// Sleeps; true when there are orders.
+    /// Sleeps; returns true if there are orders.
     fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let [near, far] = &self.ports;
         let polled = [near.as_fd(), far.as_fd(), self.wake.as_fd()];
@@ -153,7 +154,7 @@ impl Driver {
         woken
     }
 
-    /// Carries out the orders that wait; false when the thread is to end.
+    /// Executes the pending orders; returns false if the thread must end.
     fn obey(&mut self) -> bool {
         poll::clear_wake(&*self.wake);
         loop {
@@ -167,7 +168,7 @@ impl Driver {
                         refused: self.refused,
                         overrun: self.overrun,
                     };
-                    // Who asked may have given up waiting.
+                    // The receiver may have given up waiting.
                     let _ = answer.try_send(reading);
                 }
                 Ok(Order::Stop) | Err(TryRecvError::Disconnected) => return false,
@@ -177,9 +178,9 @@ impl Driver {
     }
 }
 
-/// Makes the thread run as soon as it is due; the error is what that costs where it is refused.
+/// Raises the thread's priority; the error describes the consequence if that is refused.
 fn take_priority() -> Result<(), String> {
-    // Without it timers fire up to 50 us late, which the recorded lateness then shows.
+    // Without it timers fire up to 50 us late, which the recorded lateness shows.
     let _ = sched::set_timer_slack(Duration::from_nanos(1));
     let Err(error) = sched::set_fifo(FIFO_PRIORITY) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One end of the path: a network namespace with the device `wan0`, and a mount namespace.
+//! A host of the path: a network namespace with the device `wan0`, and a mount namespace.
 
 use super::device::{self, Port};
 use super::{names, sysctl};
@@ -13,27 +13,28 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 pub(crate) const DEVICE: &str = "wan0";
-/// TUN does not push back on its sender, so the queue has to take a whole window's burst.
+/// The length of the device queue: TUN has no back pressure, so it must hold a whole window's
+/// burst.
 const QUEUE_PACKETS: u32 = 20_000;
-/// IPv6 needs links of at least this, RFC 8200.
+/// The minimum MTU of IPv6, RFC 8200.
 const MTU_IPV6_MIN: u32 = 1280;
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 
-/// Before the device is made: it takes the defaults of its namespace.
+/// Sysctls to set before the device is created, which takes the defaults of its namespace.
 const SETTINGS: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.accept_ra", "0"),
     ("net.ipv6.conf.default.autoconf", "0"),
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv6.conf.default.router_solicitations", "0"),
     ("net.ipv6.conf.default.addr_gen_mode", "1"),
-    // One connection must not begin with what another learnt.
+    // A connection must not start with metrics learned by another.
     ("net.ipv4.tcp_no_metrics_save", "1"),
 ];
 
 /// A host, held by its namespaces.
 #[derive(Debug)]
 pub(crate) struct HostNamespace {
-    /// What its commands find as the host's name.
+    /// The host name that its commands see.
     pub name: &'static str,
     pub net: OwnedFd,
     pub mount: Option<OwnedFd>,
@@ -45,7 +46,7 @@ impl HostNamespace {
         on_thread(|| netns::enter(&self.net, Kind::Net).map(|()| work()))?
     }
 
-    /// Packets that the device's queue had no room for.
+    /// Returns the packets dropped because the device's queue was full.
     pub(crate) fn device_drops(&self) -> u64 {
         let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
         let Ok(Ok(table)) = table else { return 0 };
@@ -53,14 +54,14 @@ impl HostNamespace {
     }
 }
 
-/// Column 12 of a line of /proc/net/dev: `wan0: …`.
+/// Returns column 12 of a line of /proc/net/dev: `wan0: …`.
 fn transmit_drops(table: &str, device: &str) -> Option<u64> {
     let lines = table.lines().filter_map(|line| line.split_once(':'));
     let (_, columns) = lines.into_iter().find(|(name, _)| name.trim() == device)?;
     columns.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Runs `work` on a thread of its own, whose namespaces it may change.
+/// Runs `work` on a separate thread, whose namespaces it may change.
 pub(super) fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
@@ -70,7 +71,8 @@ pub(super) fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<
     })
 }
 
-/// Makes a host; with a `middle` namespace its device is a veth pair that ends there, else TUN.
+/// Creates a host. With a `middle` namespace its device is a veth pair that ends there, otherwise
+/// TUN.
 pub(super) fn lay(
     spec: &PathSpec,
     host: Host,
@@ -91,12 +93,12 @@ fn lay_here(
         .tried(|| "cannot make a network namespace".into())
         .map_err(|error| error.hint("run as root, or where user namespaces are permitted"))?;
     for (name, value) in SETTINGS {
-        // Kernels without IPv6, or without one of these, do not need it.
+        // A kernel without IPv6 or one of these settings does not need it.
         let _ = sysctl::write(name, value);
     }
     let open_ping = sysctl::write("net.ipv4.ping_group_range", "0 2147483647");
     if open_ping.is_err() {
-        // In a user namespace only groups that it knows may be named.
+        // In a user namespace only mapped groups may be named.
         let _ = sysctl::write("net.ipv4.ping_group_range", "0 0");
     }
     let port = match middle {
@@ -182,7 +184,8 @@ fn refused(host: &str, name: &str, value: &str, error: io::Error) -> LabError {
     LabError::call(tried, error).hint(hint).of_usage()
 }
 
-/// A mount namespace for the commands of the host; without one they still run, with less.
+/// Creates a mount namespace for the host's commands; without one they still run, with
+/// restrictions.
 fn own_mounts(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<OwnedFd> {
     let made = netns::unshare(Kind::Mount).and_then(|()| mount::make_private());
     match made.and_then(|()| netns::own(Kind::Mount)) {

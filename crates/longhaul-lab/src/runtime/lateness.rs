@@ -1,7 +1,7 @@
-//! How late packets were released: what separates the emulated path from its description.
+//! The release lateness of packets: the timing error of the emulated path.
 //!
-//! Source: the clock at each write, less the time the packet was due. Units: nanoseconds in
-//! buckets an eighth of an octave wide, so quantiles are right within 9 %.
+//! Source: the clock at each write, minus the time at which the packet was due. Units: nanoseconds
+//! in buckets an eighth of an octave wide, so quantiles are right within 9 %.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Lateness {
             .map(Duration::from_nanos)
     }
 
-    /// The upper edge of the bucket in which the 99th percentile lies.
+    /// Returns the upper edge of the bucket that contains the 99th percentile.
     pub fn p99(&self) -> Option<Duration> {
         let wanted = self.count - self.count / 100;
         let mut seen = 0;

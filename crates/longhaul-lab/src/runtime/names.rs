@@ -1,7 +1,7 @@
-//! What a command in a host sees of the machine: names for the ends and routers, its own devices.
+//! Gives commands in a host names for hosts and routers, and shows them only its own devices.
 //!
-//! Names are a hosts file shown in the place of `/etc/hosts`; `/sys` is mounted anew, as it shows
-//! the devices of the namespace in which it was mounted.
+//! The names are in a hosts file mounted over `/etc/hosts`; `/sys` is mounted again, because it
+//! shows the devices of the namespace in which it was mounted.
 
 use crate::engine::{ADDRESSES, router_addresses, routes};
 use crate::spec::PathSpec;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The hosts file of a path.
+/// Returns the hosts file of a path.
 fn hosts_file(spec: &PathSpec) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     let ends = ADDRESSES;
@@ -40,18 +40,20 @@ fn hosts_file(spec: &PathSpec) -> String {
     text
 }
 
-/// The far host has the name of its path as well, so that runs on several paths stand in one archive
-/// under names of their own. The stem of somebody's file may be no name of a host.
+/// Reports whether the key is a valid host name. The far host also has the name of its path, so
+/// that runs on several paths have different names in one archive. The stem of a user's file may
+/// not be a valid host name.
 fn is_name(key: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let taken = ["near", "far", "localhost"].contains(&key);
     (1..=63).contains(&key.len()) && key.chars().all(letters) && !key.starts_with('-') && !taken
 }
 
-/// Names mean IPv4 first, as the goodput limits of paths do; IPv6 when it is asked for.
+/// Names resolve to IPv4 first, as the goodput limits assume; IPv6 is used on request.
 const ADDRESS_CHOICE: &str = "precedence ::ffff:0:0/96 100\n";
 
-/// Changes the calling thread's mounts, which must be its own; says what the machine refused.
+/// Changes the calling thread's mounts, which must be private to it, and adds caveats for refused
+/// ones.
 pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     if let Err(error) = show(&hosts_file(spec), "/etc/hosts") {
         caveats.push(format!(
@@ -59,7 +61,7 @@ pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
             ADDRESSES.near_v4, ADDRESSES.far_v4
         ));
     }
-    // Only the GNU C library has this file, and without it knows the same preference or another.
+    // Only glibc reads this file; another libc has its own preference.
     let _ = show(ADDRESS_CHOICE, "/etc/gai.conf");
     if let Err(error) = mount::sysfs() {
         caveats.push(format!(
@@ -68,22 +70,22 @@ pub(super) fn mount_for_host(spec: &PathSpec, caveats: &mut Vec<String>) {
     }
 }
 
-/// Shows `text` in the place of a file.
+/// Mounts a file with `text` over `on`.
 fn show(text: &str, on: &str) -> io::Result<()> {
     let file = unique_file("shown")?;
     std::fs::write(&file, text)?;
     let shown = mount::bind(&file, Path::new(on));
-    // The mount keeps the file; its name is not needed.
+    // The mount keeps the file, so its name is not needed.
     std::fs::remove_file(&file)?;
     shown
 }
 
-/// A name in the folder for temporary files that nobody else can have guessed.
+/// Returns an unpredictable name in the folder for temporary files.
 pub(crate) fn unique_file(what: &str) -> io::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("longhaul-lab-{what}-{}", random_hex()?)))
 }
 
-/// 128 random bits.
+/// Returns 128 random bits.
 pub(crate) fn random_hex() -> io::Result<String> {
     let mut bytes = [0; 16];
     process::random(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The process in the background that holds a standing lab.
+//! The background process that holds a persistent lab.
 
 use super::Standing;
 use super::state::{self, Folder, Held, State};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const QUESTION_BYTES_MAX: u64 = 64;
 const QUESTION_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Lays the path, answers whether that worked, and holds it until told to let go.
+/// Sets up the path, reports the result, and holds the path until told to end.
 pub(super) fn hold(
     spec: &PathSpec,
     folder: &Folder,
@@ -29,7 +29,7 @@ pub(super) fn hold(
     let mut answer = File::from(answer);
     let code = match stand(spec, folder, lay) {
         Ok((held, state)) => {
-            // Whoever asked may have gone; the lab stands all the same, as the state file says.
+            // The requesting process may be gone; the lab exists anyway, as the state file says.
             let _ = write!(answer, "{}", state.to_value());
             drop(answer);
             held.serve(spec, folder);
@@ -104,7 +104,7 @@ fn go_to_background() -> io::Result<()> {
 }
 
 impl Holder {
-    /// Until somebody says `down`, or a signal does.
+    /// Serves until a `down` request or a signal.
     fn serve(self, spec: &PathSpec, folder: &Folder) {
         loop {
             let polled = [self.listener.as_fd(), self.signals.as_fd()];
@@ -121,11 +121,11 @@ impl Holder {
                 break;
             }
         }
-        // A lab that is laid under this key meanwhile has files of its own only after these.
+        // A new lab with this key creates its files only after these are removed.
         let _ = folder.remove(&spec.key);
     }
 
-    /// Answers one question; false when the lab is to end.
+    /// Answers one request; returns false if the lab must end.
     fn answer(&self, spec: &PathSpec, mut socket: UnixStream) -> io::Result<bool> {
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(QUESTION_DEADLINE))?;

@@ -1,4 +1,4 @@
-//! What a standing lab tells others about itself: one file per lab in the user's runtime folder.
+//! The state files of persistent labs: one file per lab in the user's runtime folder.
 
 use super::Standing;
 use crate::error::{LabError, LabErrorKind, Tried};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Numbers of the descriptors by which the lab's process holds a host.
+/// The descriptor numbers with which the lab's process holds a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub net: i32,
@@ -19,14 +19,14 @@ pub(super) struct Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub standing: Standing,
-    /// Clock ticks since boot, as in `/proc/PID/stat`: tells a reused pid from the lab's.
+    /// The start time in clock ticks since boot, as in `/proc/PID/stat`: detects a reused pid.
     pub started_ticks: u64,
     pub near: Held,
     pub far: Held,
 }
 
-/// The folder for sockets and state, for this user only. Its name is that of the user outside of
-/// any lab, so it is opened before a user namespace is entered.
+/// The folder for sockets and state, private to this user. Its name uses the uid outside of any
+/// lab, so open it before entering a user namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(PathBuf);
 
@@ -64,7 +64,7 @@ impl Folder {
         self.file(key, "socket")
     }
 
-    /// The lab of this key, if it stands; what a dead one left is removed.
+    /// Returns the lab with this key if it is alive; removes the files of a dead one.
     pub(super) fn find(&self, key: &str) -> Result<Option<State>, LabError> {
         let find = || match fs::read_to_string(self.file(key, "state")?) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -102,7 +102,7 @@ impl Folder {
         fs::rename(unfinished, path)
     }
 
-    /// Removes the files of a lab that is gone.
+    /// Removes the files of a lab that has ended.
     pub(super) fn remove(&self, key: &str) -> io::Result<()> {
         for end in ["state", "socket"] {
             match fs::remove_file(self.file(key, end)?) {
@@ -114,7 +114,7 @@ impl Folder {
     }
 }
 
-/// When a process started; `None` when there is none.
+/// Returns the start time of a process, or `None` if it does not exist.
 pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -173,7 +173,7 @@ const KINDS: [(LabErrorKind, &str); 3] = [
     (LabErrorKind::Internal, "internal"),
 ];
 
-/// An error on its way from the lab's process to the one that asked for it.
+/// Encodes an error for the process that requested the lab.
 pub(super) fn error_value(error: &LabError) -> Value {
     let kind = KINDS.iter().find(|(kind, _)| *kind == error.kind);
     let tried = match std::error::Error::source(error) {

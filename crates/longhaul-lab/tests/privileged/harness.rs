@@ -1,4 +1,4 @@
-//! Runs tests one after the other, and this executable as the lab that they test.
+//! Runs the tests one after the other, and runs this executable as the lab under test.
 
 use longhaul_lab::catalogue;
 use longhaul_lab::engine::Host;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// A sentence about the world, and its proof.
+/// A test: a sentence and the function that checks it.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests whose names contain one of the words (all without words).
+/// Runs the tests whose names contain one of the words, or all tests without words.
 pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
     let wanted: Vec<String> = words
         .iter()
@@ -38,7 +38,7 @@ pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// `PATH [key=value]… -- CMD…`, see [`Lab`].
+/// Runs `PATH [key=value]… -- CMD…`, see [`Lab`].
 pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     let split = words.iter().position(|word| word == "--").expect("-- CMD");
     let (options, command) = (&words[..split], words[split + 1..].to_vec());
@@ -62,7 +62,7 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     finish(run(&request))
 }
 
-/// `up PATH | near CMD… | far CMD… | truth | list | down`, of the standing lab `plain`.
+/// Runs `up PATH | near CMD… | far CMD… | truth | list | down` with the persistent lab `plain`.
 pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
     let verb = words
         .first()
@@ -107,8 +107,8 @@ fn finish(done: Result<i32, LabError>) -> ExitCode {
     }
 }
 
-/// This executable, as a command; without privilege as a user who may have no access to where it
-/// was built, so from a copy.
+/// Returns a command for this executable. Unprivileged users may not have access to the build
+/// folder, so they run a copy.
 pub fn own_executable(unprivileged: bool) -> Command {
     let own = std::env::current_exe().expect("own executable");
     if !unprivileged {
@@ -124,7 +124,7 @@ pub fn own_executable(unprivileged: bool) -> Command {
     command
 }
 
-/// A folder that everybody may read, with the path files of these tests.
+/// Creates a world-readable folder with the path files of these tests.
 fn staging() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("lab-tests-{}", std::process::id()));
     if !folder.exists() {
@@ -135,7 +135,7 @@ fn staging() -> PathBuf {
     folder
 }
 
-/// A path file of these tests.
+/// Returns a path file of these tests.
 pub fn own_path(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paths");
     let staged = staging().join(name);
@@ -155,7 +155,7 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     listed.split_whitespace().flat_map(str::parse).collect()
 }
 
-/// Waits until it is so; two minutes are for ever.
+/// Waits until the condition holds; two minutes are a guard against hanging.
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -164,17 +164,17 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A run of the lab in a process of its own.
+/// A lab run in a separate process.
 pub struct Lab<'a> {
     pub path: &'a str,
     pub far: &'a str,
     pub far_port: Option<u16>,
     pub backend: Backend,
-    /// As user nobody, in a user namespace.
+    /// Runs as user nobody, in a user namespace.
     pub unprivileged: bool,
 }
 
-/// What a run left.
+/// The result of a run.
 pub struct Outcome {
     pub code: i32,
     pub out: String,

@@ -1,7 +1,7 @@
-//! Lays real paths between namespaces, and checks that nothing of them is left behind.
+//! Sets up real paths between namespaces, and checks that nothing remains of them.
 //!
-//! Needs root, user namespaces, ping and setpriv (util-linux). What is missing fails the tests: none
-//! passes by not running. That a path is what its file says is tested in virtual time (xtask).
+//! Needs root, user namespaces, ping and setpriv (util-linux). If one is missing the tests fail
+//! instead of being skipped. The accuracy of paths is tested in virtual time (xtask).
 
 mod harness;
 mod standing;

@@ -1,4 +1,4 @@
-//! A lab that stands in the background: laid, used, asked and taken down.
+//! Tests of a persistent lab: set up, used, queried and taken down.
 
 use crate::harness::{Outcome, Test, kill, own_executable, own_path, until};
 
@@ -25,7 +25,7 @@ fn stands() {
         assert!(again.err.contains("plain stands already"), "{}", again.err);
         let listed = standing(&["list"], unprivileged);
         assert!(listed.out.contains("plain"), "{}", listed.out);
-        // Until an answer comes, however late.
+        // Pings until an answer arrives, however late.
         let until = ["-i", "0.2", "-c", "1", "-w", "120"];
         let ping = standing(
             &[&["near", "ping", "far"][..], &until].concat(),

@@ -1,4 +1,4 @@
-//! However a run ends: its exit code, and nothing left behind.
+//! Tests of every way in which a run can end: its exit code, and no leftovers.
 
 use crate::harness::{Lab, Test, children_of, kill, until};
 use longhaul_lab::runtime::Backend;
@@ -56,7 +56,7 @@ fn exit_codes() {
     );
 }
 
-/// Processes in the network namespace of this name, `net:[…]`.
+/// Returns the processes in the network namespace of this name, `net:[…]`.
 fn processes_in(namespace: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     let inside = entries.filter(|entry| {
@@ -93,7 +93,7 @@ fn nothing_left() {
     }
 }
 
-/// Starts a lab whose command says one line and stays; gives the line.
+/// Starts a lab whose command prints one line and keeps running; returns the line.
 fn start(lab: &Lab<'_>, script: &str) -> (Child, String) {
     let mut command = lab.command(&["sh", "-c", script]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the lab");

@@ -1,11 +1,11 @@
-//! Report v1: the one published shape, for file, JSON, archive and API alike.
+//! Report v1: the published format, used for files, JSON, archive and API alike.
 //!
-//! Everything a measurement asked, saw and concluded, as plain data. Integers carry their unit in
-//! their name (`_bytes`, `_us`, `_bps` in bit/s); `_ratio` runs from 0 to 1; an absent field was
-//! not measured. What was observed ([`observation`]) stands apart from what was concluded
-//! ([`analysis`]), so that conclusions can be computed again from an old report.
+//! A report holds the plan, the observation and the conclusions of a measurement as plain data.
+//! Integers carry their unit in their name (`_bytes`, `_us`, `_bps` in bit/s); `_ratio` runs from 0
+//! to 1; an absent field was not measured. The observation ([`observation`]) is separate from the
+//! conclusions ([`analysis`]), so that an old report can be analysed again.
 //!
-//! The shape only grows: fields are added as optional, none changes its meaning or goes.
+//! The format only grows: new fields are optional, and no field changes its meaning or is removed.
 
 pub mod analysis;
 pub mod asymmetry;
@@ -31,10 +31,10 @@ pub mod site;
 
 use serde::{Deserialize, Serialize};
 
-/// The value of [`Report::schema`] that this code writes and reads.
+/// The value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "longhaul.report/1";
 
-/// The envelope: the same for every kind of report.
+/// The envelope that all kinds of reports share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report<P = plan::Plan, O = observation::Observation, A = analysis::Analysis> {
     pub schema: String,
@@ -65,10 +65,10 @@ pub type Path = Report<path::Plan, path::Observation, path::Analysis>;
 /// A report of capacity and available bandwidth.
 pub type Available = Report<available::Plan, available::Observation, available::Analysis>;
 
-/// A report of what bulk load does to everything else.
+/// A report of the effect of bulk load on delay, loss and other flows.
 pub type Load = Report<load::Plan, load::Observation, load::Analysis>;
 
-/// A report of what another program measured.
+/// A report of a measurement by another program.
 pub type Imported = Report<imported::Plan, imported::Observation, imported::Analysis>;
 
 /// A report of files copied to another host.
@@ -123,34 +123,34 @@ impl Kind {
 /// One execution of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Unique for ever; sorts by start time.
+    /// Unique; sorts by start time.
     pub id: String,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// Wall time of the whole run, set-up and tear-down included.
+    /// Wall time of the whole run, setup and teardown included.
     pub duration_us: u64,
     /// Version of the program that made the report.
     pub longhaul: String,
     pub initiator: Party,
     pub responder: Party,
-    /// The larger run that this one was a probe of.
+    /// The larger run that this one is a probe of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<PartOf>,
 }
 
-/// A place in a scan or a proof.
+/// The place of a run in a scan or a proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOf {
-    /// Run id of the whole.
+    /// Id of the larger run.
     pub id: String,
-    /// Of the cell or trial, from 0.
+    /// Index of the cell or trial, from 0.
     pub index: u32,
 }
 
 /// One of the two peers of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Party {
-    /// What the user called it, or what it calls itself.
+    /// The name that the user gave, or the host's own name.
     pub host: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -162,12 +162,12 @@ pub struct Party {
     pub cores: Option<u32>,
 }
 
-/// The path or a host has this trouble; with the evidence on both sides and what to do.
+/// A problem of the path or of a host, with the evidence for and against it and advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable word: `receive_window`, `policer`, `deep_queue`, `short_run`, …
     pub cause: String,
-    /// One sentence with the numbers in it.
+    /// One sentence that includes the numbers.
     pub summary: String,
     pub confidence_ratio: f64,
     pub supports: Vec<String>,
@@ -175,21 +175,21 @@ pub struct Finding {
     pub advice: Vec<Advice>,
 }
 
-/// What to do, where, and what it would bring.
+/// A remedy, with its place and its expected effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// `sender`, `receiver`, `initiator`, `path`.
     pub place: String,
     pub text: String,
-    /// A command that can be pasted, where there is one.
+    /// A command to paste, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Goodput to be expected after it, where that can be said.
+    /// Expected goodput after the change, if it can be predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_bps: Option<u64>,
 }
 
-/// A limit of this very measurement: the result stands, within it.
+/// A limitation of this measurement; the result is valid within it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caveat {
     /// A stable word: `buffer_clipped`, `busy_machine`, `not_archived`, …

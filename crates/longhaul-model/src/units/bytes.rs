@@ -1,4 +1,4 @@
-//! Amounts of memory and payload.
+//! Sizes of memory and payload.
 
 use super::number::{self, ParseUnitError};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Parsing and formatting of durations.
 
 use super::number::{self, ParseUnitError};
 use std::time::Duration;
@@ -26,7 +26,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     })
 }
 
-/// `172 ms`, `2.5 s`, `31.2 us`: three significant digits, the unit that fits.
+/// Formats a duration with three significant digits in the unit that fits: `172 ms`, `2.5 s`, `31.2
+/// us`.
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos() as f64;
     let (value, unit) = match nanos {

@@ -1,8 +1,8 @@
-//! The number in front of a unit, and the error that all unit parsers share.
+//! Parsing of the number before a unit, and the error that all unit parsers share.
 
 use std::fmt;
 
-/// Why a text is not a quantity: what was read, and what would have been understood.
+/// The rejected text, and a description of what was expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseUnitError {
     pub text: String,
@@ -27,7 +27,7 @@ pub(super) fn split(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then(|| (value, text[end..].trim()))
 }
 
-/// `value × factor`, rounded; `None` when it does not fit in 64 bits.
+/// Returns `value × factor`, rounded; `None` if it does not fit in 64 bits.
 pub(super) fn scale(value: f64, factor: f64) -> Option<u64> {
     let scaled = (value * factor).round();
     (0.0..18_446_744_073_709_551_616.0)
@@ -35,7 +35,8 @@ pub(super) fn scale(value: f64, factor: f64) -> Option<u64> {
         .then_some(scaled as u64)
 }
 
-/// Three significant digits at least, no trailing zeros: `6.25`, `941`, `0.5`.
+/// Formats a number with at least three significant digits and no trailing zeros: `6.25`, `941`,
+/// `0.5`.
 pub(super) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 99.95 => 1,

@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A rate in bit/s, decimal prefixes only. Made from bytes and a duration, once, at the end.
+/// A rate in bit/s, with decimal prefixes only. Computed from bytes and a duration once, at the
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
@@ -21,20 +22,21 @@ impl Rate {
         self.0
     }
 
-    /// The rate at which `delivered` bytes crossed in `elapsed`; `None` when no time passed.
+    /// Returns the rate for `delivered` bytes in `elapsed`; `None` if no time passed.
     pub fn over(delivered: u64, elapsed: Duration) -> Option<Rate> {
         let bits = u128::from(delivered) * 8;
         let rate = (bits * 1_000_000_000).checked_div(elapsed.as_nanos())?;
         u64::try_from(rate).ok().map(Rate)
     }
 
-    /// How long `bytes` take at this rate; `None` at rate zero, which delivers nothing, ever.
+    /// Returns the time for `bytes` at this rate; `None` at rate zero.
     pub fn time_for(self, bytes: u64) -> Option<Duration> {
         let nanos = (u128::from(bytes) * 8 * 1_000_000_000).checked_div(u128::from(self.0))?;
         u64::try_from(nanos).ok().map(Duration::from_nanos)
     }
 
-    /// Bytes carried in `time` (the bandwidth-delay product when `time` is an RTT); saturates.
+    /// Returns the bytes carried in `time` (the bandwidth-delay product if `time` is an RTT);
+    /// saturates.
     pub fn bytes_in(self, time: Duration) -> u64 {
         let bytes = u128::from(self.0).saturating_mul(time.as_nanos()) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)

@@ -1,13 +1,13 @@
-//! A copy of a capture that can be shown to strangers.
+//! Anonymised copies of captures, which can be shared.
 //!
-//! Addresses are replaced one to one so that two that share a prefix still share one of that
-//! length, and nothing else of them is left (Xu et al. 2002, with HMAC-SHA-256 under a random key
-//! that is forgotten afterwards). Payload is cut, link headers (and with them MAC addresses) are
-//! left out, as are comments, names of interfaces and filters, which hold addresses. Checksums
-//! would let addresses be guessed: that of IPv4 is computed again, those of TCP and UDP are zero.
-//! Whatever is no plain TCP or UDP over IP is left out and counted.
+//! Addresses are replaced one to one. Two addresses that share a prefix still share a prefix of the
+//! same length, and nothing else of them is kept (Xu et al. 2002, with HMAC-SHA-256 under a random
+//! key that is not stored). Payload is cut. Link headers (with the MAC addresses), comments,
+//! interface names and filters are left out, because they hold addresses. Checksums would allow
+//! addresses to be guessed: that of IPv4 is recomputed, those of TCP and UDP are zeroed. Packets
+//! that are not plain TCP or UDP over IP are left out and counted.
 //!
-//! What stays: times, sizes, ports, sequence numbers, TCP options.
+//! Kept: times, sizes, ports, sequence numbers, TCP options.
 
 use super::decode::{self, Layout};
 use super::read::Reader;
@@ -20,23 +20,23 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses that are remembered; any other is computed again, to the same result.
+/// The maximum number of cached addresses. Others are computed again, with the same result.
 const MOST_REMEMBERED: usize = 1 << 16;
-/// The copy is written in pieces of about this size.
+/// The approximate size of the pieces in which the copy is written.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What became of the packets.
+/// The numbers of packets that were copied and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Anonymised {
     pub packets: u64,
-    /// No plain TCP or UDP over IP.
+    /// Packets that are not plain TCP or UDP over IP.
     pub left_out: u64,
 }
 
-/// Copies what is whole in `from`.
+/// Copies the readable packets of `from`.
 ///
 /// # Errors
-/// The kernel gives no random bytes, or `to` cannot be written.
+/// The kernel provides no random bytes, or `to` cannot be written.
 pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Anonymised> {
     let key = random::<32>().ok_or_else(|| io::Error::other("the kernel gives no random bytes"))?;
     let mut mask = Mask::new(&key);
@@ -72,11 +72,11 @@ pub fn copy<R: Read>(from: &mut Reader<R>, to: &mut dyn Write) -> io::Result<Ano
     Ok(done)
 }
 
-/// The headers of a packet with other addresses, and how long its link header was.
+/// Returns the headers of a packet with replaced addresses, and the length of its link header.
 fn masked(link: u16, bytes: &[u8], mask: &mut Mask) -> Option<(Vec<u8>, u32)> {
     let ip = decode::network(link, bytes)?;
     let layout = decode::layout(ip).filter(|layout| !layout.extended)?;
-    // Only what has all its headers: nothing else is understood well enough to be shown.
+    // Accepts only complete headers: anything else is not understood well enough to be shared.
     decode::packet(0, LINK_RAW, ip.len() as u32, ip)?;
     let mut copy = ip.get(..decode::header_bytes(ip))?.to_vec();
     replace_addresses(&mut copy, &layout, mask);
@@ -104,7 +104,7 @@ fn replace_addresses(copy: &mut [u8], layout: &Layout, mask: &mut Mask) {
     }
 }
 
-/// RFC 1071.
+/// Returns the Internet checksum of `header` (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter();
     let mut sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
@@ -121,7 +121,7 @@ fn hide_checksum(copy: &mut [u8], layout: &Layout) {
     }
 }
 
-/// Options of TCP that nobody here knows may say anything: they become padding.
+/// Replaces unknown TCP options by padding, because they may contain anything.
 fn clean_options(copy: &mut [u8], layout: &Layout) {
     const KNOWN: [u8; 5] = [2, 3, 4, 5, 8];
     if layout.protocol != 6 {
@@ -149,7 +149,7 @@ fn clean_options(copy: &mut [u8], layout: &Layout) {
     }
 }
 
-/// Other addresses for addresses: the same one each time, prefixes kept.
+/// A prefix-preserving mapping of addresses.
 pub struct Mask {
     key: hmac::Key,
     known: HashMap<IpAddr, IpAddr>,
@@ -180,7 +180,7 @@ impl Mask {
         other
     }
 
-    /// Each bit is turned or not as the bits before it say.
+    /// Flips each bit or not, depending on a keyed hash of the bits before it.
     fn bits(&self, family: u8, bits: u128, length: u32) -> u128 {
         let mut other = bits;
         for place in 0..length {

@@ -1,4 +1,4 @@
-//! A capture at one end of a run: begun before its streams open, ended after they closed.
+//! The capture at one end of a run: it starts before the streams open and ends after they close.
 
 use super::filter::FlowFilter;
 use super::running::Capturing;
@@ -13,19 +13,19 @@ use longhaul_model::report::v1::plan::{Plan, Transport};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-/// What this end does for the capture.
+/// The state of this end's capture.
 #[derive(Debug, Default)]
 pub(crate) enum Beside {
-    /// Nothing was asked of it.
+    /// No capture was requested.
     #[default]
     Nothing,
     Going(Capturing),
-    /// It was asked, and there is none; why.
+    /// A capture was requested but could not be started; the caveat says why.
     Without(Caveat),
 }
 
 impl Beside {
-    /// Hears the streams of `plan` between the addresses of the control connection.
+    /// Captures the streams of `plan` between the addresses of the control connection.
     pub fn begin(
         (plan, capture): (&Plan, CapturePlan),
         opener: SocketAddr,
@@ -45,7 +45,7 @@ impl Beside {
         }
     }
 
-    /// Ends it. What was heard of other runs between the same hosts is thrown away.
+    /// Ends the capture, and discards packets of other runs between the same hosts.
     pub fn end(self, role: Role, collected: &Collected) -> (Option<Captured>, Vec<Caveat>) {
         match self {
             Beside::Nothing => (None, Vec::new()),
@@ -76,7 +76,7 @@ fn opener_ports(role: Role, collected: &Collected) -> BTreeSet<u16> {
     streams.filter_map(own).collect()
 }
 
-/// Puts what became of the capture with the results: to the direction that comes first.
+/// Attaches the capture and its caveats to the results of the first direction.
 pub(crate) fn attach(
     collected: &mut Collected,
     role: Role,

@@ -1,20 +1,20 @@
-//! From the bytes of a packet to what the analysis reads: TCP and UDP over IPv4 and IPv6.
+//! Decodes TCP and UDP packets over IPv4 and IPv6 for the analysis.
 //!
-//! Nothing here is believed: a packet that does not hold what its headers say is `None`. Source:
-//! RFC 791, 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
+//! The input is not trusted: a packet that contradicts its headers yields `None`. Source: RFC 791,
+//! 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
 
 use longhaul_model::packet::{Flags, Options, Packet, PayloadHead, Segment, Transport};
 use std::hash::{DefaultHasher, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of payload that are compared from packet to packet.
+/// The number of payload bytes that are compared between packets.
 const COMPARED_BYTES: usize = 64;
-/// Extension headers of IPv6 that are passed over.
+/// The maximum number of IPv6 extension headers that are skipped.
 const MOST_EXTENSIONS: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Where the parts of an IP packet are.
+/// The layout of an IP packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub source: IpAddr,
@@ -22,14 +22,14 @@ pub(super) struct Layout {
     pub protocol: u8,
     /// Length of the IP headers.
     pub header_bytes: usize,
-    /// Of the whole packet, as its header says; 0: it does not (more than 64 KiB at once).
+    /// Length of the whole packet from its header; 0 if the header gives none (larger than 64 KiB).
     pub total_bytes: usize,
     pub ecn: u8,
-    /// There are headers between that of IP and that of the protocol.
+    /// Set if there are headers between the IP header and the transport header.
     pub extended: bool,
 }
 
-/// A packet of TCP or UDP as it came over a link of this type.
+/// Decodes a TCP or UDP packet that was captured on a link of the given type.
 pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> Option<Packet> {
     let ip = network(link_type, bytes)?;
     let layout = layout(ip)?;
@@ -50,7 +50,7 @@ pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> 
     };
     let headers = layout.header_bytes + header_bytes;
     let payload_bytes = wire_bytes.saturating_sub(headers as u32);
-    // What is behind the packet on the link (padding) is no payload.
+    // Bytes after the end of the packet on the link (padding) are not payload.
     let until = ip.len().min(wire_bytes as usize);
     let payload = ip.get(headers..until).unwrap_or(&[]);
     Some(Packet {
@@ -65,8 +65,8 @@ pub fn packet(at_ns: u64, link_type: u16, original_bytes: u32, bytes: &[u8]) -> 
     })
 }
 
-/// Length of the headers of IP and TCP or UDP, for a packet that begins at its IP header; of any
-/// other packet all that is there.
+/// Returns the length of the IP and TCP or UDP headers of a packet that begins at its IP header.
+/// For any other packet, returns its whole length.
 pub fn header_bytes(ip: &[u8]) -> usize {
     let known = || {
         let layout = layout(ip)?;
@@ -81,10 +81,10 @@ pub fn header_bytes(ip: &[u8]) -> usize {
     known().unwrap_or(ip.len()).min(ip.len())
 }
 
-/// The IP packet within a frame. `None`: another protocol, or a link that is not known here.
+/// Returns the IP packet within a frame; `None` for other protocols and unknown link types.
 pub(super) fn network(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
     match link_type {
-        // Raw IP, under its several numbers.
+        // The several link types of raw IP.
         12 | 14 | 101 | 228 | 229 => Some(bytes),
         0 | 108 => bytes.get(4..),
         1 => ethernet(bytes),
@@ -96,7 +96,7 @@ pub(super) fn network(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
 
 fn ethernet(bytes: &[u8]) -> Option<&[u8]> {
     let mut at = 12;
-    // VLANs, one inside the other.
+    // Nested VLAN tags.
     for _ in 0..2 {
         if !matches!(u16_at(bytes, at)?, 0x8100 | 0x88a8) {
             break;
@@ -110,7 +110,7 @@ fn is_ip(kind: u16) -> bool {
     matches!(kind, 0x0800 | 0x86dd)
 }
 
-/// `None`: no IP, a fragment behind the first, or too short.
+/// Returns `None` for a packet that is not IP, a fragment other than the first, or a short packet.
 pub(super) fn layout(ip: &[u8]) -> Option<Layout> {
     match ip.first()? >> 4 {
         4 => layout_v4(ip),
@@ -150,7 +150,7 @@ fn layout_v6(ip: &[u8]) -> Option<Layout> {
     let (mut protocol, mut header_bytes) = (fixed[6], 40);
     for _ in 0..MOST_EXTENSIONS {
         let extension = match protocol {
-            // Hop-by-hop, routing, destination options: length in eights behind the first.
+            // Hop-by-hop, routing, destination options: length in 8-byte units after the first.
             0 | 43 | 60 => ip.get(header_bytes..)?,
             44 => {
                 let extension = ip.get(header_bytes..)?;
@@ -185,7 +185,7 @@ fn ports(rest: &[u8]) -> Option<(u16, u16)> {
     Some((u16_at(rest, 0)?, u16_at(rest, 2)?))
 }
 
-/// The TCP header and its length. Options that were not captured are not there.
+/// Returns the TCP header and its length. Options that were not captured are missing.
 fn segment(rest: &[u8]) -> Option<(Segment, usize)> {
     let fixed = rest.first_chunk::<20>()?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
@@ -223,7 +223,7 @@ fn options(mut bytes: &[u8]) -> Options {
         };
         match (bytes[0], value) {
             (2, [high, low]) => found.mss_bytes = Some(u16::from_be_bytes([*high, *low])),
-            // RFC 7323: more than 14 is taken for 14.
+            // RFC 7323: values above 14 are treated as 14.
             (3, [shift]) => found.window_shift = Some((*shift).min(14)),
             (4, []) => found.sack_permitted = true,
             (5, blocks) => found.sack_blocks = (blocks.len() / 8) as u8,
@@ -245,7 +245,7 @@ fn head_of(payload: &[u8]) -> Option<PayloadHead> {
     if head.is_empty() {
         return None;
     }
-    // Without a key of its own: equal bytes have equal digests in every run.
+    // The hasher has fixed keys: equal bytes have equal digests in every run.
     let mut hasher = DefaultHasher::new();
     hasher.write(head);
     Some(PayloadHead {

@@ -1,21 +1,21 @@
-//! Which packets a capture hears: those between two addresses and one port, as a classic BPF
-//! program for the kernel and as text for people.
+//! The capture filter: packets between two addresses and one port, as a classic BPF program for the
+//! kernel and as text for users.
 //!
-//! The control connection of a run uses the same port as its streams; it is told by its opener's
-//! port and left out. Fragments behind the first have no ports and are not heard, nor are IPv6
+//! A run's control connection uses the same port as its streams; it is recognised by its opener's
+//! port and excluded. Fragments after the first have no ports and are not captured, nor are IPv6
 //! packets with extension headers. Source: `linux/filter.h`, `linux/bpf_common.h`; RFC 791, 8200.
 
 use longhaul_sys::packet_ring::Instruction;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Longest headers that are kept where nothing else was asked: IP, TCP and their options.
+/// The default snap length: enough for the IP and TCP headers with their options.
 pub const HEADER_SNAP_BYTES: u32 = 128;
 
 const TCP: u32 = 6;
 const UDP: u32 = 17;
 
-/// `BPF_LD` of a word, half-word or byte at a fixed place; of a half-word behind `X`.
+/// `BPF_LD` of a word, half-word or byte at a fixed offset; of a half-word at an offset from `X`.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
@@ -27,24 +27,24 @@ const IF_EQUAL: u16 = 0x15;
 const IF_ANY_BIT: u16 = 0x45;
 const ANSWER: u16 = 0x06;
 
-/// The streams of one run.
+/// The filter for the streams of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowFilter {
     pub udp: bool,
-    /// Address of whoever opens the streams.
+    /// Address of the peer that opens the streams.
     pub opener: IpAddr,
-    /// To where.
+    /// Address and port that the streams connect to.
     pub listener: SocketAddr,
-    /// Client's port of the control connection, which is left out.
+    /// The client port of the control connection, which is excluded.
     pub control_port: u16,
 }
 
-/// One condition on a packet: load something, compare it.
+/// One condition on a packet: load a value and compare it.
 struct Condition {
     load: [Option<Instruction>; 2],
     jump: u16,
     value: u32,
-    /// Passes when the comparison holds.
+    /// The outcome of the comparison that lets the packet pass.
     wanted: bool,
 }
 
@@ -80,7 +80,7 @@ const fn step(code: u16, k: u32) -> Instruction {
 }
 
 impl FlowFilter {
-    /// The program; packets begin at their IP header. Its answer is how many bytes are kept.
+    /// Returns the program. Packets begin at their IP header; the result is the bytes to keep.
     pub fn program(&self, snap_bytes: u32) -> Vec<Instruction> {
         let ways = [self.way(true), self.way(false)];
         let lengths = ways
@@ -89,7 +89,7 @@ impl FlowFilter {
         let first = self.of_this_kind();
         let (common_x, common) = (self.header_length(), first);
         let mut program = Vec::new();
-        // The common conditions lead to the very end, over both ways and their answers.
+        // When a common condition fails, the program jumps to its end, past both directions.
         let behind = lengths[0] + 1 + lengths[1] + 1 + common_x.iter().count();
         append(&mut program, &common, behind);
         program.extend(common_x);
@@ -101,7 +101,7 @@ impl FlowFilter {
         program
     }
 
-    /// Family, protocol, and no fragment behind the first.
+    /// Checks the IP version and protocol, and excludes fragments after the first.
     fn of_this_kind(&self) -> Vec<Condition> {
         let protocol = if self.udp { UDP } else { TCP };
         let version = |number: u32| Condition {
@@ -129,7 +129,7 @@ impl FlowFilter {
         self.listener.is_ipv4().then(|| step(X_IS_HEADER, 0))
     }
 
-    /// One direction: addresses, the listener's port, and not the control connection.
+    /// Matches one direction: addresses and the listener's port, without the control connection.
     fn way(&self, to_listener: bool) -> Vec<Condition> {
         let (from, to) = if to_listener {
             (self.opener, self.listener.ip())
@@ -172,13 +172,13 @@ fn equal_address(address: IpAddr, at: u32) -> Vec<Condition> {
         .collect()
 }
 
-/// The conditions in order; one that does not hold jumps over the rest and `behind` more steps.
+/// Appends the conditions in order. A failed one jumps over the rest and `behind` more steps.
 fn append(program: &mut Vec<Instruction>, conditions: &[Condition], behind: usize) {
     let mut left: usize = conditions.iter().map(Condition::length).sum();
     for condition in conditions {
         program.extend(condition.load.iter().flatten());
         left -= condition.length();
-        // At most some sixty steps, so it fits.
+        // There are at most about sixty steps, so the offset fits.
         let over = u8::try_from(left + behind).unwrap_or(u8::MAX);
         let (jt, jf) = if condition.wanted {
             (0, over)
@@ -194,7 +194,7 @@ fn append(program: &mut Vec<Instruction>, conditions: &[Condition], behind: usiz
 }
 
 impl fmt::Display for FlowFilter {
-    /// In the language of pcap-filter(7).
+    /// Formats the filter in the syntax of pcap-filter(7).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = if self.udp { "udp" } else { "tcp" };
         let (opener, listener) = (self.opener, self.listener.ip());

@@ -1,9 +1,9 @@
-//! Packets out of a capture file: pcapng ([`pcapng`]) or classic pcap ([`pcap`]), of either byte
-//! order, in bounded memory.
+//! Reads capture files, pcapng ([`pcapng`]) or classic pcap ([`pcap`]), of either byte order, in
+//! bounded memory.
 //!
-//! A file may be cut off or be garbage from some place on: everything before that is handed over,
-//! then [`Reader::damage`] says where it ends and why. Nothing in it is believed: lengths have
-//! limits, texts are cut.
+//! A file may be truncated or damaged: all packets before the damage are returned, and
+//! [`Reader::damage`] says where it begins and why. The input is not trusted: lengths are limited
+//! and texts are cut.
 
 mod pcap;
 mod pcapng;
@@ -13,15 +13,15 @@ use longhaul_model::report::v1::capture::CapturedOn;
 use std::fmt;
 use std::io::{self, Read};
 
-/// The longest block of a file; packets on real interfaces are far shorter.
+/// The maximum length of a block; packets on real interfaces are far shorter.
 pub const MOST_BLOCK_BYTES: usize = 1 << 20;
-/// The most interfaces that are told apart.
+/// The maximum number of interfaces.
 const MOST_INTERFACES: usize = 256;
-/// The most comments that are kept, and the longest text.
+/// The maximum number of comments, and the maximum length of a text.
 const MOST_COMMENTS: usize = 64;
 const MOST_TEXT_BYTES: usize = 4096;
 
-/// Why a file cannot be read at all.
+/// An error that makes a file unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("it is no capture: its first bytes are neither those of pcapng nor of pcap")]
@@ -32,7 +32,7 @@ pub enum ReadError {
     Read(#[from] io::Error),
 }
 
-/// From where on a file is of no use, and why.
+/// The position from which a file is unreadable, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub at_byte: u64,
@@ -45,7 +45,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What a file says beside its packets, as far as it has been read.
+/// A file's metadata, as far as it has been read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
     pub application: Option<String>,
@@ -74,7 +74,7 @@ enum Kind {
     Pcap(pcap::State),
 }
 
-/// A file being read.
+/// A reader of a capture file.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: Input<R>,
@@ -84,7 +84,7 @@ pub struct Reader<R> {
     over: bool,
 }
 
-/// A packet without its bytes, which are in the input's buffer.
+/// The metadata of a packet whose bytes are in the input's buffer.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     interface: u32,
@@ -96,7 +96,7 @@ struct Found {
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at the first bytes.
+    /// Detects the format from the first bytes.
     pub fn open(read: R) -> Result<Reader<R>, ReadError> {
         let mut input = Input {
             read,
@@ -143,17 +143,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What the file says of itself so far; the whole once the packets are over.
+    /// Returns the file's metadata read so far; it is complete after the last packet.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Why the packets ended before the file did.
+    /// Returns the damage that ended the packets before the end of the file.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// The next packet; `None`: there is no more, or nothing more can be read.
+    /// Returns the next packet; `None` if there are no more, or the rest cannot be read.
     pub fn packet(&mut self) -> Option<Record<'_>> {
         if self.over {
             return None;
@@ -186,10 +186,10 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Why nothing more is to be had.
+/// The reason why no more can be read.
 #[derive(Debug)]
 enum Trouble {
-    /// The file ends where it may end.
+    /// The file ends at a block boundary.
     End,
     Damage(String),
     Read(io::Error),
@@ -199,17 +199,17 @@ fn damaged(why: impl Into<String>) -> Trouble {
     Trouble::Damage(why.into())
 }
 
-/// The bytes of a file, a piece at a time.
+/// The bytes of a file, one piece at a time.
 #[derive(Debug)]
 struct Input<R> {
     read: R,
-    /// Where the piece in `buffer` begins.
+    /// The position in the file of the piece in `buffer`.
     at: u64,
     buffer: Vec<u8>,
 }
 
 impl<R: Read> Input<R> {
-    /// The next piece. `End`: the file is over before its first byte.
+    /// Reads the next piece. Returns `End` if the file ends before its first byte.
     fn next(&mut self, bytes: usize) -> Result<&[u8], Trouble> {
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
@@ -217,11 +217,11 @@ impl<R: Read> Input<R> {
         Ok(&self.buffer)
     }
 
-    /// Makes the piece longer by so many bytes.
+    /// Extends the piece by `bytes`.
     fn more(&mut self, bytes: usize) -> Result<(), Trouble> {
         let held = self.buffer.len();
         let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
-        // Memory grows with what is there, not with what a length says.
+        // Memory grows with the bytes that are present, not with the declared length.
         let read = self.read.by_ref().take(limit).read_to_end(&mut self.buffer);
         let read = read.map_err(Trouble::Read)?;
         match read {
@@ -248,7 +248,7 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Numbers of a file in its byte order.
+/// The byte order of a file's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Order {
     #[default]
@@ -282,7 +282,7 @@ impl Order {
     }
 }
 
-/// A text of a file, cut and made valid.
+/// Returns a text of a file, truncated and converted to valid UTF-8.
 fn text(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(MOST_TEXT_BYTES)];
     let text = String::from_utf8_lossy(bytes);

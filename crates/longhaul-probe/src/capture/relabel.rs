@@ -1,12 +1,12 @@
-//! A capture file written anew: nothing of it reaches the disk but what was understood.
+//! Rewrites a capture file, so that only data that was understood reaches the disk.
 
 use super::read::{About, Damage, ReadError, Reader};
 use super::write::{Section, Writer};
 
-/// The packets of `file` behind a head of our own; and where it was damaged.
+/// Returns the packets of `file` after a new file header, and any damage of `file`.
 ///
 /// # Errors
-/// It is no capture.
+/// `file` is not a capture.
 pub fn relabel(file: &[u8], comments: Vec<String>) -> Result<(Vec<u8>, Option<Damage>), ReadError> {
     let (about, damage) = about(file)?;
     let section = Section {
@@ -29,7 +29,7 @@ pub fn relabel(file: &[u8], comments: Vec<String>) -> Result<(Vec<u8>, Option<Da
     Ok((writer.finish(), damage))
 }
 
-/// Statistics stand at the end, so all of it is read first.
+/// Reads the whole file, because statistics are at its end.
 fn about(file: &[u8]) -> Result<(About, Option<Damage>), ReadError> {
     let mut reader = Reader::open(file)?;
     while reader.packet().is_some() {}

@@ -1,5 +1,5 @@
-//! A capture beside a run: a thread that copies what the kernel's filter lets through into a
-//! [`Store`], and does nothing else.
+//! The capture of a run: a thread that copies the packets that pass the kernel's filter into a
+//! [`Store`].
 
 use super::filter::{FlowFilter, HEADER_SNAP_BYTES};
 use super::store::{Captured, Store};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a stop may go unnoticed.
+/// The maximum delay until a stop is noticed.
 const LOOK: Duration = Duration::from_millis(50);
-/// What the kernel still holds when a run ends is handed over within this time.
+/// The time limit for packets that are still in the kernel when a run ends.
 const LAST_LOOK: Duration = Duration::from_millis(300);
 
-/// A capture that goes on until it is finished or dropped.
+/// A running capture, which ends when it is finished or dropped.
 #[derive(Debug)]
 pub struct Capturing {
     stop: Arc<AtomicBool>,
@@ -25,7 +25,7 @@ pub struct Capturing {
 }
 
 impl Capturing {
-    /// Hears from now on. What it holds is bounded by `plan` and `most_bytes`.
+    /// Starts the capture. `plan` and `most_bytes` limit its memory.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`; see [`super::missing`].
@@ -48,7 +48,7 @@ impl Capturing {
         })
     }
 
-    /// Ends it, and waits for what is on its way. `None`: its thread has failed.
+    /// Ends the capture and waits for pending packets. Returns `None` if its thread has failed.
     pub fn finish(mut self) -> Option<Captured> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok())
@@ -83,7 +83,7 @@ fn capture((mut ring, mut store): (Ring, Store), about: Capture, stop: &AtomicBo
     let about = Capture {
         interfaces: interfaces.collect(),
         dropped_packets: ring.counts().ok().map(|counts| counts.dropped),
-        // Nobody counts after the last packet that was taken.
+        // Later packets are not counted.
         left_out_packets: wants_more.then(|| store.left_out()),
         limited: !wants_more || store.left_out() > 0,
         cpu_us: ThreadId::current().cpu_time().ok().map(micros),
@@ -93,7 +93,7 @@ fn capture((mut ring, mut store): (Ring, Store), about: Capture, stop: &AtomicBo
     store.close(about)
 }
 
-/// Waits, and takes what is there; false: the store is full.
+/// Waits for packets and stores them; false if the store is full.
 fn turn(ring: &mut Ring, store: &mut Store) -> io::Result<bool> {
     let mut more = true;
     if ring.wait(LOOK)? {

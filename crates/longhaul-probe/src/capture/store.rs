@@ -1,4 +1,4 @@
-//! What a capture keeps of a run, within bounds of packets and bytes: the first or the last ones.
+//! A bounded buffer of packets that keeps the first or the last packets of a run.
 
 use super::decode;
 use super::write::{Section, Writer};
@@ -8,11 +8,11 @@ use longhaul_sys::packet_ring::Seen;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-/// Bytes of packets and what it costs to keep them, at this end.
+/// The maximum memory for the packets of this end, overhead included.
 pub const MOST_HELD_BYTES: u64 = 128 << 20;
-/// What a packet costs beside its bytes, about.
+/// The approximate overhead of a packet.
 const COST_BYTES: u64 = 64;
-/// Interfaces that are told apart; packets of one run use one or two.
+/// The maximum number of interfaces; packets of one run use one or two.
 const MOST_INTERFACES: usize = 16;
 
 #[derive(Debug, Clone)]
@@ -24,20 +24,20 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// Packets on their way into a file.
+/// A bounded buffer of captured packets.
 #[derive(Debug)]
 pub struct Store {
     plan: CapturePlan,
     most_bytes: u64,
     packets: VecDeque<Kept>,
     held_bytes: u64,
-    /// Indexes of the kernel.
+    /// The kernel's interface indexes.
     interfaces: Vec<u32>,
     left_out: u64,
 }
 
 impl Store {
-    /// Room for what `plan` asks, and `most_bytes` at most.
+    /// Creates a buffer for the limits of `plan` and at most `most_bytes`.
     pub fn new(plan: CapturePlan, most_bytes: u64) -> Store {
         Store {
             plan,
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Takes a packet; false: it is full, and no later packet will be taken.
+    /// Stores a packet; false if the buffer is full and no later packet will be stored.
     pub fn take(&mut self, seen: &Seen<'_>) -> bool {
         let keep = match self.plan.snap_bytes {
             Some(snap) => seen.bytes.len().min(snap as usize),
@@ -58,7 +58,7 @@ impl Store {
         let cost = keep as u64 + COST_BYTES;
         let mut room = Vec::new();
         while self.is_full_with(cost) {
-            // The oldest gives way, and lends its memory.
+            // The oldest packet is dropped and its memory is reused.
             match self.packets.pop_front() {
                 Some(oldest) if self.plan.last => {
                     self.held_bytes -= oldest.bytes.len() as u64 + COST_BYTES;
@@ -94,7 +94,7 @@ impl Store {
         self.packets.len() as u64 >= self.plan.packets || self.held_bytes + cost > self.most_bytes
     }
 
-    /// Its place in the file.
+    /// Returns the interface's index in the file.
     fn interface(&mut self, index: u32) -> Option<u32> {
         let known = self.interfaces.iter().position(|known| *known == index);
         let place = known.or_else(|| {
@@ -107,7 +107,7 @@ impl Store {
         u32::try_from(place).ok()
     }
 
-    /// Packets that were seen and are not kept.
+    /// The number of captured packets that were not kept.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -116,10 +116,10 @@ impl Store {
         &self.interfaces
     }
 
-    /// No more packets are taken.
+    /// Closes the buffer and sorts the packets by time.
     pub fn close(self, about: Capture) -> Captured {
         let mut packets: Vec<Kept> = self.packets.into();
-        // Packets of two cores can overtake each other on their way here.
+        // Packets from two cores may arrive out of order.
         packets.sort_by_key(|kept| kept.at_ns);
         Captured { packets, about }
     }
@@ -133,7 +133,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Leaves out whatever is of no stream of the run: another one may have the same addresses.
+    /// Discards packets of other runs, which may use the same addresses.
     pub fn keep_only(&mut self, opener_ports: &BTreeSet<u16>) {
         let own = |kept: &Kept| {
             let packet = decode::packet(kept.at_ns, LINK_RAW, kept.original_bytes, &kept.bytes);
@@ -144,13 +144,13 @@ impl Captured {
         self.about.packets = self.packets.len() as u64;
     }
 
-    /// What the report says of it, file and size left open.
+    /// Returns the report entry of the capture, without its file name and size.
     pub fn about(&self) -> &Capture {
         &self.about
     }
 
-    /// As a pcapng file; `comments` say of which run it is. Whatever does not fit into `most_bytes`
-    /// is left out, the last packets first.
+    /// Returns a pcapng file; `comments` identify the run. If the packets exceed `most_bytes`, the
+    /// last ones are left out.
     pub fn file(&mut self, comments: Vec<String>, most_bytes: u64) -> Vec<u8> {
         let section = Section {
             application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
@@ -198,13 +198,13 @@ impl Captured {
             ),
             filter: Some(self.about.filter.clone()),
             received_packets: None,
-            // The kernel counts for the socket, not for each interface.
+            // The kernel counts drops for the socket, not for each interface.
             dropped_packets: self.about.dropped_packets.filter(|_| number == 0),
         }
     }
 }
 
-/// The statistics of all interfaces.
+/// Space for the statistics of all interfaces.
 const TAIL_BYTES: u64 = 1024;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Packets as a pcapng file, in memory.
+//! Writes packets as a pcapng file in memory.
 //!
-//! One section: what wrote it and comments, its interfaces with filter and snap length, the
-//! packets with nanoseconds and direction, and at the end the interfaces' statistics. Source: the
-//! pcapng draft (draft-ietf-opsawg-pcapng). Little-endian, as the draft lets each writer choose.
+//! The file has one section: application and comments, interfaces with filter and snap length,
+//! packets with nanosecond timestamps and direction, and the interfaces' statistics at the end. It
+//! is little-endian, which the draft allows. Source: the pcapng draft (draft-ietf-opsawg-pcapng).
 
 use super::Record;
 use longhaul_model::report::v1::capture::CapturedOn;
@@ -12,31 +12,31 @@ const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// The longest text of an option.
+/// The maximum length of an option's text.
 const MOST_TEXT_BYTES: usize = 4096;
 
-/// What the head of a file says.
+/// The contents of a section header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Section {
     pub application: Option<String>,
     pub comments: Vec<String>,
 }
 
-/// A file in the making.
+/// A pcapng file that is being written.
 #[derive(Debug)]
 pub struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    /// Begins a file behind what `out` holds already.
+    /// Appends the section header to `out`.
     pub fn new(out: Vec<u8>, section: &Section) -> Writer {
         let mut writer = Writer { out };
         let mut body = Vec::new();
         body.extend(BYTE_ORDER.to_le_bytes());
         body.extend(1_u16.to_le_bytes());
         body.extend(0_u16.to_le_bytes());
-        // The length of the section is not said: -1.
+        // Section length: -1, not specified.
         body.extend(u64::MAX.to_le_bytes());
         for comment in &section.comments {
             option(&mut body, 1, text(comment));
@@ -48,7 +48,7 @@ impl Writer {
         writer
     }
 
-    /// Names the next interface; packets refer to it by its number, from 0.
+    /// Appends an interface; packets refer to it by its index, from 0.
     pub fn interface(&mut self, about: &CapturedOn) {
         let mut body = Vec::new();
         body.extend(about.link_type_number.to_le_bytes());
@@ -57,10 +57,10 @@ impl Writer {
         if let Some(name) = &about.name {
             option(&mut body, 2, text(name));
         }
-        // Nanoseconds.
+        // Timestamps in nanoseconds.
         option(&mut body, 9, &[9]);
         if let Some(filter) = &about.filter {
-            // A first byte of 0: text in the language of pcap-filter.
+            // A first byte of 0 means text in the syntax of pcap-filter.
             let mut value = vec![0];
             value.extend(text(filter));
             option(&mut body, 11, &value);
@@ -83,13 +83,13 @@ impl Writer {
         self.block(PACKET, body);
     }
 
-    /// Of what length [`Writer::packet`] makes its block, at most.
+    /// Returns the maximum length of the block that [`Writer::packet`] writes.
     pub fn packet_length(record: &Record<'_>) -> u64 {
-        // Head and tail of the block 12, fixed fields 20, options 12.
+        // Block header and trailer 12, fixed fields 20, options 12.
         44 + record.bytes.len().next_multiple_of(4) as u64
     }
 
-    /// What was counted on an interface, at the end of the file.
+    /// Appends the counters of an interface, at the end of the file.
     pub fn statistics(&mut self, interface: u32, until_ns: u64, about: &CapturedOn) {
         let mut body = Vec::new();
         body.extend(interface.to_le_bytes());
@@ -102,12 +102,12 @@ impl Writer {
         self.block(STATISTICS, body);
     }
 
-    /// Bytes so far.
+    /// The number of bytes in the buffer.
     pub fn length(&self) -> u64 {
         self.out.len() as u64
     }
 
-    /// The bytes so far; the writer goes on behind them. For files too large for memory.
+    /// Takes the bytes written so far, for files that are too large for memory.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -116,7 +116,7 @@ impl Writer {
         self.out
     }
 
-    /// Closes the options, and frames the body with type and length.
+    /// Ends the options and frames the body with its type and length.
     fn block(&mut self, kind: u32, mut body: Vec<u8>) {
         body.extend([0; 4]);
         let length = (body.len() + 12) as u32;

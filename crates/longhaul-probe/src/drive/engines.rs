@@ -1,4 +1,4 @@
-//! The one or two engines of an end: a sender, a receiver, or both.
+//! The engines of one end: a sender, a receiver, or both.
 
 use crate::engine::{
     DataSocket, EndResult, EndRun, EndSpec, Ending, EngineError, Heads, Role as Flow,
@@ -11,19 +11,19 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The data sockets of a session, by direction, in the order of their indexes.
+/// The data sockets of a session by direction, ordered by index.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     pub forward: Vec<DataSocket>,
     pub reverse: Vec<DataSocket>,
 }
 
-/// What an engine must know besides the path.
+/// The parameters of an engine that do not depend on the path.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineSetup {
     pub role: Role,
     pub plan: Plan,
-    /// Zero of the session's clock.
+    /// The zero of the session's clock.
     pub epoch: Instant,
 }
 
@@ -31,16 +31,16 @@ pub(crate) struct EngineSetup {
 pub(crate) struct Engines {
     sender: Option<EndRun>,
     receiver: Option<EndRun>,
-    /// The sender's connections until it has written all: then they are half-closed (unless the
-    /// wire's [`Ending`] leaves them open), so that the receiver sees the end when the last byte has
-    /// come instead of waiting for its grace.
+    /// The sender's connections until everything is written. They are then half-closed (unless the
+    /// wire's [`Ending`] leaves them open), so that the receiver sees the end of the stream with
+    /// the last byte instead of waiting for its grace period.
     tails: Mutex<Vec<TcpStream>>,
     sender_addresses: Vec<Addresses>,
     receiver_addresses: Vec<Addresses>,
 }
 
-/// Local and peer address of a stream, taken while it stands: a connection that the peer has
-/// reset does not know them any more. IPv4 inside IPv6 is shown as what it is.
+/// Local and peer address of a stream. They are read while it is open, because a connection that
+/// the peer has reset no longer knows them. IPv4-mapped IPv6 addresses are shown as IPv4.
 type Addresses = (Option<String>, Option<String>);
 
 fn addresses(sockets: &[DataSocket]) -> Vec<Addresses> {
@@ -56,7 +56,7 @@ fn addresses(sockets: &[DataSocket]) -> Vec<Addresses> {
     sockets.iter().map(both).collect()
 }
 
-/// Takes the last readings of a run.
+/// Ends a run and takes its last readings.
 fn end(run: EndRun, addresses: &[Addresses]) -> EndResult {
     let mut result = run.end();
     for (stream, (local, peer)) in result.streams.iter_mut().zip(addresses) {
@@ -66,7 +66,7 @@ fn end(run: EndRun, addresses: &[Addresses]) -> EndResult {
     result
 }
 
-/// What the engines of this end say.
+/// The results of this end's engines.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub sender: Option<EndResult>,
@@ -83,7 +83,7 @@ impl Engines {
         Engines::start_with(ours, setup, start, sockets)
     }
 
-    /// The same with datagrams and endings of another wire.
+    /// Starts the engines with the datagram format and the stream ending of another wire protocol.
     pub fn start_with(
         (heads, ending): (Heads, Ending),
         setup: &EngineSetup,
@@ -125,7 +125,7 @@ impl Engines {
     }
 
     pub fn go(&self) {
-        // The receiver first: its clock shall not miss the first bytes.
+        // The receiver starts first, so that its clock covers the first bytes.
         self.receiver
             .iter()
             .chain(&self.sender)
@@ -139,7 +139,7 @@ impl Engines {
             .for_each(EndRun::stop);
     }
 
-    /// For the session.
+    /// Returns the progress for the session.
     pub fn progress(&self) -> Progress {
         let sender = self.sender.as_ref().map(EndRun::progress);
         let receiver = self.receiver.as_ref().map(EndRun::progress);
@@ -155,8 +155,8 @@ impl Engines {
         }
     }
 
-    /// This end sends no more, and the receivers will see the end of each stream: who is told the
-    /// one may wait for the other.
+    /// Returns whether this end has sent everything. The receivers then see the end of each stream,
+    /// so a peer that knows one may wait for the other.
     pub fn sent(&self) -> bool {
         let sent = self.sender.as_ref().is_none_or(EndRun::finished);
         if sent {
@@ -168,7 +168,7 @@ impl Engines {
     fn half_close(&self) {
         let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
         for stream in tails.drain(..) {
-            // A stream that failed has said so in its own result.
+            // A failed stream has reported the error in its own result.
             let _ = stream.shutdown(Shutdown::Write);
         }
     }
@@ -195,7 +195,7 @@ impl Engines {
 }
 
 impl Drop for Engines {
-    /// A session that was cut takes its threads with it.
+    /// Ends the threads of a session that was cut.
     fn drop(&mut self) {
         self.end();
     }
@@ -210,7 +210,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(120);
 
-    /// A sender by time on one connection, and the connection's other side.
+    /// Returns a time-limited sender on one connection, and the connection's other side.
     fn sending() -> (Engines, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let near = TcpStream::connect(listener.local_addr().expect("its address"));

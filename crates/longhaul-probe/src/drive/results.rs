@@ -1,4 +1,4 @@
-//! The responder's results as messages, each within the limit of a frame.
+//! Splits the server's results into messages that fit into a frame.
 
 use super::Collected;
 use crate::engine::EndResult as LocalEnd;
@@ -8,17 +8,17 @@ use crate::wire::{
 };
 use longhaul_model::report::v1::Caveat;
 
-/// All streams' results together: many streams get less room each.
+/// The maximum size of all streams' results: the more streams, the less room for each.
 const MOST_TOTAL_BYTES: usize = 64 << 20;
 
-/// What the responder sends: per direction its streams, then its end.
+/// Returns the messages to send: for each direction its streams, then the end.
 pub(crate) fn result_messages(collected: Collected) -> Vec<Message> {
     let received = collected.receiver.map(|local| direction(true, local));
     let sent = collected.sender.map(|local| direction(false, local));
     received.into_iter().chain(sent).flatten().collect()
 }
 
-/// A capture file in pieces, to be sent before the results.
+/// Splits a capture file into messages, to be sent before the results.
 pub(crate) fn capture_messages(file: &[u8]) -> impl Iterator<Item = Message> {
     let pieces = file.chunks(MOST_PACKED_BYTES);
     pieces.map(|piece| {
@@ -54,7 +54,7 @@ fn direction(forward: bool, local: LocalEnd) -> Vec<Message> {
     messages
 }
 
-/// Leaves out every other sample, the last one excepted, until the result fits.
+/// Removes every other sample, except the last one, until the result fits.
 fn within(room: usize, result: StreamResult) -> (Message, bool) {
     let mut message = Message::Stream(Box::new(result));
     let mut thinned = false;

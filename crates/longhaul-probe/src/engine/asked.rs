@@ -1,11 +1,11 @@
-//! A reading of a stream, taken by the stream's own thread when the sampler is about to want it.
+//! Readings of a stream that its own thread takes shortly before the sampler needs them.
 //!
-//! The kernel gives its reading of a connection, and of the queue, only under the connection's
-//! lock, and the thread of a fast stream holds that nearly always. A sampler that waits for it is
-//! woken again and again by that thread, which soon has the lock once more: a hundred readings a
-//! second cost a stream of 50 Gbit/s on loopback 5 to 7 % of its goodput. The thread itself takes
-//! a reading between two calls for next to nothing. One that sleeps in a call has let go of the
-//! lock, so that the sampler can read by itself.
+//! The kernel returns the TCP_INFO and the queue of a connection only under the connection's lock,
+//! which the thread of a fast stream holds almost always. A sampler that waits for the lock is
+//! repeatedly woken by that thread, which soon holds the lock again: a hundred readings a second
+//! cost a stream of 50 Gbit/s on loopback 5 to 7 % of its goodput. The stream's thread can take a
+//! reading between two calls at almost no cost. A thread that sleeps in a call has released the
+//! lock, so the sampler can take the reading itself.
 
 use super::Role;
 use super::run::{Shared, StreamState};
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So long before the sampler comes for it a reading may be taken. A busy stream's thread is
-/// between two calls more often.
+/// The time before a sample from which the stream's thread may take the reading. A busy thread is
+/// between two calls more often than that.
 pub(super) const LEAD: Duration = Duration::from_millis(1);
-/// Nothing is asked.
+/// The due time when no reading is requested.
 const NEVER_NS: u64 = u64::MAX;
 
-/// What only the connection's lock, or the stream's thread, makes one moment of.
+/// A consistent reading, which needs the connection's lock or the stream's thread.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub at_us: u64,
@@ -33,7 +33,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// By whichever thread calls.
+    /// Takes a reading in the calling thread.
     pub fn take(shared: &Shared, stream: &StreamState) -> Reading {
         let at_us = shared.clock().now_ns() / 1000;
         let (bytes, blocked_us) = (stream.counters.bytes(), stream.counters.blocked_us());
@@ -45,7 +45,7 @@ impl Reading {
         let info = match socket {
             DataSocket::Tcp(socket) => {
                 if shared.bounds_window() {
-                    // A failure leaves a window that the samples show.
+                    // If this fails, the samples show the window.
                     let _ = sockets::bound_window(socket, &shared.spec.plan);
                 }
                 tcp_info::read(socket).ok()
@@ -62,13 +62,13 @@ impl Reading {
     }
 }
 
-/// By the stream's thread, between two calls: answers if it is asked for this time or before.
+/// Takes a reading in the stream's thread, between two calls, if one is due.
 pub(super) fn answer(shared: &Shared, stream: &StreamState, now_ns: u64) {
     let reading = || Reading::take(shared, stream);
     stream.asked.answer_if_due(now_ns, reading);
 }
 
-/// Where one stream is asked, and answers.
+/// The request for a reading of one stream, and the reading.
 #[derive(Debug)]
 pub(super) struct Asked {
     due_ns: AtomicU64,
@@ -87,12 +87,12 @@ impl Asked {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By the sampler: a reading is wanted of `due_ns` or soon after.
+    /// Requests a reading at `due_ns` or soon after. Called by the sampler.
     pub fn ask(&self, due_ns: u64) {
         self.due_ns.store(due_ns, Relaxed);
     }
 
-    /// What the stream's thread has said since; asks no longer.
+    /// Returns the reading taken since the request, and cancels the request.
     pub fn answer(&self) -> Option<Reading> {
         let mut answer = self.lock();
         self.due_ns.store(NEVER_NS, Relaxed);

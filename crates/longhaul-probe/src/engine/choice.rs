@@ -1,12 +1,12 @@
-//! What the plan leaves open, chosen: sizes, placement, in-flight data.
+//! The engine's defaults for what the plan leaves open: sizes, placement, data in flight.
 //!
-//! On one host the cost of a byte is decided by caches: both threads of a stream on one core and
-//! data in flight that fits its second-level cache cost a third of the same bytes crossing from
-//! core to core. On any real path the same cap would throttle the stream, so the kernel sizes
-//! buffers there, and the payload is too long to be compressed.
+//! On one host, caches determine the cost of a byte: with both threads of a stream on one core and
+//! data in flight that fits its L2 cache, it is a third of that between two cores. On a real path
+//! the same limit would throttle the stream, so the kernel sizes the buffers there, and the payload
+//! is too long to be compressed.
 //!
-//! Wrong when: cores do not share what is assumed (very large or very small L2). The figures
-//! come from a 2-core machine with 1 MiB of L2 per core.
+//! Wrong when: the L2 cache is very large or very small. The values were measured on a 2-core
+//! machine with 1 MiB of L2 per core.
 
 use super::{EndSpec, Heads, Role, pace};
 use longhaul_model::report::v1::plan::{Affinity, Mode, Stop};
@@ -15,23 +15,23 @@ use longhaul_sys::sched;
 use std::time::Duration;
 
 const KIB: usize = 1024;
-/// Beyond this an emulated or real path lies between two ends of one machine.
+/// The RTT above which an emulated or real path lies between the two ends.
 const NEAR_RTT: Duration = Duration::from_millis(1);
-/// Unprivileged pipe memory is 64 MiB per user; half is left to others.
+/// Unprivileged pipe memory is 64 MiB per user; half of it is left to other programs.
 const PIPES_BYTES: usize = 32 * KIB * KIB;
 
-/// The engine's own choices for one end of one run.
+/// The engine's defaults for one end of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
     pub write_bytes: usize,
     pub read_bytes: usize,
     pub payload_bytes: usize,
     pub pipe_bytes: usize,
-    /// Asked for the cache's sake only; never on a real path.
+    /// Set only to keep the data in the cache; never on a real path.
     pub send_buffer_bytes: Option<usize>,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
-    /// Readers may go to the core on which their packets come; see [`super::follow`].
+    /// Readers may move to the core on which their packets arrive; see [`super::follow`].
     pub follows: bool,
     cores: Vec<usize>,
 }
@@ -55,7 +55,7 @@ impl Choice {
             read_bytes: read_bytes(spec, near, read_rate),
             payload_bytes: match (near, plan.zero_copy) {
                 (true, false) => 16 * KIB,
-                // Whatever compresses stands on a long path; here the cache decides.
+                // Compression occurs only on long paths; on short ones the cache matters more.
                 _ if close => 64 * KIB,
                 _ => 2048 * KIB,
             },
@@ -68,7 +68,7 @@ impl Choice {
         }
     }
 
-    /// Where stream `index` runs; `None`: wherever the scheduler likes.
+    /// Returns the core for stream `index`; `None` leaves it to the scheduler.
     pub fn core(&self, index: usize) -> Option<usize> {
         let place = index.checked_rem(self.cores.len())?;
         self.cores.get(place).copied()
@@ -76,7 +76,7 @@ impl Choice {
 }
 
 fn cores(spec: &EndSpec, near: bool) -> Vec<usize> {
-    // One end alone on a core only gets in the way of the other, which goes where it likes.
+    // Pinning only one of the two ends hinders the other, which the scheduler places freely.
     let both_ours = spec.heads == Heads::Longhaul;
     match &spec.plan.affinity {
         Affinity::Auto if near && both_ours => sched::allowed_cores().unwrap_or_default(),
@@ -91,7 +91,7 @@ fn cores(spec: &EndSpec, near: bool) -> Vec<usize> {
     }
 }
 
-/// Largest single write or read: what the plan asks beyond it is cut.
+/// The maximum size of a write or read; larger sizes in the plan are reduced to it.
 const CALL_BYTES_MAX: u64 = 64 << 20;
 
 fn write_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
@@ -103,7 +103,7 @@ fn write_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
     };
     match (plan.write_bytes, rate) {
         (Some(bytes), _) => bytes.clamp(1, CALL_BYTES_MAX) as usize,
-        // Blocks are the unit of the stop rule; pacing must not change it.
+        // Blocks are the unit of the stop rule; pacing must not change them.
         (None, Some(rate)) if !matches!(plan.stop, Stop::Blocks(_)) => {
             pace::quantum(rate, 1460, chosen)
         }

@@ -1,4 +1,4 @@
-//! Counters of a stream: written by its own thread, read by everybody, never locked.
+//! The counters of a stream: written by its own thread, read by any thread, without locks.
 
 use longhaul_model::report::v1::observation::Udp;
 use longhaul_sys::thread::ThreadId;
@@ -6,24 +6,24 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 use std::time::{Duration, Instant};
 
-/// One writer; padded so that two streams never share a cache line (or a prefetched pair).
+/// Counters with one writer, padded so that two streams share no cache line or prefetched pair.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     bytes: AtomicU64,
     calls: AtomicU64,
     blocked_ns: AtomicU64,
-    /// Of a UDP receiver, so far.
+    /// The counts of a UDP receiver so far.
     lost: AtomicU64,
     out_of_order: AtomicU64,
-    /// Plus one; 0: none yet.
+    /// Jitter plus one; 0 if not measured yet.
     jitter_ns: AtomicU64,
-    /// Time of the first and the last bytes, plus one; 0: none yet.
+    /// Times of the first and last bytes, plus one; 0 if there are none yet.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     /// Kernel id of the thread; 0: not started.
     thread: AtomicI32,
-    /// Final clocks, once the thread is over.
+    /// Set when the thread has ended and the times below are final.
     ended: AtomicBool,
     cpu_ns: AtomicU64,
     core_wait_ns: AtomicU64,
@@ -52,7 +52,7 @@ impl Counters {
         self.blocked_ns.load(Relaxed) / 1000
     }
 
-    /// What a UDP receiver has concluded so far; duplicates are told at the end only.
+    /// Returns the counts of a UDP receiver so far; duplicates are reported only at the end.
     pub fn udp(&self) -> Udp {
         Udp {
             datagrams: self.calls(),
@@ -63,19 +63,19 @@ impl Counters {
         }
     }
 
-    /// When the first and the last bytes moved.
+    /// Returns the times of the first and the last bytes.
     pub fn span_ns(&self) -> Option<(u64, u64)> {
         let first = self.first_ns.load(Relaxed).checked_sub(1)?;
         let last = self.last_ns.load(Relaxed).checked_sub(1)?;
         Some((first, last.max(first)))
     }
 
-    /// Called by the stream's thread first.
+    /// Must be the first call of the stream's thread.
     pub fn thread_begins(&self) {
         self.thread.store(ThreadId::current().get(), Relaxed);
     }
 
-    /// Called by the stream's thread last: its clocks cannot be read once it is gone.
+    /// Must be the last call of the stream's thread: its clocks cannot be read afterwards.
     pub fn thread_ends(&self) {
         let own = ThreadId::current();
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -85,7 +85,7 @@ impl Counters {
         self.ended.store(true, Release);
     }
 
-    /// The stream's thread has begun, and has not ended.
+    /// Returns whether the stream's thread has started and not ended.
     pub fn is_running(&self) -> bool {
         self.thread.load(Relaxed) != 0 && !self.ended.load(Acquire)
     }
@@ -112,7 +112,7 @@ impl Counters {
     }
 }
 
-/// The writing side of [`Counters`], held by the stream's thread.
+/// The writer of [`Counters`], owned by the stream's thread.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     counters: &'a Counters,
@@ -137,22 +137,22 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The clock as of the last call.
+    /// The time of the last call.
     pub fn now_ns(&self) -> u64 {
         self.mark_ns
     }
 
-    /// Bytes so far: the position in the stream.
+    /// The number of bytes so far, which is the position in the stream.
     pub fn position(&self) -> u64 {
         self.bytes
     }
 
-    /// Leaves the time since the last call out of the account: it was spent on purpose.
+    /// Excludes the time since the last call, because the thread paused on purpose.
     pub fn paused(&mut self) {
         self.mark_ns = self.clock.now_ns();
     }
 
-    /// A call has returned without bytes.
+    /// Records a call that returned without bytes.
     pub fn waited(&mut self) {
         let now = self.clock.now_ns();
         self.blocked_ns += now.saturating_sub(self.mark_ns);
@@ -160,7 +160,7 @@ impl<'a> Meter<'a> {
         self.counters.blocked_ns.store(self.blocked_ns, Relaxed);
     }
 
-    /// A call has returned with bytes.
+    /// Records a call that returned `bytes`.
     pub fn moved(&mut self, bytes: usize) {
         self.waited();
         if !self.begun {
@@ -171,7 +171,7 @@ impl<'a> Meter<'a> {
         self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
     }
 
-    /// The stream's time begins now, with the first write; a receiver's begins with its first bytes.
+    /// Starts the stream's time at its first write; a receiver's starts with its first bytes.
     pub fn begin(&mut self) {
         self.paused();
         self.begin_at_mark();
@@ -182,7 +182,7 @@ impl<'a> Meter<'a> {
         self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
     }
 
-    /// What the ledger of a UDP receiver says now.
+    /// Publishes the current account of a UDP receiver.
     pub fn accounted(&self, udp: &Udp) {
         self.counters.lost.store(udp.lost, Relaxed);
         let out_of_order = udp.out_of_order.unwrap_or(0);
@@ -191,7 +191,7 @@ impl<'a> Meter<'a> {
         self.counters.jitter_ns.store(jitter, Relaxed);
     }
 
-    /// One write or read, or `count` datagrams, are complete.
+    /// Records one complete write or read, or `count` datagrams.
     pub fn completed(&mut self, count: u64) {
         self.calls += count;
         self.counters.calls.store(self.calls, Relaxed);

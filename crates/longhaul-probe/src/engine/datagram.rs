@@ -1,13 +1,13 @@
-//! What each datagram carries, and what a receiver concludes from those that came.
+//! The datagram header, and a receiver's account of loss, duplicates, reordering and jitter.
 //!
-//! Header, 24 bytes, big-endian: magic `LHD1`, stream (u16), flags (u16), sequence (u64), send time in
-//! nanoseconds since the sender's zero (u64). The rest is payload. A datagram with the flag `LAST`
-//! carries no payload to be counted; its sequence is the number of datagrams sent.
+//! The header has 24 bytes, big-endian: magic `LHD1`, stream (u16), flags (u16), sequence (u64),
+//! send time in nanoseconds since the sender's zero (u64). The payload follows. A datagram with the
+//! flag `LAST` carries no counted payload; its sequence is the number of datagrams sent.
 //!
-//! Loss: a sequence number that never came. Duplicate: one that came again. Out of order: one below
-//! the highest so far. Jitter: RFC 3550 section 6.4.1, of the kernel's arrival times where they can
-//! be had; the two clocks need not agree, only tick alike.
-//! Error: a datagram more than 65 536 behind the highest counts as a duplicate.
+//! Lost: a sequence number that never arrived. Duplicate: one that arrived again. Out of order: one
+//! below the highest so far. Jitter: RFC 3550 section 6.4.1, from the kernel's arrival times if
+//! available; the two clocks need equal rates, not equal times. Error: a datagram more than 65 536
+//! behind the highest counts as a duplicate.
 
 use crate::iperf3::wire::{Counters, Packet};
 use longhaul_model::report::v1::observation::{StreamEnd, Udp};
@@ -17,12 +17,12 @@ pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: [u8; 4] = *b"LHD1";
 const LAST: u16 = 1;
 
-/// Whose heads the datagrams of a run have, and so what is at its other end.
+/// The datagram format of a run, given by the program at its other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heads {
-    /// Ours, described above.
+    /// Longhaul's format, described above.
     Longhaul,
-    /// iperf3's: no stream and no end mark, and the first number is 1.
+    /// iperf3's format: no stream and no end mark, and the first number is 1.
     Iperf3(Counters),
 }
 
@@ -34,12 +34,12 @@ impl Heads {
         }
     }
 
-    /// Is the end of a stream told in the stream itself?
+    /// Returns whether a stream ends with an end mark.
     pub(super) fn mark_ends(self) -> bool {
         self == Heads::Longhaul
     }
 
-    /// Are all datagrams of a stream as long as the first?
+    /// Returns whether all datagrams of a stream have the same length.
     pub(super) fn are_whole(self) -> bool {
         self != Heads::Longhaul
     }
@@ -59,7 +59,7 @@ impl Heads {
         }
     }
 
-    /// `None`: a datagram of something else.
+    /// Returns `None` for a datagram of another format.
     pub(super) fn read(self, datagram: &[u8]) -> Option<Header> {
         let counters = match self {
             Heads::Longhaul => return Header::read(datagram),
@@ -76,11 +76,11 @@ impl Heads {
     }
 }
 
-/// The head of a datagram.
+/// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub stream: u16,
-    /// Nothing follows; `sequence` is the number of datagrams sent.
+    /// Set in the end mark; `sequence` is then the number of datagrams sent.
     pub last: bool,
     pub sequence: u64,
     pub sent_ns: u64,
@@ -97,7 +97,7 @@ impl Header {
         datagram[16..24].copy_from_slice(&self.sent_ns.to_be_bytes());
     }
 
-    /// `None`: not one of ours.
+    /// Returns `None` for a datagram of another format.
     pub fn read(datagram: &[u8]) -> Option<Header> {
         let head: &[u8; HEADER_BYTES] = datagram.first_chunk()?;
         let (magic, rest) = head.split_first_chunk::<4>()?;
@@ -116,17 +116,17 @@ impl Header {
 
 const WINDOW: u64 = 1 << 16;
 
-/// Which datagrams of one stream have come.
+/// The datagrams of one stream that have arrived.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// One bit for each of the last [`WINDOW`] sequence numbers.
+    /// A bitmap of the last [`WINDOW`] sequence numbers.
     seen: Vec<u64>,
     /// One above the highest sequence number so far.
     next: u64,
     came: u64,
     out_of_order: u64,
     duplicates: u64,
-    /// Datagrams that the sender says it sent.
+    /// The number of datagrams that the sender reports.
     total: Option<u64>,
     transit_ns: Option<i128>,
     jitter_ns: f64,
@@ -146,13 +146,13 @@ impl Ledger {
         }
     }
 
-    /// Enters a datagram; true when it is a new one. `arrived` is a time on any steady clock.
+    /// Records a datagram; returns whether it is new. `arrived` is a time on any steady clock.
     pub fn enter(&mut self, header: Header, arrived: Duration) -> bool {
         if header.last {
             self.total = Some(header.sequence);
             return false;
         }
-        // A number near the end of the type is damage or malice, and would wrap the count.
+        // A number close to the maximum is damage or an attack, and would overflow the count.
         let Some(after) = header.sequence.checked_add(1) else {
             return false;
         };
@@ -171,7 +171,7 @@ impl Ledger {
         true
     }
 
-    /// Clears the bits that the numbers up to `next` will use.
+    /// Clears the bits for the numbers up to `next`.
     fn forget(&mut self, next: u64) {
         if next - self.next >= WINDOW {
             self.seen.fill(0);
@@ -206,12 +206,12 @@ impl Ledger {
         }
     }
 
-    /// The sender has said that it is done.
+    /// Returns whether the sender has sent its end mark.
     pub fn has_end(&self) -> bool {
         self.total.is_some()
     }
 
-    /// Every datagram sent has come.
+    /// Returns whether all sent datagrams have arrived.
     pub fn is_complete(&self) -> bool {
         self.total.is_some_and(|total| self.came >= total)
     }
@@ -228,7 +228,7 @@ impl Ledger {
     }
 }
 
-/// Corrects a receiver's loss by the sender's own count, for when every end mark was lost.
+/// Corrects a receiver's loss by the sender's count, in case all end marks were lost.
 pub fn reconcile(sender: &StreamEnd, receiver: &mut StreamEnd) {
     if let Some(udp) = &mut receiver.udp {
         let sent = sender.calls.unwrap_or(0);

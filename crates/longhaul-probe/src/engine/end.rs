@@ -1,4 +1,4 @@
-//! What one end says of its host: facts once, counters as what they grew by during the run.
+//! The host data of one end: facts once, and counters as their increase during the run.
 
 use super::run::Shared;
 use super::sockets::Addresses;
@@ -9,7 +9,7 @@ use longhaul_sys::host::{self, interface, sysctl};
 use longhaul_sys::thread::{self, ProcessTimes};
 use std::collections::BTreeMap;
 
-/// Settings that bear on TCP and have no field of their own.
+/// Settings that affect TCP and have no field of their own.
 const SETTINGS: [&str; 13] = [
     "net.core.default_qdisc",
     "net.core.netdev_max_backlog",
@@ -26,7 +26,7 @@ const SETTINGS: [&str; 13] = [
     "net.ipv4.tcp_window_scaling",
 ];
 
-/// Counters as they stood when payload began to flow.
+/// The counters at the time when payload began to flow.
 #[derive(Debug)]
 pub(super) struct Baseline {
     process: Option<ProcessTimes>,
@@ -49,13 +49,13 @@ fn interface_counters(name: Option<&str>) -> Counters {
         .unwrap_or_default()
 }
 
-/// The interface that the streams use, by the first stream's addresses.
+/// Returns the interface of the streams, from the addresses of the first stream.
 pub(super) fn interface_of(addresses: Addresses) -> Option<String> {
     let (local, peer) = (addresses.0?, addresses.1?);
     interface::between(local.ip(), peer.ip())
 }
 
-/// Everything but the streams.
+/// Returns the results of this end except the streams.
 pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -> End {
     let now = Baseline::take(shared.interface.as_deref());
     let spent = |pick: fn(&ProcessTimes) -> std::time::Duration| {
@@ -80,7 +80,7 @@ pub(super) fn describe(shared: &Shared, baseline: &Baseline, cores: Vec<Core>) -
     }
 }
 
-/// What this host says of itself once, with the interface of that name.
+/// Returns the facts about this host and the interface of that name.
 pub(crate) fn host_facts(interface_name: Option<&str>) -> Host {
     let sysctl: BTreeMap<String, String> = SETTINGS
         .iter()

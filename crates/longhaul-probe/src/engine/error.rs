@@ -1,14 +1,14 @@
-//! Why the engine cannot do what the plan asks.
+//! The error of the engine.
 
 use std::io;
 
-/// Something was refused by this host's kernel.
+/// An operation that this host's kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {tried}: {source}{}", hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
 pub struct EngineError {
-    /// `choose congestion control bbr for 192.0.2.1:5201`.
+    /// The operation, for example `choose congestion control bbr for 192.0.2.1:5201`.
     pub tried: String,
-    /// What to do next.
+    /// Advice on what to do next.
     pub hint: Option<String>,
     #[source]
     pub source: io::Error,

@@ -1,17 +1,17 @@
-//! Readers that go where their bytes are.
+//! Receive affinity: readers move to the core on which their packets arrive.
 //!
-//! Between two programs of one machine the sender's own call carries each packet up to the receiving
-//! socket, so that the bytes stand in the caches of the sender's core. Several readers on other
-//! cores, which wake up for one sending thread, slow it down by half and cost twice as much as
-//! readers on its core. So readers follow a sender that feeds all of them from one core; it is
-//! known by that all packets come in there. Where senders have threads on several cores, or there
-//! is one stream alone, each reader does best with a core of its own.
+//! Between two programs on one machine, the sender's call carries each packet up to the receiving
+//! socket, so the bytes are in the caches of the sender's core. Several readers on other cores,
+//! which wake up for one sending thread, halve its speed and cost twice as much as readers on its
+//! core. Readers therefore follow a sender that feeds all of them from one core, which shows in
+//! that all packets arrive there. If senders have threads on several cores, or if there is only one
+//! stream, each reader does best on its own core.
 //!
-//! Only for packets that no network card delivered, and only to cores that this thread was allowed
-//! from its beginning. Where the far end is a longhaul on this machine, both ends are placed once
-//! and nobody follows.
+//! This applies only to packets that no network card delivered, and only to cores that this thread
+//! was allowed to use at the start. If the peer is a longhaul on this machine, both ends are placed
+//! once and readers do not move.
 //!
-//! Wrong when: a card's driver does without NAPI; then the readers share the core of its
+//! Wrong when: a card's driver does not use NAPI; then the readers share the core of its
 //! interrupts.
 
 use longhaul_sys::{sched, sockopt};
@@ -19,18 +19,18 @@ use std::net::TcpStream;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Senders are moved by the scheduler: how often a reader looks where its packets come in.
+/// The interval at which a reader checks its core; the scheduler may move senders.
 const EVERY_NS: u64 = 5_000_000;
-/// What a look counts for and against one sender, between none and the most, and from where on
-/// readers follow. A sender that was just moved is seen on two cores for a moment.
+/// The score of an observation for and against a single sender, the maximum score, and the score
+/// from which readers follow. A sender that was just moved appears on two cores for a moment.
 const FOR: i8 = 1;
 const AGAINST: i8 = -2;
 const MOST: i8 = 8;
 const ENOUGH: i8 = 4;
-/// Of a stream without a packet so far.
+/// The core of a stream that has received no packet yet.
 const NOWHERE: usize = usize::MAX;
 
-/// The core on which the packets of each stream come in, as its reader last saw it.
+/// The core on which the packets of each stream arrive, as last seen by its reader.
 #[derive(Debug)]
 pub(super) struct Entrances(Vec<AtomicUsize>);
 
@@ -39,14 +39,14 @@ impl Entrances {
         Entrances((0..streams).map(|_| AtomicUsize::new(NOWHERE)).collect())
     }
 
-    /// Notes that of one stream; true: all are the same.
+    /// Stores the core of one stream; returns whether all streams have the same core.
     fn note(&self, stream: usize, core: usize) -> bool {
         self.0[stream].store(core, Relaxed);
         self.0.iter().all(|other| other.load(Relaxed) == core)
     }
 }
 
-/// One stream's reader.
+/// The affinity of one stream's reader.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     entrances: &'a Entrances,
@@ -58,7 +58,7 @@ pub(super) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// `None`: the stream is alone, its packets come from elsewhere, or nobody knows.
+    /// Returns `None` if there is only one stream, or if its packets may come from a card.
     pub fn new(
         entrances: &'a Entrances,
         stream: usize,
@@ -79,8 +79,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// When it is time to look, moves the calling thread to where the packets come in, or lets the
-    /// scheduler have it again.
+    /// If due, moves the calling thread to the core on which the packets arrive, or returns it to
+    /// the scheduler.
     pub fn look(&mut self, socket: &TcpStream, now_ns: u64) {
         if now_ns < self.due_ns {
             return;
@@ -99,7 +99,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Refused, it reads from where it is.
+    /// Pins the thread; if the kernel refuses, it stays on its core.
     fn go(&mut self, to: Option<usize>) {
         if self.at == to {
             return;
@@ -118,7 +118,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// A connection over loopback on which a byte has come, and the core it came from.
+    /// Returns a loopback connection on which a byte has arrived, and the core it came from.
     fn connection(listener: &TcpListener) -> (TcpStream, TcpStream, usize) {
         let address = listener.local_addr().expect("an address");
         let mut sender = TcpStream::connect(address).expect("a connection");
@@ -129,8 +129,8 @@ mod tests {
         (sender, reader, core)
     }
 
-    /// Where the reader of the first of `streams` may run after enough looks, first while all
-    /// packets come in where its own do, then while those of the others come in elsewhere.
+    /// Returns the cores allowed to the first reader of `streams` after enough looks: while all
+    /// packets arrive on its own core, then while those of the others arrive elsewhere.
     fn looks(streams: usize) -> Option<(Vec<usize>, Vec<usize>, usize)> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let (_sender, reader, core) = connection(&listener);

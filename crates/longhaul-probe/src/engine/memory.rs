@@ -1,8 +1,8 @@
-//! Memory that the streams of one end share: payload to send, and sinks to receive into.
+//! Memory shared by the streams of one end: payload to send, and sinks to receive into.
 //!
-//! What one core's streams share stays in that core's cache. Page references are another matter: two
-//! cores that pass references to one page fight over its reference count, so that zero-copy senders
-//! on different cores have different payload pages.
+//! Memory shared by the streams of one core stays in that core's cache. With page references, two
+//! cores that reference the same page contend for its reference count, so zero-copy senders on
+//! different cores use different payload pages.
 
 use super::choice::Choice;
 use super::run::Shared;
@@ -14,19 +14,19 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::sync::Arc;
 
-/// Payload regions on huge pages are few: each occupies 2 MiB.
+/// The maximum number of payload regions on huge pages: each occupies 2 MiB.
 const REGIONS_MAX: usize = 8;
 
-/// What one stream's thread is given.
+/// The memory of one stream's thread.
 #[derive(Debug, Clone)]
 pub(super) enum Tools {
     Send(Arc<Region>),
     Receive(Sink),
-    /// UDP streams bring their own.
+    /// UDP streams allocate their own.
     None,
 }
 
-/// What each stream of this end is given, by index.
+/// Returns the memory for each stream of this end, by index.
 pub(super) fn tools(shared: &Shared) -> io::Result<Vec<Tools>> {
     let mut made = BTreeMap::new();
     (0..shared.streams.len())
@@ -37,7 +37,7 @@ pub(super) fn tools(shared: &Shared) -> io::Result<Vec<Tools>> {
         .collect()
 }
 
-/// Streams with the same place share their memory.
+/// Returns a key: streams with the same key share their memory.
 fn place(shared: &Shared, index: usize) -> usize {
     let core = shared.choice.core(index);
     match shared.spec.role {

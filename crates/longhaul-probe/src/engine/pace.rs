@@ -1,7 +1,7 @@
-//! Going no faster than a rate, by sleeping between calls.
+//! Rate limiting by sleeping between calls.
 //!
-//! A schedule, not a bucket: each call is due when the bytes before it would have passed at the
-//! rate. A thread that comes late may catch up, but only by `credit`; what is lost beyond that
+//! This is a schedule, not a token bucket: each call is due when the bytes before it would have
+//! passed at the rate. A late thread may catch up by at most `credit`; time lost beyond that
 //! (blocked by the peer, or without a core) is not made up in a burst.
 
 use super::counters::RunClock;
@@ -9,7 +9,7 @@ use super::stop::StopRule;
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
-/// Sleeps are cut so that a stop is seen in time.
+/// The longest sleep, so that a stop is noticed in time.
 const SLICE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// Waits until the next call is due; false when the run is over first.
+    /// Waits until the next call is due; false if the run ends first.
     pub fn wait(&mut self, clock: RunClock, stop: &StopRule) -> bool {
         loop {
             let now = clock.now_ns();
@@ -45,7 +45,7 @@ impl Pace {
         }
     }
 
-    /// `bytes` have gone.
+    /// Records that `bytes` were sent or received.
     pub fn passed(&mut self, bytes: usize) {
         let time = self.rate.time_for(bytes as u64).unwrap_or(Duration::MAX);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -53,8 +53,8 @@ impl Pace {
     }
 }
 
-/// Bytes that pass in about ten milliseconds, within bounds: small enough to flow evenly, large
-/// enough that the calls cost nothing.
+/// Returns the bytes that pass in about 10 ms, within the limits: small enough for an even flow,
+/// large enough for a negligible cost of calls.
 pub(super) fn quantum(rate: Rate, least: usize, most: usize) -> usize {
     let bytes = rate.bytes_in(Duration::from_millis(10));
     usize::try_from(bytes)

@@ -1,12 +1,12 @@
-//! What is sent: pseudo-random bytes, so that nothing on the way can compress them.
+//! The payload: pseudo-random bytes, which no device on the path can compress.
 //!
 //! Byte k of every stream is [`payload_byte`] of k modulo the region's length, so that a receiver
-//! that looks can tell a lost or repeated byte.
+//! that checks it can detect lost or repeated bytes.
 
 use longhaul_sys::region::Region;
 use std::io;
 
-/// Byte `index` of the payload (SplitMix64, one word per eight bytes).
+/// Returns byte `index` of the payload (SplitMix64, one word per eight bytes).
 pub fn payload_byte(index: u64) -> u8 {
     word(index / 8).to_le_bytes()[(index % 8) as usize]
 }
@@ -25,7 +25,7 @@ pub(super) fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// A payload region, on a huge page when `huge` and the system has one.
+/// Returns a payload region, on a huge page if `huge` is set and the system has one.
 pub(super) fn region(bytes: usize, huge: bool) -> io::Result<Region> {
     let mut region = if huge {
         Region::huge(bytes)?

@@ -1,4 +1,4 @@
-//! The kernel's reading of a connection, in the words of the report.
+//! Converts the kernel's TCP_INFO and buffer sizes to the report's types.
 
 use super::sockets::DataSocket;
 use longhaul_model::report::v1::observation::{Buffer, Tcp, TcpOptions};
@@ -10,7 +10,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Segments become bytes by the MSS of the sending side.
+/// Converts TCP_INFO; segments become bytes by the sending side's MSS.
 pub(super) fn tcp(info: &TcpInfo) -> Tcp {
     let mss = u64::from(info.send_mss_bytes);
     Tcp {
@@ -62,7 +62,7 @@ pub(crate) fn options(info: &TcpInfo) -> TcpOptions {
     }
 }
 
-/// The two buffers of a socket, as the kernel holds them now, with what was asked.
+/// Returns the socket's two buffers: the requested sizes and those that the kernel holds now.
 pub(super) fn buffers(
     socket: &DataSocket,
     asked_send: Option<u64>,

@@ -1,5 +1,5 @@
-//! One stream's receiver: blocking reads into memory (*delivered*), or out of the kernel's queue
-//! without a copy (*wire*).
+//! The receiver of one TCP stream: blocking reads into memory (*delivered*), or discarding in the
+//! kernel without a copy (*wire*).
 
 use super::choice::Choice;
 use super::counters::{Meter, RunClock};
@@ -13,16 +13,16 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A read that waits comes back this often to see whether the run is over.
+/// The timeout of a read, after which the stop rule is checked.
 pub(super) const TICK: Duration = Duration::from_millis(100);
-/// A slow reader may catch up this much after it came late.
+/// The maximum time that a late rate-limited reader may catch up.
 const CREDIT: Duration = Duration::from_millis(20);
 
 /// One receiving stream.
 pub(super) struct TcpReceiver<'a> {
     pub socket: &'a TcpStream,
     pub mode: Mode,
-    /// Shared by the streams of a core, so that their bytes land in one cached place.
+    /// Shared by the streams of a core, so that their bytes are written to the same cached memory.
     pub sink: Sink,
     pub meter: Meter<'a>,
     pub clock: RunClock,
@@ -33,7 +33,7 @@ pub(super) struct TcpReceiver<'a> {
 }
 
 impl TcpReceiver<'_> {
-    /// Reads to the end of the stream, to an error, or until the run is stopped.
+    /// Reads until the end of the stream, an error, or a stop.
     pub fn run(mut self) -> io::Result<()> {
         let began_ns = self.meter.now_ns();
         let mut pace = self

@@ -1,53 +1,53 @@
-//! When a reader of datagrams sleeps on purpose.
+//! Adaptive batching for UDP receivers: the reader sleeps so that datagrams accumulate.
 //!
-//! A reader that takes each datagram as it comes is woken for each, which costs more than the
-//! datagram; between two programs of one machine the sender's own call pays for it. The kernel keeps
-//! the times of arrival, so the reader may as well come a little later and take many at once: after
-//! each read that took all it rests until a quarter of its buffer would be full at the rate seen.
-//! Where datagrams come in bursts, that may cost more than it saves; so both ways are tried in turn,
-//! and the one that takes less of the processor for a datagram is kept for a while.
+//! A reader that takes each datagram as it arrives is woken for each, which costs more than the
+//! datagram; between two programs on one machine, the sender's call pays for it. The kernel keeps
+//! arrival times, so the reader may come later and take many at once: after each read that emptied
+//! the queue, it sleeps until a quarter of its buffer would be full at the measured rate. With
+//! bursts this may cost more than it saves, so both modes are tried alternately, and the one with
+//! less CPU time per datagram is kept for a while.
 //!
-//! Wrong when: the rate grows fourfold within one rest, or this thread gets no core for three rests
-//! more. Where the kernel tells no times, nobody may rest.
+//! Wrong when: the rate grows fourfold within one sleep, or this thread gets no core for three more
+//! sleeps. If the kernel gives no arrival times, the reader does not sleep.
 
 use std::time::Duration;
 
-/// In which the rate, and the cost of a datagram, are seen.
+/// The span over which the rate and the cost of a datagram are measured.
 const SPAN_NS: u64 = 20_000_000;
-/// Spans for which the better way is kept before the other is tried again.
+/// The number of spans for which the cheaper mode is kept before the other is tried again.
 const KEPT_SPANS: u32 = 50;
-/// A counter is no older than this when it is read, and a stop no later.
+/// The maximum sleep, and so the maximum age of a counter and delay of a stop.
 const LONGEST_NS: u64 = 2_000_000;
-/// A sleep costs as much as some datagrams.
+/// The minimum sleep, which costs as much as a few datagrams.
 const SHORTEST_NS: u64 = 50_000;
-/// The part of the buffer that may fill meanwhile.
+/// The fraction of the buffer that may fill during a sleep.
 const PART: u64 = 4;
-/// Of the buffer a datagram takes twice its payload at most, and the kernel's account of it.
+/// The kernel's overhead of a datagram, which also takes at most twice its payload in the buffer.
 const ACCOUNT_BYTES: u64 = 512;
 
-/// One stream's reader.
+/// The batching state of one stream's reader.
 #[derive(Debug)]
 pub(super) struct Rest {
     room_bytes: u64,
     span: Span,
     rests: bool,
-    /// Processor time of a datagram without rests, and with them.
+    /// CPU time per datagram without and with sleeps.
     costs_ns: [Option<u64>; 2],
     kept_spans: u32,
     pause: Option<Duration>,
 }
 
-/// What one read took.
+/// The result of one read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came {
     pub count: u64,
-    /// Of payload.
+    /// Payload bytes.
     pub bytes: u64,
-    /// Nothing was left: more is there than one read takes where a rest was long.
+    /// The read emptied the queue, which it does not if a long sleep let too many arrive.
     pub all: bool,
 }
 
-/// What came since its beginning, which is a time of the clock and one of the processor.
+/// The datagrams since the beginning of a span, which is given in wall-clock and CPU time.
 #[derive(Debug, Default)]
 struct Span {
     began_ns: u64,
@@ -57,7 +57,7 @@ struct Span {
 }
 
 impl Rest {
-    /// For a receive buffer that the kernel stores as `buffer_bytes`.
+    /// Creates the state for a receive buffer that the kernel stores as `buffer_bytes`.
     pub fn new(buffer_bytes: usize) -> Rest {
         Rest {
             room_bytes: buffer_bytes as u64 / PART,
@@ -69,7 +69,7 @@ impl Rest {
         }
     }
 
-    /// How long to rest after a read. `cpu_ns` tells the processor time of this thread.
+    /// Returns the time to sleep after a read. `cpu_ns` returns the CPU time of this thread.
     pub fn after(
         &mut self,
         now_ns: u64,
@@ -105,8 +105,8 @@ impl Rest {
         self.pause = possible.filter(|_| self.rests);
     }
 
-    /// The way of the next span: one that is not known, else the better one, and now and then the
-    /// other.
+    /// Chooses the mode of the next span: an unmeasured one, otherwise the cheaper one, and the
+    /// other one now and then.
     fn choose(&mut self) {
         let better = match self.costs_ns {
             [Some(without), Some(with)] => with < without,
@@ -119,7 +119,7 @@ impl Rest {
         self.rests = better != try_other;
     }
 
-    /// A rest that fills the buffer so far as it may, where several datagrams come in it.
+    /// Returns the sleep that fills the allowed part of the buffer, if several datagrams arrive.
     fn possible(&self, lasted_ns: u64) -> Option<Duration> {
         let taken_bytes = 2 * self.span.bytes + ACCOUNT_BYTES * self.span.count;
         let fills_ns = self.room_bytes.saturating_mul(lasted_ns) / taken_bytes.max(1);
@@ -136,8 +136,8 @@ mod tests {
     const STORED: usize = 212_992;
     const GIGABIT_NS: u64 = 11_600;
 
-    /// The rests, span by span, of datagrams of `bytes`, `spacing_ns` apart, of which each costs
-    /// `costs_ns` without rests and with them.
+    /// Returns the sleeps, span by span, for datagrams of `bytes` that arrive every `spacing_ns`
+    /// and cost `costs_ns` each, without and with sleeps.
     fn rests(
         reader: &mut Rest,
         (spacing_ns, bytes): (u64, u64),

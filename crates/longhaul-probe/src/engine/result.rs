@@ -1,4 +1,4 @@
-//! What one end says when its run is over.
+//! The results of one end after its run.
 
 use super::end::{self, Baseline};
 use super::run::{Shared, StreamState};
@@ -11,7 +11,7 @@ use longhaul_model::report::v1::observation::{Core, Sample, StreamEnd};
 use longhaul_sys::{sockopt, tcp_info};
 use std::sync::PoisonError;
 
-/// Puts together what the end has to say, and prepares the sockets for their close.
+/// Assembles the results of this end, and prepares the sockets for closing.
 pub(super) fn collect(
     shared: &Shared,
     series: Series,
@@ -28,7 +28,7 @@ pub(super) fn collect(
         caveats.append(&mut outcome.caveats);
         streams.push(stream_end(shared, stream, &outcome, samples));
         if shared.spec.role == Role::Sender && !shared.stop.drains() && is_tcp(stream) {
-            // On failure the close sends what is left, which only takes longer.
+            // If this fails, closing sends the rest, which only takes longer.
             let _ = sockopt::set_abort_on_close(&stream.socket);
         }
     }

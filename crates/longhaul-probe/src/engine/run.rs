@@ -1,4 +1,4 @@
-//! One end of a run: its threads, from start to the last reading.
+//! One end of a run: its threads, from the start to the last reading.
 
 use super::asked::Asked;
 use super::choice::Choice;
@@ -22,18 +22,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Little of it is touched: the loops keep their state in a few hundred bytes.
+/// The stack of a stream's thread: its loops keep their state in a few hundred bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// Threads wake within a tick of a stop; one that does not is stuck in the kernel and left behind.
+/// The time limit for joining the threads. A thread notices a stop within a tick; one that does not
+/// is stuck in the kernel and is abandoned.
 const JOIN_DEADLINE: Duration = Duration::from_secs(3);
-/// Samples closer than this would measure the sampler.
+/// The minimum spacing of samples; closer ones would measure the sampler.
 const SPACING_LEAST: Duration = Duration::from_millis(1);
 
-/// A stream, as its thread, the sampler and the caller share it.
+/// A stream, shared by its thread, the sampler and the caller.
 #[derive(Debug)]
 pub(super) struct StreamState {
     pub socket: DataSocket,
-    /// Taken at the start: a connection that was reset no longer knows them.
+    /// Read at the start, because a connection that was reset no longer knows them.
     pub addresses: Addresses,
     pub counters: Counters,
     pub asked: Asked,
@@ -41,7 +42,7 @@ pub(super) struct StreamState {
     pub outcome: Mutex<Outcome>,
 }
 
-/// The sampler's last reading of a stream, for live progress; `u64::MAX`: none.
+/// The last sampled values of a stream, for live progress; `u64::MAX` means no value.
 #[derive(Debug)]
 pub(super) struct Latest {
     retransmits: AtomicU64,
@@ -76,12 +77,12 @@ impl Latest {
 struct State {
     went: Option<Instant>,
     baseline: Option<Baseline>,
-    /// Stream threads that are not over.
+    /// The number of stream threads that have not ended.
     running: usize,
     ending: bool,
 }
 
-/// Everything that the threads of one end share.
+/// The state that the threads of one end share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub spec: EndSpec,
@@ -100,12 +101,12 @@ impl Shared {
         RunClock(self.spec.origin)
     }
 
-    /// This end receives, and keeps the window within the buffer that was asked for.
+    /// Returns whether this end receives and limits the window to the requested buffer.
     pub fn bounds_window(&self) -> bool {
         self.spec.role == Role::Receiver && self.spec.heads == Heads::Longhaul
     }
 
-    /// This end sends, and yields to others while it does.
+    /// Returns whether this end sends as a scavenger.
     fn yields(&self) -> bool {
         self.spec.plan.scavenger && self.spec.role == Role::Sender
     }
@@ -120,7 +121,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for `go`; false when the run is stopped first.
+    /// Waits for `go`; false if the run is stopped first.
     pub fn wait_go(&self) -> bool {
         let waiting = |state: &mut State| state.went.is_none() && !self.stop.stopped();
         let state = self.changed.wait_while(self.lock(), waiting);
@@ -128,7 +129,7 @@ impl Shared {
         state.went.is_some() && !self.stop.stopped()
     }
 
-    /// The thread of stream `index` is about to end.
+    /// Records the outcome of stream `index`, whose thread is about to end.
     pub fn stream_is_over(&self, index: usize, outcome: Outcome) {
         let own = &self.streams[index].outcome;
         *own.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
@@ -139,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// The counters as they stood at `go`; `None` when there was none.
+    /// Returns the counters as of `go`; `None` if `go` was not called.
     pub fn take_baseline(&self) -> Option<Baseline> {
         self.lock().baseline.take()
     }
@@ -152,28 +153,28 @@ impl Shared {
         over(&state)
     }
 
-    /// Until `due`, or until every stream is over; true then.
+    /// Waits until `due` or until every stream has ended; returns true in the latter case.
     pub fn wait_finished_until(&self, due: Instant) -> bool {
         let timeout = due.saturating_duration_since(Instant::now());
         self.wait(timeout, |state| state.running == 0 || state.ending)
     }
 }
 
-/// One end of a run under way.
+/// One end of a run that is in progress.
 #[derive(Debug)]
 pub struct EndRun {
     shared: Arc<Shared>,
     streams: Vec<JoinHandle<()>>,
     sampler: JoinHandle<(Series, Vec<Core>)>,
-    /// Of a sender that yields.
+    /// The scavenger's control thread, if this end yields.
     scavenger: Option<JoinHandle<()>>,
 }
 
 impl EndRun {
-    /// Makes the threads, which wait; nothing is sent or read before [`EndRun::go`].
+    /// Starts the threads, which wait; no payload is sent or read before [`EndRun::go`].
     ///
     /// # Errors
-    /// No memory or no threads; a socket that does not take a timeout.
+    /// Memory or threads cannot be allocated, or a socket does not accept a timeout.
     pub fn start(spec: EndSpec, sockets: Vec<DataSocket>) -> Result<EndRun, EngineError> {
         let choice = Choice::new(&spec, sockets.len());
         for socket in &sockets {
@@ -195,7 +196,7 @@ impl EndRun {
             stop: StopRule::new(spec.plan.stop),
             streams: streams.collect(),
             interface,
-            // Before the threads are made: they are counted by inheritance.
+            // Opened before the threads start, because they are counted by inheritance.
             cycles: Cycles::start().ok(),
             choice,
             entrances: Entrances::new(running),
@@ -211,10 +212,10 @@ impl EndRun {
 
     fn spawn(shared: Arc<Shared>) -> Result<EndRun, EngineError> {
         let failed = |source| EngineError::new("start the threads of the streams", source);
-        // Threads that were made before one that failed wait for `go`; the stop sends them home.
+        // Threads that were started before the failure wait for `go`; the stop ends them.
         let give_up = |source| {
             shared.stop.stop();
-            // Whoever is about to wait holds the lock: after it, nobody misses the call.
+            // A thread that is about to wait holds the lock: none misses the notification.
             drop(shared.lock());
             shared.changed.notify_all();
             failed(source)
@@ -258,7 +259,7 @@ impl EndRun {
         })
     }
 
-    /// Payload flows from now on.
+    /// Starts the flow of payload.
     pub fn go(&self) {
         let baseline = Baseline::take(self.shared.interface.as_deref());
         let mut state = self.shared.lock();
@@ -266,7 +267,7 @@ impl EndRun {
             return;
         }
         if self.shared.spec.role == Role::Sender {
-            // A receiver takes what was sent in time, however late it comes.
+            // A receiver has no deadline: it accepts late data that was sent in time.
             self.shared.stop.begin(self.shared.clock().now_ns());
         }
         state.baseline = Some(baseline);
@@ -275,7 +276,7 @@ impl EndRun {
         self.shared.changed.notify_all();
     }
 
-    /// How far it has come; reads counters only.
+    /// Returns the progress; reads counters only.
     pub fn progress(&self) -> Progress {
         let streams = &self.shared.streams;
         let stream_bytes: Vec<u64> = streams
@@ -305,17 +306,17 @@ impl EndRun {
         }
     }
 
-    /// Sender: its stop rule is met. Receiver: every stream has ended. Either: every stream failed.
+    /// Returns whether the sender is done, the receiver's streams ended, or all streams failed.
     pub fn finished(&self) -> bool {
         self.shared.lock().running == 0
     }
 
-    /// Waits until [`EndRun::finished`], at most for `timeout`; true when it is.
+    /// Waits for [`EndRun::finished`], at most for `timeout`; returns whether it is.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.shared.wait(timeout, |state| state.running == 0)
     }
 
-    /// Ends all streams now, within a tick (50 ms sending, at once receiving over TCP).
+    /// Stops all streams within a tick (50 ms when sending, at once when receiving over TCP).
     pub fn stop(&self) {
         self.shared.stop.stop();
         drop(self.shared.lock());
@@ -323,21 +324,21 @@ impl EndRun {
         if self.shared.spec.role == Role::Receiver {
             for stream in &self.shared.streams {
                 if let DataSocket::Tcp(socket) = &stream.socket {
-                    // A socket that is gone already needs no waking.
+                    // A socket that is already closed needs no wake-up.
                     let _ = socket.shutdown(Shutdown::Read);
                 }
             }
         }
     }
 
-    /// Stops what still runs, takes the last readings and closes the sockets. A sender that was
-    /// limited by time throws its unsent data away (reset); the far end should have been told.
+    /// Stops the threads, takes the last readings and closes the sockets. A time-limited sender
+    /// discards its unsent data (reset); the peer should know of the end before.
     pub fn end(self) -> EndResult {
         self.stop();
         let mut caveats = Vec::new();
         if self.wait(JOIN_DEADLINE) {
             for thread in self.streams {
-                // A panic is our bug; the stream's own record says how far it came.
+                // A panic is a bug here; the stream's own record shows how far it came.
                 let _ = thread.join();
             }
         } else {
@@ -360,7 +361,7 @@ impl EndRun {
     }
 }
 
-/// Sets on a socket what the engine needs and what it chooses.
+/// Sets the socket options that the engine needs and chooses.
 fn prepare(socket: &DataSocket, spec: &EndSpec, choice: &Choice) -> Result<(), EngineError> {
     let failed =
         |what: &str, source| EngineError::new(format!("set the {what} of a socket"), source);
@@ -378,7 +379,7 @@ fn prepare(socket: &DataSocket, spec: &EndSpec, choice: &Choice) -> Result<(), E
         sockopt::set_send_buffer(socket, bytes).map_err(|source| failed("send buffer", source))?;
     }
     if let (DataSocket::Udp(socket), Role::Receiver) = (socket, spec.role) {
-        // Without it the arrival is timed when the datagram is read.
+        // Without timestamps, the arrival time is that of the read.
         let _ = sockopt::set_receive_timestamps(socket);
     }
     Ok(())

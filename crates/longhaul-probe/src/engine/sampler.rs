@@ -1,7 +1,7 @@
-//! Reading every stream's counters, clocks, queue and TCP_INFO, and the cores, at even times.
+//! Samples every stream's counters, clocks, queue and TCP_INFO, and the cores, at even intervals.
 //!
-//! Runs in a thread of its own. Times are read with the values: a sampler that comes late tells
-//! when it came.
+//! The sampler has its own thread. It reads the time together with the values, so that late samples
+//! carry their true time.
 
 use super::asked::{self, Reading};
 use super::reading;
@@ -11,10 +11,10 @@ use longhaul_model::report::v1::observation::{Core, Sample};
 use longhaul_sys::host::cores::{self, CoreTimes};
 use std::time::{Duration, Instant};
 
-/// `/proc/stat` ticks in 10 ms: shorter spans say nothing of a core's load.
+/// `/proc/stat` counts in 10 ms ticks: shorter spans say nothing about a core's load.
 const CORES_SPACING: Duration = Duration::from_millis(100);
 
-/// Samples until the run ends; `go` has been given when this is called.
+/// Samples until the run ends; must be called after `go`.
 pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
     let mut series = Series::new(shared.streams.len(), shared.sample_spacing());
     let mut load = CoreLoad::begin();
@@ -22,7 +22,7 @@ pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
     loop {
         take(shared, &mut series);
         load.observe(CORES_SPACING);
-        // After a late sample the next one keeps its distance: two at once say nothing new.
+        // After a late sample, the next one keeps its distance: two close samples add nothing.
         due = (due + series.spacing()).max(Instant::now() + series.spacing() / 2);
         ask(shared, due, series.spacing());
         if shared.wait_finished_until(due) {
@@ -34,7 +34,7 @@ pub(super) fn run(shared: &Shared) -> (Series, Vec<Core>) {
     (series, load.finish())
 }
 
-/// Asks every stream for a reading shortly before `due`.
+/// Requests a reading of every stream shortly before `due`.
 fn ask(shared: &Shared, due: Instant, spacing: Duration) {
     let left = due.saturating_duration_since(Instant::now());
     let left = left.saturating_sub(asked::LEAD.min(spacing / 4));
@@ -42,7 +42,7 @@ fn ask(shared: &Shared, due: Instant, spacing: Duration) {
     shared.streams.iter().for_each(|it| it.asked.ask(at_ns));
 }
 
-/// One more sample of every stream.
+/// Takes one sample of every stream.
 pub(super) fn take(shared: &Shared, series: &mut Series) {
     let streams = shared.streams.iter();
     series.push(streams.map(|stream| sample(shared, stream)));
@@ -50,7 +50,7 @@ pub(super) fn take(shared: &Shared, series: &mut Series) {
 
 fn sample(shared: &Shared, stream: &StreamState) -> Sample {
     let answer = stream.asked.answer();
-    // A stream that is over has moved more since.
+    // A stream that has ended has moved more bytes since its reading.
     let answer = answer.filter(|_| stream.counters.is_running());
     let reading = answer.unwrap_or_else(|| Reading::take(shared, stream));
     let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
@@ -66,7 +66,7 @@ fn sample(shared: &Shared, stream: &StreamState) -> Sample {
     }
 }
 
-/// How busy each core is, and has been at most.
+/// The mean and the maximum load of each core.
 struct CoreLoad {
     first: (Instant, Vec<CoreTimes>),
     last: (Instant, Vec<CoreTimes>),
@@ -83,7 +83,7 @@ impl CoreLoad {
         }
     }
 
-    /// Reads the cores when the last reading is at least `spacing` old.
+    /// Reads the cores if the last reading is at least `spacing` old.
     fn observe(&mut self, spacing: Duration) {
         let elapsed = self.last.0.elapsed();
         if elapsed < spacing {

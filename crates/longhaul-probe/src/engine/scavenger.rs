@@ -1,9 +1,9 @@
-//! A sender that yields: its streams are paced so that others on the path hardly feel them.
+//! A scavenger sender: its streams are paced so that they hardly affect other traffic on the path.
 //!
-//! The kernel's congestion control stays below and still answers loss; a thread beside the streams
-//! reads their TCP_INFO and sets the pacing ceiling (SO_MAX_PACING_RATE) that [`control`] decides.
-//! The packets also carry the lower-effort code point (RFC 8622), so that a network that knows it
-//! can yield for us.
+//! The kernel's congestion control stays active and still reacts to loss. A separate thread reads
+//! the streams' TCP_INFO and sets the pacing ceiling (SO_MAX_PACING_RATE) that [`control`]
+//! computes. The packets also carry the lower-effort code point (RFC 8622), so that a network that
+//! supports it can deprioritise them.
 
 mod control;
 
@@ -15,15 +15,15 @@ use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{sockopt, tcp_info};
 use std::time::{Duration, Instant};
 
-/// Spacing of the readings: well below a round trip, and no closer than the least.
+/// The readings per round trip, and the minimum and maximum interval between them.
 const TICKS_PER_RTT: u32 = 4;
 const TICK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
-/// The ceiling moves only when it would by more than this share: a call costs the socket's lock.
+/// The minimum relative change of the ceiling: setting it takes the socket's lock.
 const LEAST_CHANGE: f64 = 0.01;
-/// The kernel takes no less.
+/// The minimum ceiling that the kernel accepts.
 const LEAST_BPS: u64 = 1000;
 
-/// Paces the streams until the run ends; `go` has been given when this is called.
+/// Paces the streams until the run ends; must be called after `go`.
 pub(super) fn run(shared: &Shared) {
     let began = Instant::now();
     let mut control: Option<Control> = None;
@@ -61,7 +61,7 @@ fn first(shared: &Shared, infos: &[TcpInfo]) -> Control {
     Control::new(segment.unwrap_or(0), infos.len(), shared.spec.idle_rtt)
 }
 
-/// All streams together; `None` before any of them has timed a round trip.
+/// Returns the reading of all streams; `None` before any of them has measured an RTT.
 fn reading(infos: &[TcpInfo], now: Duration) -> Option<Reading> {
     let timed = infos.iter().filter(|info| !info.rtt.is_zero());
     let (mut sum, mut count) = (Duration::ZERO, 0u32);
@@ -93,7 +93,7 @@ fn moved(from: Rate, to: Rate) -> bool {
     (to - from).abs() > LEAST_CHANGE * from
 }
 
-/// A socket that refuses is one that is gone, and its own thread says so.
+/// Sets the ceiling. A socket that refuses it is closed, and its own thread reports that.
 fn set(shared: &Shared, ceiling: Rate) {
     for stream in &shared.streams {
         let _ = sockopt::set_pacing_ceiling(&stream.socket, ceiling);

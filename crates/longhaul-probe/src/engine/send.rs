@@ -1,8 +1,8 @@
-//! One stream's sender: blocking writes of a repeated payload, or references to its pages.
+//! The sender of one TCP stream: blocking writes of a repeated payload, or page references.
 //!
 //! The zero-copy sender fills a pipe with references (vmsplice) and moves them to the socket
-//! (splice). Where the pipe cannot be had, sendfile of a file in memory does nearly as well; where
-//! that fails too, plain writes. Each step down is told as a caveat.
+//! (splice). Without a pipe, sendfile of a file in memory is almost as fast; if that fails too,
+//! plain writes are used. Each fallback adds a caveat.
 
 use super::Ending;
 use super::choice::Choice;
@@ -19,29 +19,29 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A blocked write comes back this often to see whether the run is over.
+/// The timeout of a blocked write, after which the stop rule is checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// For the rest of the last block of a stream that is left open.
+/// The time limit for completing the last block of a stream that is left open.
 const FILL_TIME: Duration = Duration::from_millis(500);
-/// An application that is paced may catch up this much after it came late.
+/// The maximum time that a late paced application may catch up.
 const CREDIT: Duration = Duration::from_millis(20);
 const FILE_BYTES: usize = 512 << 10;
 
-/// How payload gets into the socket.
+/// The method that moves payload into the socket.
 #[derive(Debug)]
 pub(super) enum Mover {
     Write(Gather),
     Splice {
         payload: Gather,
         pipe: Pipe,
-        /// In the pipe, not yet in the socket.
+        /// Bytes that are in the pipe and not yet in the socket.
         waiting: usize,
     },
     File(File),
 }
 
 impl Mover {
-    /// The mover for one stream; a caveat when it is not the one that was asked for.
+    /// Returns the mover for one stream, and a caveat if it is a fallback.
     pub fn new(payload: &Arc<Region>, zero_copy: bool, choice: &Choice) -> (Mover, Option<Caveat>) {
         let gather = || Gather::new(Arc::clone(payload), choice.write_bytes);
         if !zero_copy {
@@ -76,7 +76,7 @@ impl Mover {
         }
     }
 
-    /// Moves up to `bytes` from byte `position` of the stream.
+    /// Moves up to `bytes` bytes, beginning at byte `position` of the stream.
     fn push(&mut self, socket: &TcpStream, position: u64, bytes: usize) -> io::Result<usize> {
         match self {
             Mover::Write(payload) => tcp::send(socket, payload, position, bytes),
@@ -115,15 +115,15 @@ pub(super) struct TcpSender<'a> {
     pub asked: &'a dyn Fn(u64),
 }
 
-/// When writing ends, whatever is left.
+/// The time at which writing ends, even if data is left.
 struct Until {
     at_ns: u64,
-    /// Blocked writes come back in time for it.
+    /// The write timeout has been shortened to meet `at_ns`.
     armed: bool,
 }
 
 impl TcpSender<'_> {
-    /// Writes until the stop rule is met, an error comes, or the run is stopped.
+    /// Writes until the stop rule is met, an error occurs, or the run is stopped.
     pub fn run(mut self) -> io::Result<()> {
         self.meter.begin();
         let mut pace = self
@@ -169,7 +169,7 @@ impl TcpSender<'_> {
         }
     }
 
-    /// Writes what is missing of the last block, if there is room for it before long.
+    /// Completes the last block, if this is possible soon.
     fn fill_block(&mut self, block_bytes: u64) -> io::Result<()> {
         let whole = self.meter.position().next_multiple_of(block_bytes.max(1));
         let mut left = (whole - self.meter.position()) as usize;
@@ -184,7 +184,7 @@ impl TcpSender<'_> {
         self.write(&mut left, &mut until)
     }
 
-    /// Writes what is `left`, unless the time or the run ends first.
+    /// Writes `left` bytes, unless the time or the run ends first.
     fn write(&mut self, left: &mut usize, until: &mut Until) -> io::Result<()> {
         while *left > 0 {
             self.arm(until)?;
@@ -205,7 +205,7 @@ impl TcpSender<'_> {
         Ok(())
     }
 
-    /// Less than a tick before the deadline, a blocked write must come back sooner.
+    /// Shortens the write timeout when less than a tick is left before the deadline.
     fn arm(&self, until: &mut Until) -> io::Result<()> {
         let left_ns = until.at_ns.saturating_sub(self.meter.now_ns());
         if !until.armed && left_ns < TICK.as_nanos() as u64 {

@@ -1,15 +1,15 @@
-//! The samples of all streams, bounded: when there is no more room every second one goes and the
-//! spacing doubles, so that a run of any length keeps an even picture of itself.
+//! The bounded samples of all streams. When they are full, every other sample is removed and the
+//! spacing doubles, so that a run of any length keeps evenly spaced samples.
 
 use longhaul_model::report::v1::observation::Sample;
 use std::time::Duration;
 
 const STREAM_MOST: usize = 1200;
 const ALL_MOST: usize = 40_000;
-/// Fewer would not show a ramp; a run of very many streams keeps this many of each all the same.
+/// The minimum number of samples of a stream in any run: fewer would not show a ramp.
 const STREAM_LEAST: usize = 4;
 
-/// Samples by stream; all streams have the same number.
+/// The samples of each stream; all streams have the same number.
 #[derive(Debug)]
 pub(super) struct Series {
     streams: Vec<Vec<Sample>>,
@@ -27,7 +27,7 @@ impl Series {
         }
     }
 
-    /// Time between samples from now on.
+    /// The time between samples from now on.
     pub fn spacing(&self) -> Duration {
         self.spacing
     }

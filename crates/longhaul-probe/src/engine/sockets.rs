@@ -1,14 +1,14 @@
-//! Sockets for a plan: everything that must be set before data flows, and before connect where
-//! the kernel only then listens.
+//! Creates and prepares the sockets of a plan: options that must be set before data flows, some of
+//! them before connect.
 //!
-//! Buffers and MSS shape the handshake (window scale, announced MSS), so an initiator sets them
-//! before connect. On an accepted socket the scale stands already. Older kernels also leave the
-//! window clamped there to what the handshake's buffer allowed, so the clamp is raised with
-//! SO_RCVBUF; Linux 6.18 lets the window grow without it.
+//! Buffers and MSS affect the handshake (window scale, announced MSS), so a client sets them before
+//! connect. On an accepted socket the scale is already fixed. Older kernels also keep the window
+//! clamped to the buffer at the handshake, so the clamp is raised with SO_RCVBUF; Linux 6.18 lets
+//! the window grow without it.
 //!
-//! Between longhauls an asked receive buffer bounds the window to what was granted of it, so that
-//! the asked figure is the one in force. On iperf3's wire it does what it does in iperf3: the kernel
-//! opens the window as far as the whole buffer allows, up to twice of what was asked.
+//! Between longhauls, a requested receive buffer limits the window to the granted size, so that the
+//! requested value is the effective one. With iperf3's wire protocol it behaves as in iperf3: the
+//! kernel opens the window up to the whole buffer, at most twice the requested size.
 
 use super::{EngineError, Role};
 use longhaul_model::report::v1::plan::Plan;
@@ -21,12 +21,12 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// The code point of traffic that yields (RFC 8622).
+/// The lower-effort code point of scavenger traffic (RFC 8622).
 const LOWER_EFFORT: u8 = 1;
-/// Of UDP, as it is asked: what 10 Gbit/s bring in 1.6 ms.
+/// The UDP receive buffer to request: the bytes that arrive in 1.6 ms at 10 Gbit/s.
 const DATAGRAM_ROOM_BYTES: usize = 2 << 20;
 
-/// What carries one stream.
+/// The socket of one stream.
 #[derive(Debug)]
 pub enum DataSocket {
     Tcp(TcpStream),
@@ -34,7 +34,7 @@ pub enum DataSocket {
     Udp(UdpSocket),
 }
 
-/// Local and peer address; IPv4 inside IPv6 as what it is.
+/// Local and peer address; IPv4-mapped IPv6 addresses are given as IPv4.
 pub(super) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 impl DataSocket {
@@ -58,7 +58,7 @@ impl AsFd for DataSocket {
     }
 }
 
-/// Where the initiator's data connections start from.
+/// The local address and device of the client's data connections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LocalBind {
     pub address: Option<IpAddr>,
@@ -73,18 +73,18 @@ pub struct ConnectingSocket {
 }
 
 impl ConnectingSocket {
-    /// Keeps the window within what is granted of the asked buffer.
+    /// Limits the window to the granted size of the requested buffer.
     pub fn bound_window(&self, plan: &Plan) -> Result<(), EngineError> {
         bound_window(&self.socket, plan)
     }
 
-    /// Connects, at most for `deadline`.
+    /// Connects within `deadline`.
     pub fn connect(self, deadline: Duration) -> io::Result<TcpStream> {
         self.socket.connect(self.to, deadline)
     }
 }
 
-/// A TCP socket for `plan` with everything set that must be set before connect.
+/// Creates a TCP socket for `plan` and sets all options that must be set before connect.
 pub fn connecting_socket(
     plan: &Plan,
     role: Role,
@@ -104,7 +104,7 @@ pub fn connecting_socket(
     Ok(ConnectingSocket { socket, to })
 }
 
-/// Sets on an accepted connection what can still be set.
+/// Sets the options that can still be set on an accepted connection.
 pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(), EngineError> {
     let peer = socket
         .peer_addr()
@@ -114,7 +114,7 @@ pub fn prepare_accepted(socket: &TcpStream, plan: &Plan, role: Role) -> Result<(
     set_tcp_options(socket, plan, role, peer)
 }
 
-/// A UDP socket for `plan`, connected to `to`.
+/// Creates a UDP socket for `plan`, connected to `to`.
 pub fn datagram_socket(
     plan: &Plan,
     to: SocketAddr,
@@ -135,12 +135,12 @@ pub fn datagram_socket(
     Ok(socket)
 }
 
-/// Sets buffers and DSCP of a UDP socket. A reader that nobody gave a buffer has room for what
-/// comes while it has no core, or rests; where the kernel grants less (`net.core.rmem_max`), that
-/// is what it has.
+/// Sets the buffers and the DSCP of a UDP socket. Without a requested size, the receive buffer is
+/// made large enough for what arrives while the reader has no core or sleeps; if the kernel grants
+/// less (`net.core.rmem_max`), the granted size is used.
 ///
 /// # Errors
-/// What was asked and cannot be had.
+/// A requested option cannot be set.
 pub fn prepare_datagrams(
     socket: &UdpSocket,
     plan: &Plan,
@@ -162,8 +162,8 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
         .map_err(|source| EngineError::new(format!("bind to interface {device}"), source))
 }
 
-/// Both buffers are asked at both ends: the smaller one matters little for the direction without
-/// payload, and the session need not know which is which.
+/// Requests both buffers at both ends. The buffer of the direction without payload matters little,
+/// and the session need not know which one it is.
 fn ask_buffers(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
     if let Some(bytes) = plan.send_buffer_bytes {
         sockopt::set_send_buffer(socket, bounded(bytes)).map_err(|source| {
@@ -183,15 +183,15 @@ fn bounded(bytes: u64) -> usize {
     bytes.min(i32::MAX as u64 / 2) as usize
 }
 
-/// Bounds the window to what was granted of an asked receive buffer: half of what Linux stores.
+/// Limits the window to the granted size of a requested receive buffer: half of what Linux stores.
 ///
-/// Linux 6.6 and newer move the clamp when they learn how much of a buffer packets waste, so it
+/// Linux 6.6 and newer move the clamp when they learn how much of the buffer packets waste, so it
 /// is set again while data flows.
 pub fn bound_window(socket: &impl AsFd, plan: &Plan) -> Result<(), EngineError> {
     clamp_window(socket, plan, |stored| stored / 2)
 }
 
-/// Where a receive buffer was asked, clamps the window to a part of what is stored of it.
+/// Clamps the window to a part of the stored receive buffer, if a size was requested.
 fn clamp_window(
     socket: &impl AsFd,
     plan: &Plan,

@@ -1,16 +1,16 @@
-//! When has a sender done enough? By time, by bytes or by blocks, the last two exactly and over
-//! all streams of the direction together.
+//! The stop rule of a sender: time, bytes or blocks. Bytes and blocks are exact and count over all
+//! streams of the direction.
 
 use longhaul_model::report::v1::plan::Stop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// The shared stop rule of all streams at one end.
+/// The stop rule that all streams of one end share.
 #[derive(Debug)]
 pub(super) struct StopRule {
     asked: Stop,
-    /// What is left of the bytes or blocks; without meaning for a time.
+    /// The bytes or blocks that are left; unused for a time limit.
     left: AtomicU64,
-    /// On the run's own clock; `u64::MAX` before `go` and without a time limit.
+    /// The deadline on the run's own clock; `u64::MAX` before `go` and without a time limit.
     deadline_ns: AtomicU64,
     stopped: AtomicBool,
 }
@@ -29,7 +29,7 @@ impl StopRule {
         }
     }
 
-    /// Payload flows from `now_ns` on.
+    /// Starts the time limit at `now_ns`.
     pub fn begin(&self, now_ns: u64) {
         if let Stop::TimeUs(micros) = self.asked {
             let deadline = now_ns.saturating_add(micros.saturating_mul(1000));
@@ -37,7 +37,7 @@ impl StopRule {
         }
     }
 
-    /// Everybody stops now.
+    /// Stops all streams now.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
     }
@@ -54,13 +54,13 @@ impl StopRule {
         self.deadline_ns.load(Relaxed)
     }
 
-    /// True when the sender ends by itself and its last bytes must arrive.
+    /// Returns whether the sender ends by itself and its last bytes must arrive.
     pub fn drains(&self) -> bool {
         !matches!(self.asked, Stop::TimeUs(_))
     }
 
-    /// A sender by time has had (nearly) all of it: a reset now is its way of leaving, since it
-    /// throws away what it had not sent.
+    /// Returns whether a time-limited sender has used (nearly) all its time. A reset is then its
+    /// normal end, since it discards unsent data.
     pub fn is_spent(&self, elapsed_ns: u64) -> bool {
         match self.asked {
             Stop::TimeUs(micros) => elapsed_ns >= micros.saturating_mul(950),
@@ -68,7 +68,7 @@ impl StopRule {
         }
     }
 
-    /// Takes up to `blocks` blocks of `block_bytes` from what is left, in bytes; 0: nothing is left.
+    /// Takes up to `blocks` blocks of `block_bytes`, in bytes; returns 0 if nothing is left.
     pub fn claim(&self, block_bytes: usize, blocks: usize) -> usize {
         let most = block_bytes * blocks;
         match self.asked {
@@ -92,7 +92,7 @@ impl StopRule {
         }
     }
 
-    /// A stream that failed leaves its unsent bytes to the others.
+    /// Returns the unsent bytes of a failed stream to the others.
     pub fn give_back(&self, bytes: usize) {
         if let Stop::Bytes(_) = self.asked {
             self.left.fetch_add(bytes as u64, Relaxed);

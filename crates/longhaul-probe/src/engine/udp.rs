@@ -1,7 +1,7 @@
-//! One UDP stream: evenly paced datagrams out, and the account of those that come in.
+//! One UDP stream: evenly paced datagrams out, and the account of received ones.
 //!
-//! Below about 100 Mbit/s every datagram is sent at its own time. Above it, several go with one call
-//! (UDP segmentation offload), as many as are due in 200 us.
+//! Below about 100 Mbit/s, every datagram is sent at its own time. Above, one call sends as many as
+//! are due in 200 us (UDP segmentation offload).
 
 use super::counters::{Meter, RunClock};
 use super::datagram::{Header, Heads, Ledger};
@@ -20,7 +20,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Datagrams per call are as many as are due in this time.
+/// The number of datagrams per call is what is due in this time.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 const BATCH_FROM: Rate = Rate::bits_per_second(100_000_000);
 /// `UDP_MAX_SEGMENTS` of the oldest kernels that have the option, and the largest IP packet.
@@ -28,19 +28,19 @@ const SEGMENTS_MAX: usize = 64;
 const SEND_BYTES_MAX: usize = 65_000;
 /// The largest payload of one datagram over IPv4.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
-/// A sender that came late may catch up this much; more would be a burst of its own.
+/// The maximum time that a late sender may catch up; more would be a burst.
 const CREDIT: Duration = Duration::from_millis(5);
-/// End marks are repeated: any of them may be lost.
+/// The number of end marks: they are repeated because any of them may be lost.
 const END_MARKS: u32 = 5;
 const END_SPACING: Duration = Duration::from_millis(10);
-/// Datagrams still under way when the end mark comes have this long.
+/// The time limit for datagrams that are still on the way when the end mark arrives.
 const LATE: Duration = Duration::from_secs(1);
 const SLOTS: usize = 64;
-/// Datagrams that nobody gave a size are no larger than such a packet.
+/// The MTU limit for the default size of datagrams.
 const MTU_MOST: u32 = 9000;
 
-/// Payload of a datagram that fits the path with room for one more header: 1448 bytes at an MTU of 1500
-/// over IPv4, 1432 over IPv6.
+/// Returns the default payload of a datagram, which leaves room for one more header: 1448 bytes at
+/// an MTU of 1500 over IPv4, 1432 over IPv6.
 pub(super) fn default_bytes(socket: &UdpSocket) -> usize {
     const MTU_USUAL: u32 = 1500;
     let Ok(peer) = socket.peer_addr() else {
@@ -54,7 +54,7 @@ pub(super) fn default_bytes(socket: &UdpSocket) -> usize {
     mtu.min(MTU_MOST).saturating_sub(headers) as usize
 }
 
-/// One sending stream.
+/// The sender of one UDP stream.
 pub(super) struct DatagramSender<'a> {
     pub socket: &'a UdpSocket,
     pub index: usize,
@@ -70,7 +70,7 @@ pub(super) struct DatagramSender<'a> {
 }
 
 impl<'a> DatagramSender<'a> {
-    /// Allocates all that sending needs.
+    /// Allocates all memory for sending.
     pub fn new(
         socket: &'a UdpSocket,
         index: usize,
@@ -100,7 +100,7 @@ impl<'a> DatagramSender<'a> {
         }
     }
 
-    /// Sends until the stop rule is met, then says so.
+    /// Sends until the stop rule is met, then sends end marks.
     pub fn run(mut self) -> io::Result<()> {
         self.meter.begin();
         let mut pace = Pace::new(self.rate, CREDIT, self.meter.now_ns());
@@ -119,8 +119,9 @@ impl<'a> DatagramSender<'a> {
         Ok(())
     }
 
-    /// Bytes of a batch of `claimed`: a rest that is shorter than a header is sent as a bare header,
-    /// and on iperf3's wire every datagram is whole, since some servers wait for that.
+    /// Returns the size of a batch of `claimed` bytes. A remainder that is shorter than a header is
+    /// sent as a bare header; with iperf3's format every datagram has the full size, since some
+    /// servers wait for it.
     fn batch_bytes(&self, claimed: usize) -> usize {
         let head = self.heads.bytes();
         match claimed % self.datagram_bytes {
@@ -151,8 +152,8 @@ impl<'a> DatagramSender<'a> {
                 self.meter.completed(count);
                 Ok(())
             }
-            // The queue is full: the rate is more than this host can send. What was claimed is lost
-            // here and not on the path, so it gets no sequence numbers.
+            // The queue is full: the rate is more than this host can send. The claimed bytes are
+            // lost here, not on the path, so they get no sequence numbers.
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock
                     || error.kind() == io::ErrorKind::OutOfMemory
@@ -183,7 +184,7 @@ impl<'a> DatagramSender<'a> {
     }
 }
 
-/// "No buffer space available" of Linux (errno.h), which std has no kind for.
+/// "No buffer space available" on Linux (errno.h), for which std has no kind.
 const ENOBUFS: i32 = 105;
 
 fn batch(rate: Rate, datagram_bytes: usize) -> usize {
@@ -195,14 +196,14 @@ fn batch(rate: Rate, datagram_bytes: usize) -> usize {
     due.clamp(1, most.max(1))
 }
 
-/// The largest datagram that the plan allows.
+/// Returns the largest datagram that the plan allows.
 fn most_bytes(asked: Option<u64>) -> usize {
     asked.map_or(MTU_MOST as usize, |bytes| {
         bytes.min(DATAGRAM_BYTES_MAX as u64) as usize
     })
 }
 
-/// One receiving stream.
+/// The receiver of one UDP stream.
 pub(super) struct DatagramReceiver<'a> {
     pub socket: &'a UdpSocket,
     pub meter: Meter<'a>,
@@ -215,7 +216,7 @@ pub(super) struct DatagramReceiver<'a> {
 }
 
 impl<'a> DatagramReceiver<'a> {
-    /// Allocates all that receiving needs; in mode *wire* the payload stays in the kernel.
+    /// Allocates all memory for receiving; in mode *wire* the payload stays in the kernel.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -244,7 +245,7 @@ impl<'a> DatagramReceiver<'a> {
         })
     }
 
-    /// Receives until every datagram came, until the end mark is a while old, or a stop.
+    /// Receives until all datagrams have arrived, until some time after the end mark, or a stop.
     pub fn run(mut self) -> (Udp, io::Result<()>) {
         self.meter.paused();
         let mut ended: Option<Instant> = None;
@@ -274,7 +275,7 @@ impl<'a> DatagramReceiver<'a> {
         (self.ledger.account(), result)
     }
 
-    /// Accounts what came, which may be `all` that was there, and says how long to rest.
+    /// Records the received datagrams and returns the time to sleep. `all`: the queue is empty.
     fn enter(&mut self, all: bool) -> Option<Duration> {
         let (mut bytes, mut count) = (0, 0);
         let now = Duration::from_nanos(self.clock.now_ns());

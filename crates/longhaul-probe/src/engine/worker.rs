@@ -1,4 +1,4 @@
-//! The thread of one stream: placed, held until `go`, run, and its account left behind.
+//! The thread of one stream: it is pinned, waits for `go`, runs, and stores its outcome.
 
 use super::Role;
 use super::asked;
@@ -21,7 +21,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What only the stream's thread can say.
+/// The outcome that only the stream's thread knows.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub core: Option<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Outcome {
     pub caveats: Vec<Caveat>,
 }
 
-/// Runs stream `index` from its beginning to its end.
+/// Runs stream `index` from start to end.
 pub(super) fn run(shared: &Shared, index: usize, tools: Tools) {
     let stream = &shared.streams[index];
     stream.counters.thread_begins();

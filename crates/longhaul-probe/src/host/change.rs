@@ -1,4 +1,4 @@
-//! Writing settings, and putting them back.
+//! Writes and reverts settings.
 
 use super::error::HostError;
 use super::journal::{self, Held};
@@ -6,15 +6,15 @@ use super::setting::{Setting, same};
 use longhaul_model::report::v1::host::{Change, Journal};
 use std::path::Path;
 
-/// Writes `changes` (name, value) in order, for `interface` where a name begins so.
+/// Writes `changes` (name, value) in order; names that begin with `interface` apply to `interface`.
 ///
-/// The journal is on disk before anything is written, and keeps for each name the value that
-/// stood before the first change. What cannot be written is told in its [`Change::error`], and
-/// the others go on. What stands already is neither written nor journalled. Of two values for one
-/// name the later counts. A journal of an earlier boot is replaced: its settings are gone.
+/// The journal is on disk before anything is written; for each name it keeps the value before the
+/// first change. If a value cannot be written, its [`Change::error`] says why and the others are
+/// still written. A value that is already set is neither written nor recorded. Of two values for
+/// one name the later counts. A journal of an earlier boot is replaced: its settings are gone.
 ///
 /// # Errors
-/// None of them has changed a setting.
+/// No setting has been changed when an error is returned.
 pub fn apply(
     changes: &[(String, String)],
     interface: Option<&str>,
@@ -40,7 +40,7 @@ pub fn apply(
     }
     let done: Vec<Change> = planned.into_iter().map(|(_, change)| change).collect();
     settle(&mut book, &done, &earlier);
-    // The journal that stands already serves to revert; this one only says more.
+    // The existing journal is enough to revert; this one only adds the outcomes.
     let _ = held.store(&book);
     Ok(done)
 }
@@ -58,7 +58,7 @@ fn settings<'a>(
     Ok(settings)
 }
 
-/// The journal to go on with, and the changes that were in it.
+/// Returns the journal to continue, and its earlier changes.
 fn continue_book(
     held: &Held<'_>,
     path: &Path,
@@ -74,8 +74,7 @@ fn continue_book(
     }
 }
 
-/// The change before it is made; with an error where it cannot be, with an `after` where it need
-/// not be.
+/// Plans a change: with an error if it is impossible, with an `after` if it is unnecessary.
 fn plan(setting: &Setting, wanted: &str) -> Change {
     let now = setting.read();
     let error = now.as_ref().err().map(|error| setting.why_not(error));
@@ -91,7 +90,7 @@ fn plan(setting: &Setting, wanted: &str) -> Change {
     }
 }
 
-/// Still to be made.
+/// Returns whether the change is still to be made.
 fn is_open(change: &Change) -> bool {
     change.after.is_none() && change.error.is_none()
 }
@@ -101,7 +100,7 @@ fn carry_out(setting: &Setting, change: &mut Change) {
     let now = setting.read().ok();
     if let Err(error) = written {
         change.error = Some(setting.why_not(&error));
-        // Written in part, as on one of several cores: it is to be put back.
+        // Written in part, for example on one of several cores: it must be reverted.
         change.after = now.filter(|now| *now != change.before);
         return;
     }
@@ -112,7 +111,7 @@ fn carry_out(setting: &Setting, change: &mut Change) {
     change.after = now.or_else(|| Some(change.wanted.clone()));
 }
 
-/// Enters what became of each change; what was not written and never was is left out.
+/// Records the outcome of each change; removes changes that were never written.
 fn settle(book: &mut Journal, done: &[Change], earlier: &[Change]) {
     let is_same =
         |one: &Change, other: &Change| one.name == other.name && one.interface == other.interface;
@@ -126,10 +125,10 @@ fn settle(book: &mut Journal, done: &[Change], earlier: &[Change]) {
         .retain(|entry| entry.after.is_some() || earlier.iter().any(|known| is_same(known, entry)));
 }
 
-/// Puts back what the journal holds, newest first, bit for bit, and reads it back. The journal is
-/// removed when everything is back; otherwise what is missing stays in it, and says why in its
-/// [`Change::error`]. Settings of an earlier boot, or of an interface that is no more, are told as
-/// gone.
+/// Restores the values in the journal, newest first, and reads each one back. The journal is
+/// removed when every value is restored. Otherwise the remaining ones stay in it, with the reason
+/// in [`Change::error`]. Settings of an earlier boot or of an interface that no longer exists are
+/// reported as gone.
 pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
     if !journal.exists() {
         return Err(HostError::nothing_to_revert(journal));
@@ -147,7 +146,7 @@ pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
         journal::check_namespace(&book, journal)?;
         for change in &mut changes {
             if put_back(change) == Outcome::Missing {
-                // The oldest first again, as it was.
+                // Keeps the original order, oldest first.
                 book.changes.insert(0, change.clone());
             }
         }
@@ -156,13 +155,13 @@ pub fn revert(journal: &Path) -> Result<Vec<Change>, HostError> {
     Ok(changes)
 }
 
-/// What became of a setting that was to be put back.
+/// The outcome of restoring a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Back,
-    /// There is nothing any more that could be put back.
+    /// The setting no longer exists.
     Gone,
-    /// To be tried again.
+    /// The setting could not be restored yet.
     Missing,
 }
 
@@ -182,7 +181,7 @@ fn put_back(change: &mut Change) -> Outcome {
     }
 }
 
-/// Writes `before` if it does not stand, and makes sure that it then does.
+/// Writes `before` if it is not the current value, and verifies it.
 fn restore(name: &str, interface: Option<&str>, before: &str) -> Result<(), String> {
     let setting = Setting::find(name, interface).map_err(|error| error.to_string())?;
     let read = || setting.read().map_err(|error| setting.why_not(&error));

@@ -1,4 +1,4 @@
-//! Readings of one interface and of what stands behind it.
+//! Reads the settings of a network interface and its device.
 
 use super::notes::Notes;
 use longhaul_sys::host::ethtool::{self, Feature};
@@ -43,7 +43,7 @@ const PAUSE: [&str; 3] = [
     "interface.pause.tx",
 ];
 
-/// Everything of the interface `name`, which exists.
+/// Reads everything about the interface `name`, which exists.
 pub(super) fn read(notes: &mut Notes, name: &str) {
     notes.put("interface.name", name);
     device(notes, name);
@@ -171,11 +171,11 @@ fn spread(notes: &mut Notes, name: &str, address: &str) {
     });
 }
 
-/// Where a device's interrupts go.
+/// The distribution of a device's interrupts over the cores.
 struct Spread {
     count: usize,
     cores: Vec<u32>,
-    /// Absent while it has had none.
+    /// `None` if there have been no interrupts yet.
     busiest_ratio: Option<f64>,
 }
 

@@ -1,22 +1,22 @@
-//! Why nothing was applied or reverted. A single setting that could not be written is no error:
-//! it is told in its change.
+//! The errors of applying and reverting. A single setting that could not be written is not an
+//! error; it is reported in its change.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Applying or reverting did not happen, or not to its end.
+/// Settings were not applied or reverted, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Not a name that longhaul writes.
+    /// longhaul does not write a setting of this name.
     #[error("cannot set {name}: not among the settings that longhaul writes")]
     NotWritable { name: String },
-    /// A name of an interface without an interface.
+    /// The setting belongs to an interface, but none is given.
     #[error("cannot set {name}: no interface is known to set it on")]
     NoInterface { name: String },
     /// There is no journal.
     #[error("nothing to revert: there is no journal at {}", path.display())]
     NothingToRevert { path: PathBuf },
-    /// The journal is not one that this program can read.
+    /// The journal cannot be read by this program.
     #[error("cannot read the journal {}: {why}", path.display())]
     Unreadable { path: PathBuf, why: String },
     /// The journal could not be written or removed.
@@ -27,10 +27,10 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
-    /// Another apply or revert did not end in time.
+    /// Another apply or revert did not finish in time.
     #[error("another apply or revert holds {} for {waited_s} s", path.display())]
     Busy { path: PathBuf, waited_s: u64 },
-    /// The journal was written in another network namespace, whose settings are not these.
+    /// The journal is from another network namespace, to which its settings apply.
     #[error(
         "the journal {} is of another network namespace: {theirs}, this is {ours}",
         path.display()
@@ -49,7 +49,7 @@ impl HostError {
         }
     }
 
-    /// What to do next, where that can be said.
+    /// Returns advice on what to do next, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             HostError::NotWritable { .. } => "set it by hand; longhaul then cannot revert it",
@@ -75,7 +75,7 @@ impl HostError {
         })
     }
 
-    /// Exit code of the program: 2 usage, 5 privilege or kernel.
+    /// The exit code of the program: 2 for usage, 5 for privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
             HostError::NotWritable { .. }

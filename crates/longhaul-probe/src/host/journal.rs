@@ -1,6 +1,6 @@
-//! What was written, on disk before it is written, so that it can be put back after any crash.
+//! The journal of written settings, stored before they are written so that any crash can be undone.
 //!
-//! The file is replaced in one step and synced; whoever works with it holds a lock on its folder.
+//! The file is replaced atomically and synced; its folder is locked during use.
 
 use super::error::HostError;
 use longhaul_model::report::v1::host::{Change, Journal};
@@ -15,14 +15,14 @@ const BYTES_MAX: u64 = 1 << 20;
 const LOCK_DEADLINE: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A journal file, held against others.
+/// A journal file, locked against other processes.
 pub(super) struct Held<'a> {
     path: &'a Path,
     /// Locked until it is dropped.
     folder: File,
 }
 
-/// The folder that the journal stands in; of a bare name the one that we stand in.
+/// Returns the folder of the journal; for a bare name, the current directory.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -31,7 +31,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 impl<'a> Held<'a> {
-    /// Waits for others, at most for a deadline. Makes the folder.
+    /// Creates the folder and locks it; waits for other holders until a deadline.
     pub fn take(path: &'a Path) -> Result<Held<'a>, HostError> {
         let folder = folder_of(path);
         let failed = |what| move |source| trouble(what, folder, source);
@@ -55,7 +55,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The journal as it stands; `None` where there is none.
+    /// Reads the journal; `None` if there is none.
     pub fn load(&self) -> Result<Option<Journal>, HostError> {
         let unreadable = |why: String| HostError::Unreadable {
             path: self.path.to_owned(),
@@ -82,14 +82,14 @@ impl<'a> Held<'a> {
         Ok(Some(journal))
     }
 
-    /// Replaces the journal in one step; on disk when this returns. Without changes there is none.
+    /// Replaces the journal atomically and syncs it to disk; removes it if it has no changes.
     pub fn store(&self, journal: &Journal) -> Result<(), HostError> {
         if journal.changes.is_empty() {
             return self.remove();
         }
         let unfinished = self.unfinished();
         self.write(journal, &unfinished).map_err(|source| {
-            // Nothing refers to it; what could not be written can mostly still be removed.
+            // The unfinished file is unused and can usually be removed even if writing failed.
             let _ = fs::remove_file(&unfinished);
             trouble("write the journal", self.path, source)
         })
@@ -107,7 +107,7 @@ impl<'a> Held<'a> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Made anew, so that it is not somebody else's file under this name.
+        // A new file is created, so that another process's file of this name is not used.
         let mut file = File::create_new(unfinished)?;
         file.write_all(&text)?;
         file.sync_all()?;
@@ -116,7 +116,7 @@ impl<'a> Held<'a> {
     }
 
     fn remove(&self) -> Result<(), HostError> {
-        // What a killed writer may have left; without the journal it means nothing.
+        // A killed process may have left this file; without the journal it has no meaning.
         let _ = fs::remove_file(self.unfinished());
         match fs::remove_file(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -137,7 +137,7 @@ fn trouble(what: &'static str, path: &Path, source: io::Error) -> HostError {
     }
 }
 
-/// An empty journal of this boot and network namespace.
+/// Creates an empty journal of this boot and network namespace.
 pub(super) fn begin(now_rfc3339: &str) -> Journal {
     Journal {
         schema: SCHEMA.to_owned(),
@@ -152,7 +152,7 @@ fn own_namespace() -> Option<String> {
     netns::net_cookie().ok().map(|cookie| cookie.to_string())
 }
 
-/// Whether the journal is of an earlier boot; what is not known is taken for this one.
+/// Returns whether the journal is from another boot; an unknown boot counts as this one.
 pub(super) fn is_of_another_boot(journal: &Journal) -> bool {
     match (&journal.boot_id, host::boot_id()) {
         (Some(theirs), Some(ours)) => *theirs != ours,
@@ -160,7 +160,7 @@ pub(super) fn is_of_another_boot(journal: &Journal) -> bool {
     }
 }
 
-/// Settings of a network namespace are put back in it, and in no other.
+/// Fails if the journal is from another network namespace, whose settings it would restore here.
 pub(super) fn check_namespace(journal: &Journal, path: &Path) -> Result<(), HostError> {
     match (&journal.net_namespace, own_namespace()) {
         (Some(theirs), Some(ours)) if *theirs != ours => Err(HostError::OtherNamespace {
@@ -172,7 +172,7 @@ pub(super) fn check_namespace(journal: &Journal, path: &Path) -> Result<(), Host
     }
 }
 
-/// Adds `change`, which is about to be made. What stood before the first change is kept.
+/// Adds `change`, which is about to be made; keeps the value before the first change.
 pub(super) fn merge(journal: &mut Journal, change: &Change) {
     let known = journal
         .changes

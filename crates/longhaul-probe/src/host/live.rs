@@ -1,7 +1,7 @@
-//! What a live socket really gets: a loopback connection is made and asked.
+//! Effective settings, read from a live loopback connection.
 //!
-//! Wrong when: a limit is of the path's interface and not of the socket (a queueing discipline
-//! that paces): loopback has none.
+//! Wrong when: a limit belongs to the path's interface and not to the socket (a pacing queueing
+//! discipline), which loopback does not have.
 
 use super::notes::reason;
 use longhaul_model::report::v1::host::Effective;
@@ -15,25 +15,25 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
-/// Strangers that may come to the listener first.
+/// The maximum number of other connections that may reach the listener first.
 const STRANGERS_MAX: usize = 16;
-/// A larger window takes longer to open than this is worth.
+/// The time limit for a growing window; larger windows are not measured.
 const GROWING_DEADLINE: Duration = Duration::from_millis(500);
-/// A window that has not grown for so long has come to its end.
+/// The time without growth after which a window has reached its maximum.
 const GROWN_AFTER: Duration = Duration::from_millis(50);
 const CHUNK_BYTES: usize = 256 << 10;
 const MOST_CONTROLS: usize = 32;
-/// Tried as pacing ceiling: beyond what fits 32 bits of bytes per second.
+/// The tested pacing ceiling: it exceeds 32 bits in bytes per second.
 const PACING_BPS: u64 = 40_000_000_000;
 
-/// A connection of this host to itself.
+/// A connection from this host to itself.
 pub(super) struct Pair {
     near: TcpStream,
     far: TcpStream,
 }
 
 impl Pair {
-    /// With the buffers that `prepare` sets before the handshake.
+    /// Connects, with the buffers that `prepare` sets before the handshake.
     pub fn connect(prepare: impl FnOnce(&Unconnected) -> io::Result<()>) -> io::Result<Pair> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let to = listener.local_addr()?;
@@ -47,7 +47,7 @@ impl Pair {
     }
 }
 
-/// The connection from `peer`; others are sent away.
+/// Accepts the connection from `peer` and closes others.
 fn accept(listener: &TcpListener, peer: SocketAddr) -> io::Result<TcpStream> {
     for _ in 0..STRANGERS_MAX {
         let [ready] = poll::readable([listener.as_fd()], Some(CONNECT_DEADLINE))?;
@@ -62,7 +62,7 @@ fn accept(listener: &TcpListener, peer: SocketAddr) -> io::Result<TcpStream> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Asks `pair`, a connection without buffers of its own, and one more with the buffers wanted.
+/// Tests `pair`, whose buffers are the defaults, and another connection with the wanted buffers.
 pub(super) fn try_out(pair: &Pair, wanted_bytes: u64) -> Vec<Effective> {
     let mut entries = buffers(wanted_bytes);
     entries.push(window_scale(pair, wanted_bytes));
@@ -104,8 +104,8 @@ fn buffers(wanted_bytes: u64) -> Vec<Effective> {
     entries
 }
 
-/// The most that the near end advertises while everything is read at once, no further than
-/// `enough`; `None` when it still grew at the deadline, so that its end is not known.
+/// Returns the largest window up to `enough` that the near end advertises while everything is read
+/// at once; `None` if it was still growing at the deadline, so that its maximum is unknown.
 fn largest_window(pair: &Pair, enough: u64) -> io::Result<Option<u64>> {
     let begun = Instant::now();
     let mut grown = begun;
@@ -128,7 +128,7 @@ fn largest_window(pair: &Pair, enough: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Nothing to be moved at this moment is no trouble.
+/// Treats `WouldBlock` as zero bytes.
 fn moved(count: io::Result<usize>) -> io::Result<usize> {
     match count {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -145,7 +145,7 @@ fn window_scale(pair: &Pair, wanted_bytes: u64) -> Effective {
         };
         u64::from(u16::MAX) << shift.min(14)
     });
-    // The option counts 65535 units, so a window of 64 MiB lacks one: that is no refusal.
+    // The option counts 65535 units, so a window of 64 MiB lacks one; this is not a refusal.
     let enough = most
         .as_ref()
         .is_ok_and(|most| most + (most >> 15) >= wanted_bytes);

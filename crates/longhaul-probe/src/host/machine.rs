@@ -1,11 +1,11 @@
-//! Readings of the machine and of its network namespace, whatever the interface.
+//! Reads the settings of the machine and its network namespace that do not depend on the interface.
 
 use super::SYSCTLS;
 use super::notes::{Notes, reason};
 use longhaul_sys::host::{self, clock, cpu, pci, softnet, sysctl};
 use std::io;
 
-/// Everything but routes, interfaces and live sockets.
+/// Reads everything except routes, interfaces and live sockets.
 pub(super) fn read(notes: &mut Notes) {
     sysctls(notes);
     let memory = host::memory_bytes();
@@ -24,7 +24,7 @@ fn sysctls(notes: &mut Notes) {
     for name in SYSCTLS {
         match sysctl::read_exactly(name) {
             Ok(value) => notes.put(name, value),
-            // Not of this kernel, or hidden in this namespace; the audit can do without.
+            // Unknown to this kernel, or hidden in this namespace; the audit does not need it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => notes.missing(name, reason(&error)),
         }
@@ -53,7 +53,7 @@ fn processors(notes: &mut Notes) {
     notes.expected("cpu.smt", cpu::smt(), "the kernel does not tell");
 }
 
-/// One word where all cores agree, else one for each core, in their order.
+/// Returns one word if all cores agree, otherwise one per core, in their order.
 pub(super) fn governors_text(governors: &[(u32, String)]) -> String {
     let words: Vec<&str> = governors.iter().map(|(_, word)| word.as_str()).collect();
     match words.first() {
@@ -84,8 +84,8 @@ fn drops(notes: &mut Notes) {
     });
 }
 
-/// Whether connections are tracked here. `live`: a connection of this namespace stands at this
-/// moment, which a tracker would count.
+/// Reads whether connections are tracked here. `live`: a connection of this namespace is currently
+/// open, which a tracker would count.
 pub(super) fn tracking(notes: &mut Notes, live: bool) {
     let Some(count) = sysctl::number("net.netfilter.nf_conntrack_count") else {
         notes.put("conntrack", "off");

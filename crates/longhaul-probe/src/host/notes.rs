@@ -1,11 +1,11 @@
-//! What was read and what was not, by name.
+//! The readings of a host, and the reasons for missing ones, by name.
 
 use longhaul_model::report::v1::host::Observation;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 
-/// Grows while a host is read.
+/// The readings of a host, collected while it is read.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub readings: BTreeMap<String, String>,
@@ -21,14 +21,14 @@ impl Notes {
         self.put(name, if on { "on" } else { "off" });
     }
 
-    /// Only what is there; its absence means nothing.
+    /// Adds a value if there is one; its absence has no meaning.
     pub fn optional(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.put(name, value);
         }
     }
 
-    /// What should be there; `why` not is told.
+    /// Adds a value that should be present, or `why` it is missing.
     pub fn expected(&mut self, name: &str, value: Option<impl Display>, why: &str) {
         match value {
             Some(value) => self.put(name, value),
@@ -40,7 +40,7 @@ impl Notes {
         self.unread.insert(name.to_owned(), why.into());
     }
 
-    /// Takes a value apart, or tells for each of the names why it could not be had.
+    /// Passes a value to `note`, or records the error as the reason for each of the names.
     pub fn take<T>(
         &mut self,
         names: &[&str],
@@ -67,7 +67,7 @@ impl Notes {
     }
 }
 
-/// The system's words for an error, without its number.
+/// Returns the system's text for an error, without its number.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Which interface is meant, and the route that leads to it.
+//! Selects the interface to read, and reads the route that leads to it.
 
 use super::notes::{Notes, reason};
 use longhaul_sys::host::route::{self, Route};
 use longhaul_sys::netlink;
 use std::net::IpAddr;
 
-/// The interface named, or else that of the route; `None` where neither is, with the reason told
-/// under `interface.name`.
+/// Returns the given interface, otherwise that of the route. If there is none, returns `None` and
+/// records the reason under `interface.name`.
 pub(super) fn read(
     notes: &mut Notes,
     interface: Option<&str>,

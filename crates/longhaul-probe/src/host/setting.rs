@@ -1,4 +1,4 @@
-//! The settings that longhaul writes: each is read and written as text, in one call.
+//! The settings that longhaul writes: each one is read and written as text, in one call.
 
 use super::error::HostError;
 use super::machine::governors_text;
@@ -9,7 +9,7 @@ use std::io;
 
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// Whether [`super::apply`] can write what is read under this name.
+/// Returns whether [`super::apply`] can write the setting of this name.
 pub fn writable(name: &str) -> bool {
     kind(name).is_some()
 }
@@ -41,18 +41,18 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// One setting, of this host or of one of its interfaces.
+/// A setting of this host or of one of its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
     kind: Kind,
     pub name: String,
-    /// Only where the setting is an interface's.
+    /// Set only for an interface's setting.
     pub interface: Option<String>,
 }
 
 impl Setting {
     /// # Errors
-    /// When the name is none that is written, or lacks its interface.
+    /// The name is not a writable setting, or the setting needs an interface.
     pub fn find(name: &str, interface: Option<&str>) -> Result<Setting, HostError> {
         let kind = kind(name).ok_or_else(|| HostError::NotWritable {
             name: name.to_owned(),
@@ -75,7 +75,7 @@ impl Setting {
         self.interface.as_deref().unwrap_or_default()
     }
 
-    /// The value now, exactly.
+    /// Returns the exact current value.
     pub fn read(&self) -> io::Result<String> {
         let name = self.interface();
         match self.kind {
@@ -112,13 +112,13 @@ impl Setting {
         }
     }
 
-    /// Its interface is there no more, and the setting went with it.
+    /// Returns whether the setting's interface no longer exists.
     pub fn is_gone(&self) -> bool {
         let missing = |name: &String| netlink::index_of(name).is_err();
         self.interface.as_ref().is_some_and(missing)
     }
 
-    /// Why it could not be read or written, for people.
+    /// Returns a text for users that says why the setting could not be read or written.
     pub fn why_not(&self, error: &io::Error) -> String {
         let words = reason(error);
         let what = match error.kind() {
@@ -139,13 +139,13 @@ impl Setting {
         format!("{what} ({words})")
     }
 
-    /// A file that nobody may write, not even root.
+    /// Returns whether not even root can write the file.
     fn is_sealed(&self) -> bool {
         self.kind == Kind::Sysctl && sysctl::is_writable(&self.name) == Some(false)
     }
 }
 
-/// One word for all cores, or one for each in their order.
+/// Writes one governor for all cores, or one for each in their order.
 fn write_governors(value: &str) -> io::Result<()> {
     let cores: Vec<u32> = cpu::governors()?
         .into_iter()
@@ -163,7 +163,7 @@ fn write_governors(value: &str) -> io::Result<()> {
         .try_for_each(|(core, governor)| cpu::set_governor(core, governor))
 }
 
-/// Whether two values are the same to the kernel, which takes blanks and gives tabs.
+/// Compares two values as the kernel does, which accepts blanks and prints tabs.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one.split_ascii_whitespace()
         .eq(other.split_ascii_whitespace())

@@ -1,9 +1,9 @@
-//! One run against an iperf3 server, from the client's side.
+//! A run against an iperf3 server, as its client.
 //!
 //! - [`Client`]: the protocol, without sockets or clocks
-//! - [`run`]: the same on real connections, with our engine; [`run_followed`]: told as it goes
-//! - [`Wish`]: what is asked beyond a plan; [`Login`]: who measures
-//! - [`Closed`]: how it ended, and what to do about it
+//! - [`run`]: a run on real connections with our engine; [`run_followed`]: reports each interval
+//! - [`Wish`]: options beyond the plan; [`Login`]: authentication
+//! - [`Closed`]: the end of a test, with advice
 
 mod asked;
 mod closed;
@@ -37,24 +37,24 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Payload of a datagram where neither the plan nor the path tells: Ethernet's.
+/// The default payload of a datagram if neither the plan nor the path gives one, for Ethernet.
 const DATAGRAM_BYTES: u64 = 1460;
-/// The largest that iperf3 takes, and the least that our counters fit in.
+/// The largest datagram that iperf3 accepts, and the smallest that holds our counters.
 const DATAGRAMS: std::ops::RangeInclusive<u64> = 24..=65_507;
-/// A server that is busy, or between two tests, is asked again after this long.
+/// The interval at which a busy server, or one between two tests, is contacted again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// An iperf3 server shuts its listener after each test, and with it whoever had just come: it is
-/// asked again for so long, whatever the caller's patience.
+/// The minimum time for which a server that closed the connection is contacted again: after each
+/// test, an iperf3 server closes its listener and with it all waiting connections.
 const BETWEEN_TESTS: Duration = Duration::from_secs(1);
 
-/// Does one run. `watch` is called about five times a second while payload flows.
+/// Performs one run. `watch` is called about five times a second while payload flows.
 ///
-/// Blocks for the whole run; every wait in it has a deadline. `patience` is how long a server
-/// that is busy, or has no listener, is asked again; one that hung up before its first byte is
-/// for a second in any case, as it may have been between two tests.
+/// Blocks for the whole run; every wait has a deadline. For `patience`, a server that is busy or
+/// has no listener is contacted again. A server that closed the connection before its first byte is
+/// contacted again for at least a second, as it may have been between two tests.
 ///
 /// # Errors
-/// See [`ProbeError`]: a plan that no iperf3 server runs, no connection, or how the test ended.
+/// See [`ProbeError`]: the plan is unsuitable for iperf3, or the connection or test failed.
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -79,25 +79,25 @@ pub fn run(
     }
 }
 
-/// What a followed test gave.
+/// The results of a test with an observer.
 #[derive(Debug, Clone, Default)]
 pub struct Followed {
-    /// What this end counted; absent: no payload flowed.
+    /// This end's counts; `None` if no payload flowed.
     pub counted: Option<Counted>,
-    /// What we told the server of this end, processor and congestion control among it.
+    /// The results sent to the server, including CPU use and congestion control.
     pub own: Option<Results>,
-    /// What it told us.
+    /// The server's results.
     pub far: Option<Results>,
-    /// What limited the run, a paragraph each, where this end sent over TCP.
+    /// The paragraphs that explain what limited the run, if this end sent over TCP.
     pub verdict: Vec<String>,
 }
 
-/// Does one run that somebody follows. Nothing of it is kept.
+/// Performs one run with an observer. Its results are not archived.
 ///
-/// Blocks for the whole run; every wait in it has a deadline.
+/// Blocks for the whole run; every wait has a deadline.
 ///
 /// # Errors
-/// As [`run`]; what was counted until then stands beside it.
+/// See [`run`]; the counts until then are returned with the error.
 pub fn run_followed(
     target: &Target,
     plan: &Plan,
@@ -145,7 +145,7 @@ fn follow_run(
     }
 }
 
-/// A test whose control connection stands.
+/// A test whose control connection is open.
 struct Begun {
     started_at: SystemTime,
     epoch: Instant,
@@ -224,7 +224,7 @@ impl Begun {
     }
 }
 
-/// A server between two tests: busy, its listener shut, or shut while we were waiting for it.
+/// The server is between two tests: busy, without a listener, or the listener closed meanwhile.
 fn may_pass(error: &ProbeError) -> bool {
     hung_up(error)
         || match error {
@@ -234,7 +234,7 @@ fn may_pass(error: &ProbeError) -> bool {
         }
 }
 
-/// It was there, and shut the connection without a word.
+/// The server was reachable, but closed the connection before its first byte.
 fn hung_up(error: &ProbeError) -> bool {
     match error {
         ProbeError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionReset,
@@ -319,7 +319,7 @@ fn outcome(
     })
 }
 
-/// As the plan says, or what one packet of the control connection carries.
+/// Returns the size in the plan, or the payload of one packet of the control connection.
 fn datagram_bytes(plan: &Plan, control: &TcpStream) -> u64 {
     let of_path = || Some(u64::from(tcp_info::read(control).ok()?.send_mss_bytes));
     let bytes = plan.write_bytes.or_else(of_path).unwrap_or(DATAGRAM_BYTES);

@@ -1,17 +1,17 @@
-//! How far the streams were, second by second, as far as our own counters tell.
+//! The streams' counters of this end, read every second.
 
 use crate::engine::EndRun;
 use longhaul_model::report::v1::observation::Udp;
 use std::time::Duration;
 
-/// Readings that are kept; beyond them every other one is dropped.
+/// The maximum number of readings; beyond it, every other one is removed.
 const MOST_READINGS: usize = 240;
 const FIRST_SPACING: Duration = Duration::from_secs(1);
 
-/// All streams at one time, those on which this end receives first.
+/// A reading of all streams; those on which this end receives come first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading {
-    /// Since payload may flow.
+    /// Time since payload may flow.
     pub at: Duration,
     pub bytes: Vec<u64>,
     pub datagrams: Vec<Udp>,
@@ -39,10 +39,10 @@ impl Reading {
 /// The readings of one test.
 #[derive(Debug)]
 pub(crate) struct Course {
-    /// What is omitted ends here.
+    /// The end of the omitted part.
     omit: Duration,
     spacing: Duration,
-    /// At the end of what is omitted.
+    /// The reading at the end of the omitted part.
     pub begin: Option<Reading>,
     pub readings: Vec<Reading>,
 }
@@ -57,7 +57,7 @@ impl Course {
         }
     }
 
-    /// When the next reading is.
+    /// Returns the time of the next reading.
     pub fn due(&self) -> Duration {
         let Some(begin) = &self.begin else {
             return self.omit;
@@ -65,7 +65,7 @@ impl Course {
         self.readings.last().map_or(begin.at, |last| last.at) + self.spacing
     }
 
-    /// Keeps `reading` if one is due.
+    /// Stores `reading` if one is due.
     pub fn note(&mut self, reading: &Reading) {
         if reading.at < self.due() {
             return;
@@ -85,7 +85,7 @@ impl Course {
         }
     }
 
-    /// Where counting begins, seen at `reading`.
+    /// Returns the reading at which counting begins, given the first one at hand.
     fn first(&self, reading: &Reading) -> Reading {
         if self.omit.is_zero() {
             return nothing(reading);
@@ -93,20 +93,20 @@ impl Course {
         reading.clone()
     }
 
-    /// The last reading of all, whatever is due.
+    /// Stores the last reading, due or not.
     pub fn finish(&mut self, reading: Reading) {
         if self.begin.is_none() {
-            // Without a reading in between; what ended within its omitted time counts nothing.
+            // There was no earlier reading; a test that ends in its omitted time counts nothing.
             self.begin = Some(self.first(&reading));
         }
-        // A rest that is too short to say anything belongs to the reading before it.
+        // A remainder that is too short is merged with the reading before it.
         let least = reading.at.saturating_sub(self.spacing / 4);
         self.readings.retain(|kept| kept.at < least);
         self.readings.push(reading);
     }
 }
 
-/// Counters as they stood before the first byte.
+/// Returns zero counters for the streams of `like`.
 fn nothing(like: &Reading) -> Reading {
     Reading {
         at: Duration::ZERO,

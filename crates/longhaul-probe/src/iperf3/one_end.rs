@@ -1,9 +1,9 @@
-//! A run as one end saw it: what the other end would have said is derived or absent.
+//! An observation from the data of one end: those of the other end are derived or absent.
 //!
-//! iperf3 tells of its end no more than a count of bytes. Where we send, our kernel knows what the
-//! peer has acknowledged, which stands for what arrived; how the peer spent its time is unknown, so
-//! its readings are absent.
-//! Wrong when: bytes are acknowledged but never read (a reader that is slow shows as a small window).
+//! iperf3 reports only byte counts for its end. If we send, our kernel knows what the peer has
+//! acknowledged, which is taken as received; how the peer spent its time is unknown, so those
+//! readings are absent. Wrong when: bytes are acknowledged but never read (a slow reader appears as
+//! a small window).
 
 use crate::engine::EndResult;
 use longhaul_analysis::throughput::{conclude, sentence};
@@ -11,7 +11,7 @@ use longhaul_model::report::v1::observation::{End, Ends, Observation, Sample, St
 use longhaul_model::report::v1::plan::Plan;
 use std::time::Duration;
 
-/// The observation of a sender alone.
+/// Returns the observation from a sender's data alone.
 pub fn seen_by_sender(forward: bool, own: &EndResult, idle_rtt: Option<Duration>) -> Observation {
     let streams = own.streams.iter().enumerate();
     let streams: Vec<Stream> = streams
@@ -28,7 +28,7 @@ pub fn seen_by_sender(forward: bool, own: &EndResult, idle_rtt: Option<Duration>
     observation(forward, streams, (own.end.clone(), receiver), idle_rtt)
 }
 
-/// What limited a sender of this end, a paragraph each.
+/// Returns the paragraphs that explain what limited this end's sender.
 pub(crate) fn verdict(plan: &Plan, own: &EndResult, idle_rtt: Option<Duration>) -> Vec<String> {
     let conclusion = conclude(plan, &seen_by_sender(true, own, idle_rtt));
     let findings = conclusion.findings.iter();
@@ -61,8 +61,8 @@ fn observation(
     }
 }
 
-/// What the peer acknowledged, as if it had told of it: a total without samples, whose course the
-/// analysis takes from what our kernel saw acknowledged.
+/// Returns the acknowledged bytes as the receiver's total. It has no samples; the analysis takes
+/// the progress from what our kernel saw acknowledged.
 fn arrived(sender: &StreamEnd) -> StreamEnd {
     let acknowledged = |sample: &Sample| Some((sample.at_us, sample.tcp.as_ref()?.bytes_acked?));
     let last = sender.samples.iter().rev().find_map(acknowledged);

@@ -1,5 +1,5 @@
-//! The server's output, as `--get-server-output` brings it to a stock client: what our counters saw,
-//! and what limited the run.
+//! The server output for `--get-server-output` of a stock client: our counters, and what limited
+//! the run.
 
 use super::course::{Course, Reading};
 use super::one_end::seen_by_sender;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Lines of single streams; with more of them only sums are written.
+/// The maximum number of stream lines; beyond it, only sums are written.
 const MOST_STREAM_LINES: usize = 400;
-/// Samples of all streams in the JSON.
+/// The maximum number of samples of all streams in the JSON.
 const MOST_SAMPLES: usize = 4000;
 const COLUMNS: usize = 79;
 
-/// What a finished test is told from.
+/// The data of a finished test.
 pub(crate) struct Story<'a> {
     pub test: &'a Test,
     pub plan: &'a Plan,
@@ -30,7 +30,7 @@ pub(crate) struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// What follows from our end's counters, where it sends over TCP.
+    /// Returns the conclusion from this end's counters, if it sends over TCP.
     fn conclusion(&self) -> Option<Conclusion> {
         let sender = self.collected.sender.as_ref();
         let sender = sender.filter(|_| self.test.transport == Transport::Tcp)?;
@@ -38,7 +38,7 @@ impl Story<'_> {
         Some(conclude(self.plan, &observation))
     }
 
-    /// As text for people, 80 columns wide.
+    /// Returns the output as text, 80 columns wide.
     pub fn text(&self) -> String {
         let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
         self.write_lines(&mut text);
@@ -49,7 +49,7 @@ impl Story<'_> {
         text
     }
 
-    /// What limited the run, a paragraph each; else why that is not known.
+    /// Returns the paragraphs that explain what limited the run, or why that is unknown.
     pub fn verdict(&self) -> Vec<String> {
         let Some(conclusion) = self.conclusion() else {
             let why = match (self.test.transport, self.test.direction) {
@@ -174,7 +174,7 @@ impl Story<'_> {
         )
     }
 
-    /// What was sent again in this time, then window and round trip at its end.
+    /// Returns the retransmits of this interval, and window and RTT at its end.
     fn tcp(place: &Place, (before, now): (Option<&Reading>, &Reading)) -> String {
         let at = |at: Duration| {
             let until = place.end.started_us.saturating_add(at.as_micros() as u64);
@@ -197,7 +197,7 @@ impl Story<'_> {
         )
     }
 
-    /// As data: the verdict, and the samples of our end with TCP_INFO as report v1 has them.
+    /// Returns the output as JSON: the verdict, and our samples with TCP_INFO as in report v1.
     pub fn json(&self) -> Value {
         let conclusion = self.conclusion();
         let streams = places(self.test, self.collected);
@@ -244,7 +244,7 @@ fn datagrams(place: &Place, (before, now): (Option<&Reading>, &Reading)) -> Stri
     format!("  {jitter:>8}  {lost}/{}", came + lost)
 }
 
-/// Words on lines of at most [`COLUMNS`].
+/// Wraps the words to lines of at most [`COLUMNS`] characters.
 fn wrapped(paragraph: &str) -> String {
     let (mut text, mut column) = (String::new(), 0);
     for word in paragraph.split_whitespace() {

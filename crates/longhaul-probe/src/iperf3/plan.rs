@@ -1,18 +1,18 @@
-//! A test of iperf3 as a plan of ours: what the engine is asked to do.
+//! Converts an iperf3 test to a plan for the engine.
 
 use super::wire::{self, Limit, Test, Trouble};
 use crate::limits::{LimitError, MOST_RATE_BPS};
 use longhaul_model::report::v1::plan::{Affinity, Direction, Mode, Plan, Stop, Transport};
 
-/// The least rate that the engine keeps.
+/// The minimum rate of the engine.
 const LEAST_RATE_BPS: u64 = 1000;
-/// How far apart samples are taken: small enough to see a ramp.
+/// The interval between samples, small enough to show a ramp.
 const INTERVAL_US: u64 = 100_000;
 
-/// The plan of a test. Rates of iperf3 are of each stream, ours of all together.
+/// Converts a test. iperf3's rates are per stream, those of a plan for all streams together.
 ///
-/// What a plan does not hold is left out: `burst` (we send evenly), `repeating_payload` (ours always
-/// repeats), `do_not_fragment`.
+/// Fields without a counterpart are ignored: `burst` (we send evenly), `repeating_payload` (ours
+/// always repeats), `do_not_fragment`.
 pub fn plan(test: &Test) -> Plan {
     let all = |each: u64| {
         each.saturating_mul(u64::from(test.streams))
@@ -44,7 +44,7 @@ pub fn plan(test: &Test) -> Plan {
         pacing_bps: test.fq_rate_bps.map(|each| each.max(LEAST_RATE_BPS)),
         write_rate_bps: rate.filter(|_| transport == Transport::Tcp),
         mss_bytes: test.mss_bytes.map(u32::from),
-        // The two bits below are the network's own (ECN).
+        // The lower two bits belong to the network (ECN).
         dscp: Some(test.tos >> 2).filter(|dscp| *dscp > 0),
         no_delay: test.no_delay,
         mode: if test.discards {
@@ -53,14 +53,14 @@ pub fn plan(test: &Test) -> Plan {
             Mode::Delivered
         },
         zero_copy: test.zero_copy && transport == Transport::Tcp,
-        // Both ends are not ours, so nothing is pinned; a reader may follow its packets.
+        // Only one end is ours, so threads are not pinned; a reader may follow its packets.
         affinity: Affinity::Auto,
         interval_us: INTERVAL_US,
         ..Plan::default()
     }
 }
 
-/// What an iperf3 client is told of a limit for strangers. Of bytes it knows no word.
+/// Maps a violated limit for anonymous clients to an iperf3 error. iperf3 has none for bytes.
 pub(crate) fn stranger_trouble(error: &LimitError) -> Trouble {
     match error.option {
         "streams" => Trouble::Streams,
@@ -69,7 +69,7 @@ pub(crate) fn stranger_trouble(error: &LimitError) -> Trouble {
     }
 }
 
-/// A time with what is omitted of it.
+/// Returns the stop rule; a time limit includes the omitted time.
 fn stop(test: &Test) -> Stop {
     match test.limit {
         Limit::Seconds(seconds) => {

@@ -1,4 +1,4 @@
-//! Our end's results in iperf3's words.
+//! Builds this end's results in iperf3's format.
 
 use super::course::{Course, Reading};
 use super::wire::{Direction, Results, StreamResults, Test, Transport, stream_id};
@@ -7,16 +7,16 @@ use crate::engine::EndResult;
 use longhaul_model::report::v1::observation::{Sample, StreamEnd, Udp};
 use std::time::Duration;
 
-/// One stream with its place among all that were opened.
+/// A stream and its position among all streams of the test.
 pub(crate) struct Place<'a> {
     pub id: i64,
     pub sends: bool,
     pub end: &'a StreamEnd,
-    /// In the readings of the course.
+    /// The stream's index in the readings.
     pub row: usize,
 }
 
-/// The streams of a test, in the order in which the client opened them.
+/// Returns the streams of a test in the order in which the client opened them.
 pub(crate) fn places<'a>(test: &Test, collected: &'a Collected) -> Vec<Place<'a>> {
     let receives = streams(collected.receiver.as_ref());
     let sends = streams(collected.sender.as_ref());
@@ -43,7 +43,7 @@ fn streams(end: Option<&EndResult>) -> &[StreamEnd] {
     end.map_or(&[], |end| &end.streams)
 }
 
-/// What the client is told.
+/// Builds the results for the client.
 pub(crate) fn results(test: &Test, collected: &Collected, course: &Course) -> Results {
     let span = Span::of(course);
     let (user, system) = processor(collected, &span);
@@ -66,7 +66,7 @@ pub(crate) fn results(test: &Test, collected: &Collected, course: &Course) -> Re
     }
 }
 
-/// The part that counts.
+/// The counted part of a test.
 pub(crate) struct Span<'a> {
     pub begin: Option<&'a Reading>,
     pub end: Option<&'a Reading>,
@@ -85,7 +85,7 @@ impl<'a> Span<'a> {
         at(self.end).saturating_sub(at(self.begin))
     }
 
-    /// What a counter grew by.
+    /// Returns the increase of a counter.
     fn grown(&self, of: impl Fn(&Reading) -> u64) -> u64 {
         let count = |reading: Option<&Reading>| reading.map_or(0, &of);
         count(self.end).saturating_sub(count(self.begin))
@@ -121,7 +121,7 @@ fn stream(test: &Test, place: &Place, span: &Span) -> StreamResults {
     }
 }
 
-/// Segments sent again since counting began; -1 where this end does not send.
+/// Returns the retransmits since counting began; -1 if this end does not send.
 fn retransmits(test: &Test, place: &Place, span: &Span) -> i64 {
     if !place.sends || test.transport == Transport::Udp {
         return -1;
@@ -142,7 +142,7 @@ fn retransmits(test: &Test, place: &Place, span: &Span) -> i64 {
     last - omitted.flatten().unwrap_or(0)
 }
 
-/// User and system time of this process, in percent of one processor.
+/// Returns the user and system time of this process, in percent of one core.
 fn processor(collected: &Collected, span: &Span) -> (f64, f64) {
     let end = collected.receiver.as_ref().or(collected.sender.as_ref());
     let lasted = span.end.map_or(0.0, |end| end.at.as_secs_f64());

@@ -1,11 +1,11 @@
-//! The server's part of a test, without sockets or clocks: inputs and time in, actions out.
+//! The server's protocol as a state machine, without sockets or clocks: inputs in, actions out.
 //!
 //! ```text
 //! Parameters ─► Admitting ─► Opening ─► Running ─► Draining ─► Results ─► Collecting ─► Farewell
 //! ```
 //!
-//! Every step in which something is awaited has a deadline; at the end of each the client is told,
-//! by the number it understands, and the test is over.
+//! Every step that waits for something has a deadline, after which the client gets an iperf3 error
+//! code and the test ends.
 
 use super::wire::{
     Bodies, Limit, MOST_CLIENT_RESULT_BYTES, MOST_PARAMETER_BYTES, MOST_SERVER_RESULT_BYTES,
@@ -13,103 +13,103 @@ use super::wire::{
 };
 use std::time::Duration;
 
-/// For the parameters, once the control connection stands.
+/// The timeout for the parameters, after the control connection is open.
 pub const PARAMETERS_TIME: Duration = Duration::from_secs(10);
-/// For each data connection; a client opens them one after the other.
+/// The timeout for each data connection; a client opens them one after the other.
 pub const STREAM_TIME: Duration = Duration::from_secs(15);
-/// Beyond the time that was asked, until the client says that it is over.
+/// The maximum time beyond the requested duration until the client ends the test.
 pub const OVERTIME: Duration = Duration::from_secs(20);
-/// Without a byte of payload on any stream.
+/// The timeout without payload on any stream.
 pub const SILENCE: Duration = Duration::from_secs(120);
-/// For what is under way when the client says that it is over.
+/// The timeout for data in flight after the client has ended the test.
 pub const DRAIN_TIME: Duration = Duration::from_secs(3);
-/// For the client's results.
+/// The timeout for the client's results.
 pub const RESULTS_TIME: Duration = Duration::from_secs(30);
-/// For the client's last word, which changes nothing.
+/// The timeout for the client's last message, which changes nothing.
 pub const FAREWELL_TIME: Duration = Duration::from_secs(10);
-/// Bytes that may wait until they can be read.
+/// The maximum number of buffered bytes.
 const MOST_HELD_BYTES: usize = MOST_CLIENT_RESULT_BYTES + 4096;
 
-/// A trouble for the client, and why for the log.
+/// An error code for the client, and the reason for the log.
 pub type Fault = (Trouble, String);
 
-/// Where a test stands.
+/// The step of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The client's parameters are awaited.
+    /// Waiting for the client's parameters.
     Parameters,
-    /// Its driver decides whether there is room.
+    /// Waiting for the driver's decision on admission.
     Admitting,
-    /// Data connections are awaited.
+    /// Waiting for data connections.
     Opening,
     Running,
-    /// The client has said that it is over; what is under way may still come.
+    /// The client has ended the test; data in flight may still arrive.
     Draining,
-    /// The client's results are awaited.
+    /// Waiting for the client's results.
     Results,
-    /// Our own are put together.
+    /// Waiting for our own results.
     Collecting,
-    /// The client's last word is awaited.
+    /// Waiting for the client's last message.
     Farewell,
     Closed,
 }
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The cookie has come.
+    /// The cookie has arrived.
     Start,
     Bytes(&'a [u8]),
-    /// The control connection is gone; why.
+    /// The control connection ended, with the reason.
     Gone(String),
-    /// There is room for the test.
+    /// The test is admitted.
     Admitted,
-    /// There is none: the client prints that the server is busy.
+    /// There is no capacity: the client prints that the server is busy.
     Busy(String),
-    /// One more data connection.
+    /// One more data connection has arrived.
     StreamJoined,
-    /// All of them.
+    /// All data connections are open.
     StreamsOpen,
-    /// Payload moved so far, all streams together.
+    /// The payload of all streams so far.
     Moved(u64),
-    /// Nothing is under way any more.
+    /// No more data is in flight.
     Drained,
-    /// Our own results.
+    /// This end's results.
     Ready(Box<Results>),
-    /// The test cannot go on at this end.
+    /// The test cannot continue at this end.
     Failed(Trouble, String),
-    /// This end wants no more of it; the client still prints what it has.
+    /// This end stops the test; the client still prints its results so far.
     Terminate(String),
     /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     Send(Vec<u8>),
-    /// Is there room for this? Answered by `Admitted`, `Busy` or `Failed`.
+    /// Decide on admission; answer `Admitted`, `Busy` or `Failed`.
     Admit(Box<(Parameters, Test)>),
-    /// Payload flows from now on.
+    /// Start the flow of payload.
     Run,
-    /// The client has sent, or taken, all it wants. Answered by `Drained`.
+    /// The client has ended the test; answer `Drained`.
     Stop,
-    /// The client's results are these; answered by `Ready`.
+    /// Take the client's results; answer `Ready`.
     Collect(Box<Results>),
     Close(Closed),
 }
 
-/// How a test ended.
+/// The end of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
     Finished,
-    /// By the client's own wish, before its time.
+    /// The client ended the test early.
     ClientTerminated,
-    /// What the client was told.
+    /// The client was sent this error.
     Refused(Trouble, String),
     Busy(String),
     Terminated(String),
-    /// The client is gone.
+    /// The connection to the client was lost.
     Gone(Step, String),
 }
 
@@ -146,7 +146,7 @@ impl Step {
 pub struct Server {
     step: Step,
     deadline: Option<Duration>,
-    /// Of the whole test, from the start of payload on.
+    /// The deadline of the whole test, set when payload starts.
     end: Option<Duration>,
     longest: Duration,
     silence: Duration,
@@ -159,7 +159,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// No test may last longer than `longest`, nor move more than `most_bytes`.
+    /// Creates the state machine. A test may take at most `longest` and move at most `most_bytes`.
     pub fn new(longest: Duration, most_bytes: Option<u64>) -> Server {
         Server {
             step: Step::Parameters,
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// How long no payload may come, instead of [`SILENCE`].
+    /// Sets the timeout without payload, instead of [`SILENCE`].
     #[must_use]
     pub fn with_silence(self, silence: Duration) -> Server {
         Server { silence, ..self }
@@ -186,7 +186,7 @@ impl Server {
         self.step
     }
 
-    /// When a tick is due at the latest.
+    /// Returns the time by which a tick is due.
     pub fn next_deadline(&self) -> Option<Duration> {
         let open = self.step != Step::Closed;
         self.deadline
@@ -196,7 +196,7 @@ impl Server {
             .filter(|_| open)
     }
 
-    /// Takes what happened at `now`, and says what is to be done, in order.
+    /// Handles an input at `now`; returns the actions in order.
     pub fn handle(&mut self, now: Duration, input: Input<'_>) -> Vec<Action> {
         if self.step != Step::Closed {
             self.take(now, input);
@@ -333,7 +333,7 @@ impl Server {
         }
     }
 
-    /// Reads what is held, as far as this step can read.
+    /// Reads the buffered bytes, as far as the current step allows.
     fn read(&mut self, now: Duration) {
         while !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
@@ -356,7 +356,7 @@ impl Server {
         }
     }
 
-    /// One state byte of the client.
+    /// Reads one state byte from the client.
     fn word(&mut self, now: Duration, bytes: &mut &[u8]) {
         let Some((&byte, rest)) = bytes.split_first() else {
             return;
@@ -376,7 +376,7 @@ impl Server {
         }
     }
 
-    /// Parameters or results; false: more bytes are needed, or a decision.
+    /// Reads parameters or results; false if more bytes or a decision are needed.
     fn body(&mut self, bytes: &mut &[u8]) -> bool {
         let trouble = match self.step {
             Step::Parameters => Trouble::Parameters,

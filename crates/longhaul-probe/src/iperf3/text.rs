@@ -1,8 +1,8 @@
-//! iperf3's text, as 3.12 lays it out: every line of it, for both roles, without a clock or a screen.
+//! The text output of iperf3 3.12, for both roles, without a clock or a terminal.
 //!
-//! Scripts read these columns, so a line here is the same byte by byte; what stands in it comes as
-//! plain numbers. [`Layout`] knows which lines a test has; [`opening`] what comes before them.
-//! What iperf3 prints in front of each line (`-T`, `--timestamps`) is left to whoever writes them.
+//! Scripts parse these columns, so each line matches iperf3's byte for byte; the values are plain
+//! numbers. [`Layout`] determines the lines of a test; [`opening`] those before its intervals. The
+//! caller adds the prefix that iperf3 prints before each line (`-T`, `--timestamps`).
 
 mod columns;
 mod layout;
@@ -13,17 +13,17 @@ pub use columns::{Id, SEPARATOR, Tail, line};
 pub use layout::{Layout, Outcome, Processor, Role, Row, Side, Told};
 pub use unit::{Prefix, Unit, rate, transfer};
 
-/// The last words of a client.
+/// The last line of a client.
 pub const DONE: &str = "\niperf Done.\n";
-/// With `-V`, before the totals.
+/// The line before the totals with `-V`.
 pub const COMPLETE: &str = "Test Complete. Summary Results:\n";
 
-/// What the server printed there, as the client shows it.
+/// Formats a server's text output, as the client prints it.
 pub fn server_output(text: &str) -> String {
     format!("\nServer output:\n{text}\n")
 }
 
-/// The same of a server that writes JSON.
+/// Formats the output of a server that writes JSON.
 pub fn server_json(text: &str) -> String {
     format!("\nServer JSON output:\n{text}\n")
 }

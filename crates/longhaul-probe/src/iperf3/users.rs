@@ -1,11 +1,11 @@
-//! Who may measure: iperf3's tokens, and the users they name.
+//! Server authentication: iperf3's tokens, and the users they name.
 //!
-//! A token is base64 of three lines (user, password, time), encrypted for our RSA key with OAEP (since
-//! 3.17) or PKCS #1 v1.5 (before). Nothing binds it to a connection, so each is taken once: within
-//! the time in which it is valid it is remembered, and refused when it comes again.
+//! A token is base64 of three lines (user, password, time), encrypted for our RSA key with OAEP
+//! (since 3.17) or PKCS #1 v1.5 (before). A token is not bound to a connection, so each is accepted
+//! only once: it is remembered for as long as it is valid.
 //!
-//! Every refusal says the same and takes the same time from the token's arrival on, so that an answer
-//! tells nothing of padding, user or password.
+//! Every refusal has the same content and comes at the same time after the token, so that it
+//! reveals nothing about padding, user or password.
 
 use super::server::Fault;
 use super::wire::Trouble;
@@ -24,18 +24,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far the clocks of client and server may be apart, unless said otherwise; as in iperf3.
+/// The default maximum clock difference between client and server, as in iperf3.
 pub const DEFAULT_SKEW: Duration = Duration::from_secs(10);
-/// Tokens that are remembered; when so many came within the time, no more are taken.
+/// The maximum number of remembered tokens; beyond it, no more are accepted.
 const MOST_TOKENS: usize = 10_000;
-/// A refusal comes so long after the token. Longer than any decryption takes.
+/// The delay of a refusal after the token, longer than any decryption.
 const ANSWER_TIME: Duration = Duration::from_millis(400);
-/// The largest file of a key or of users.
+/// The maximum size of a key file or users file.
 const MOST_FILE_BYTES: u64 = 1 << 20;
-/// In bytes: 1024 to 8192 bits.
+/// The permitted key size in bytes: 1024 to 8192 bits.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 128..=1024;
 
-/// A key or a list of users that is of no use.
+/// The error of loading a key or a list of users.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     #[error("cannot read {path}", path = path.display())]
@@ -63,7 +63,7 @@ struct Inner {
     /// SHA-256 of `{user}password`.
     hashes: BTreeMap<String, [u8; 32]>,
     skew: Duration,
-    /// Tokens that were taken, and until when they must be remembered (Unix seconds).
+    /// Accepted tokens, and the time until which they are remembered (Unix seconds).
     taken: Mutex<HashMap<[u8; 32], u64>>,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Reads a private key in PEM (PKCS #1 or #8) and a file of users as iperf3 has them.
+    /// Reads a private key in PEM (PKCS #1 or #8) and a users file in iperf3's format.
     pub fn load(key: &Path, users: &Path, skew: Duration) -> Result<Users, UsersError> {
         let text = read(key)?;
         let parsed = RsaPrivateKey::from_pkcs8_pem(&text)
@@ -91,7 +91,7 @@ impl Users {
     }
 
     /// # Errors
-    /// After a fixed time, always with the same trouble; the text is for the log.
+    /// Always the same error after a fixed time; the text is for the log.
     pub fn check(&self, token: Option<&str>) -> Result<(), Fault> {
         let came = Instant::now();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -118,7 +118,7 @@ impl Users {
         let (user, password, time) = parts(&text).ok_or("its token is not of three lines")?;
         let skew = self.0.skew.as_secs();
         let known = self.0.hashes.get(user);
-        // A user who is not known costs the same as a wrong password.
+        // An unknown user costs the same time as a wrong password.
         let right = same(known.unwrap_or(&[0; 32]), &hash(user, password)) && known.is_some();
         if !right {
             return Err("user or password is wrong");
@@ -131,7 +131,7 @@ impl Users {
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
         let key = &self.0.key;
-        // Both, always: how long it takes does not depend on which one fits.
+        // Always tries both, so that the time does not depend on which one fits.
         let new = key.decrypt_blinded(&mut OsRng, Oaep::new::<sha1::Sha1>(), cipher);
         let old = key.decrypt_blinded(&mut OsRng, Pkcs1v15Encrypt, cipher);
         new.or(old).ok()
@@ -189,7 +189,7 @@ fn hashes(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersEr
     Ok(hashes)
 }
 
-/// User, password and Unix time of a token.
+/// Returns user, password and Unix time of a token.
 fn parts(text: &str) -> Option<(&str, &str, u64)> {
     let mut lines = text.trim_end_matches('\0').lines();
     let mut field = |name: &str| Some(lines.next()?.strip_prefix(name)?.trim());
@@ -207,7 +207,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     sum
 }
 
-/// Equal, without stopping at the first difference.
+/// Compares in constant time.
 fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     differing == 0

@@ -1,14 +1,14 @@
-//! What goes over iperf3's connections, as versions 3.1 to 3.22 have it.
+//! The messages on iperf3's connections, as versions 3.1 to 3.22 send them.
 //!
 //! - [`Cookie`]: the first 37 bytes of every TCP connection
 //! - [`State`]: one byte per step; after [`State::ServerError`] come 8 bytes of [`Refusal`]
-//! - [`Bodies`] and [`encode`]: JSON behind four bytes of length, big-endian
-//! - [`Parameters`]: what a client asks, as it came; [`Test`]: the same, held to its ranges
-//! - [`Results`]: what either end says afterwards
-//! - [`Packet`], [`Greeting`]: the head of a datagram, and the words that open a UDP stream
+//! - [`Bodies`] and [`encode`]: JSON after a length of four bytes, big-endian
+//! - [`Parameters`]: the client's request as received; [`Test`]: the validated request
+//! - [`Results`]: the results of either end
+//! - [`Packet`], [`Greeting`]: the header of a datagram, and the messages that open a UDP stream
 //!
 //! Reading is lenient where versions differ (absent keys, unknown keys, numbers as 3.1 and 3.12
-//! write them) and strict in types and sizes; [`Test::of`] is strict in ranges.
+//! write them) and strict about types and sizes; [`Test::of`] is strict about ranges.
 
 mod cookie;
 mod datagram;
@@ -31,14 +31,14 @@ pub use test::{Direction, Limit, Test, Transport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The most bytes of a parameter object; the same as in iperf3 since 3.18.
+/// The maximum size of a parameter object, as in iperf3 since 3.18.
 pub const MOST_PARAMETER_BYTES: usize = 8 << 10;
-/// The most bytes of results that a client may send: 256 streams of about 250 bytes, and room.
+/// The maximum size of a client's results: 256 streams of about 250 bytes, and a margin.
 pub const MOST_CLIENT_RESULT_BYTES: usize = 256 << 10;
-/// The most bytes of results that a server may send: its whole output is in it when asked for.
+/// The maximum size of a server's results, which contain its whole output on request.
 pub const MOST_SERVER_RESULT_BYTES: usize = 32 << 20;
 
-/// The id of the stream that was opened as number `index`, from 0: 1, 3, 4, 5 and so on.
+/// Returns the id of the stream that was opened at `index`, from 0: 1, 3, 4, 5 and so on.
 pub fn stream_id(index: usize) -> i64 {
     match index {
         0 => 1,
@@ -46,14 +46,14 @@ pub fn stream_id(index: usize) -> i64 {
     }
 }
 
-/// Frames a message; an error when its body is over `limit`.
+/// Frames a message; fails if its body exceeds `limit`.
 pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
     crate::wire::frame_json(message, limit)
 }
 
 /// Reads the body of a frame.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
-    // A list would be read as the fields of a struct in their order.
+    // serde would read a list as the fields of a struct in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         let why = "no JSON object".to_owned();
         return Err(WireError::Malformed { why });

@@ -1,7 +1,7 @@
-//! What a session of probes may cost, and which trains can be run at all.
+//! The limits of probe sessions and of packet trains.
 //!
-//! Probes are small beside bulk runs, and a stranger's are held to less: a fraction of what a
-//! bulk run of the anonymous limits would move.
+//! Probes are small compared with bulk runs. Those of anonymous clients are limited further, to a
+//! fraction of what a bulk run within the anonymous limits would move.
 
 use super::{LimitError, MOST_RATE_BPS, refuse, within};
 use crate::wire::{AnonymousLimits, Ask, Bounds, FilesAsk};
@@ -10,37 +10,37 @@ use longhaul_model::report::v1::path::{RoundTrips, Trace};
 use longhaul_model::units::{Bytes, Rate};
 use std::time::Duration;
 
-/// IP bytes of one session, for those with the token.
+/// The maximum IP bytes of a session with the token.
 pub const MOST_PROBE_BYTES: u64 = 16_000_000_000;
-/// The longest session.
+/// The maximum duration of a session.
 pub const LONGEST_PROBING_US: u64 = 86_400 * 1_000_000;
-/// A stranger's session: IP bytes, and seconds for each second of a bulk run.
+/// The maximum IP bytes of an anonymous session, and its seconds for each second of a bulk run.
 pub const ANONYMOUS_PROBE_BYTES: u64 = 256_000_000;
 const ANONYMOUS_TIMES: u64 = 20;
-/// The most trains of one ask.
+/// The maximum number of trains in a request.
 pub const MOST_TRAINS: usize = 128;
-/// The most packets of a train, but for one that looks for a large token bucket.
+/// The maximum number of packets in a train, except one that looks for a large token bucket.
 pub const MOST_TRAIN_PACKETS: u32 = 2500;
-/// The most packets of one ask: their times fit into one frame, whatever they are.
+/// The maximum number of packets in a request: any such number of timestamps fits into one frame.
 pub const MOST_ASK_PACKETS: u32 = 150_000;
-/// Of an IP packet: header, UDP and what a probe carries; and the largest jumbo frames.
+/// Min and max size of an IP packet: IP header, UDP header and probe data; the largest jumbo frame.
 pub const PACKET_BYTES: (u32, u32) = (96, 9216);
-/// The longest one ask may take by its own plan.
+/// The maximum scheduled time of a request.
 const LONGEST_ASK: Duration = Duration::from_secs(120);
-/// A burst is taken to go no slower than this.
+/// The minimum rate that is assumed for a burst.
 const SLOWEST_BPS: u64 = 1_000_000;
 
-/// What trains cost.
+/// The cost of packet trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrainsCost {
     pub packets: u32,
     /// IP bytes.
     pub bytes: u64,
-    /// At most, bursts at the slowest rate that is thought of.
+    /// The maximum time, with bursts at the minimum assumed rate.
     pub time: Duration,
 }
 
-/// The most that a stranger's session may cost.
+/// Returns the maximum cost of an anonymous client's session.
 pub fn anonymous_bounds(limits: &AnonymousLimits) -> Bounds {
     let seconds = limits.seconds.saturating_mul(ANONYMOUS_TIMES);
     let by_rate = limits
@@ -56,7 +56,7 @@ pub fn anonymous_bounds(limits: &AnonymousLimits) -> Bounds {
     }
 }
 
-/// Checks what a session of probes asks for.
+/// Checks the requested bounds of a probe session.
 pub fn check_bounds(bounds: &Bounds, limits: Option<&AnonymousLimits>) -> Result<(), LimitError> {
     within("flows", Some(bounds.flows), 0, 1)?;
     within("dscp", bounds.dscp, 0, 63)?;
@@ -76,7 +76,7 @@ pub fn check_bounds(bounds: &Bounds, limits: Option<&AnonymousLimits>) -> Result
     Ok(())
 }
 
-/// Checks trains, and says what they cost.
+/// Checks trains and returns their cost.
 pub fn check_trains(trains: &[TrainPlan]) -> Result<TrainsCost, LimitError> {
     within("trains", Some(trains.len()), 1, MOST_TRAINS)?;
     let mut cost = TrainsCost::default();
@@ -122,7 +122,7 @@ fn check_train(train: &TrainPlan) -> Result<(), LimitError> {
     }
 }
 
-/// Time that the schedules themselves take; a burst counts nothing.
+/// Returns the time that the schedules take, without that of the bursts.
 fn planned(trains: &[TrainPlan]) -> Duration {
     let one = |train: &TrainPlan| {
         let pause = Duration::from_micros(train.pause_us);
@@ -154,7 +154,7 @@ fn sending(train: &TrainPlan) -> Duration {
     }
 }
 
-/// Checks an ask that sends no trains.
+/// Checks a request that sends no trains.
 pub fn check_survey(ask: &Ask) -> Result<(), LimitError> {
     match ask {
         Ask::Collect(collect) => within("wait_us", Some(collect.wait_us), 0, 10_000_000),
@@ -180,7 +180,7 @@ fn check_round_trips(asked: &RoundTrips) -> Result<(), LimitError> {
     within("time_us", Some(time), 0, LONGEST_ASK.as_micros() as u64)
 }
 
-/// How long an ask, already checked, may take at the responder.
+/// Returns the maximum time of a checked request at the server.
 pub fn longest_answer(ask: &Ask) -> Duration {
     match ask {
         Ask::Send(trains) => trains.iter().map(longest).sum(),
@@ -198,11 +198,11 @@ pub fn longest_answer(ask: &Ask) -> Duration {
     }
 }
 
-/// The longest look at files: a large folder to be listed, or what an earlier copy has left to be
-/// read and summed up.
+/// The maximum time of file operations: listing a large folder, or reading and checksumming the
+/// remains of an earlier copy.
 const FILES_TIME: Duration = Duration::from_secs(3600);
 
-/// The longest trace back.
+/// The maximum time of a trace from the server.
 pub const TRACE_TIME: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

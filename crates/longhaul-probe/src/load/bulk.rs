@@ -1,4 +1,4 @@
-//! One bulk run in a thread of its own, that can be left behind when the user has had enough.
+//! A bulk run in its own thread, which can be abandoned when the user interrupts.
 
 use crate::error::ProbeError;
 use crate::throughput::{self, Outcome, Progress, Target};
@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Samples closer than this say nothing more of a load.
+/// The minimum interval between samples; closer ones add nothing.
 const INTERVAL_US: u64 = 100_000;
-/// Samples of one run: it lies in the archive beside the load report.
+/// The number of samples of a run, which is archived with the load report.
 const SAMPLES: u64 = 300;
 
-/// The load of one step.
+/// Returns the plan for the load of a step.
 pub(super) fn load(plan: &Plan, step: &Step) -> plan::Plan {
     let each = |bps: u64| bps / u64::from(step.streams.max(1));
     plan::Plan {
@@ -30,7 +30,7 @@ pub(super) fn load(plan: &Plan, step: &Step) -> plan::Plan {
     }
 }
 
-/// A plain stream: nothing asked that the kernel can choose.
+/// Returns the plan of a plain stream, without settings that the kernel can choose.
 pub(super) fn competitor(plan: &Plan) -> plan::Plan {
     let (least, most) = crate::limits::INTERVAL_US;
     plan::Plan {
@@ -45,7 +45,7 @@ pub(super) fn competitor(plan: &Plan) -> plan::Plan {
     }
 }
 
-/// A run under way.
+/// A bulk run that is in progress.
 pub(super) struct Bulk {
     pub plan: plan::Plan,
     moved: Arc<AtomicU64>,
@@ -62,7 +62,7 @@ impl Bulk {
             .name("load".to_owned())
             .spawn(move || {
                 let mut watch = |progress: &Progress| own_moved.store(bytes(progress), Relaxed);
-                // Nobody listens any more after an interrupt.
+                // After an interrupt there is no receiver.
                 let _ = tell.send(throughput::run(&own_target, &own_plan, &mut watch));
             })
             .map_err(|source| ProbeError::Local {
@@ -77,12 +77,12 @@ impl Bulk {
         })
     }
 
-    /// Payload so far, as this end counts it.
+    /// Returns the payload so far, as counted at this end.
     pub fn moved_bytes(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 
-    /// Waits, at most for `time`; true when it is over.
+    /// Waits up to `time`; returns whether the run has ended.
     pub fn wait(&mut self, time: Duration) -> bool {
         if self.result.is_none() {
             self.result = match self.ended.recv_timeout(time) {
@@ -94,7 +94,7 @@ impl Bulk {
         self.result.is_some()
     }
 
-    /// What became of it; one that is not over is left behind, and ends with the program.
+    /// Returns the result. A run that has not ended is abandoned and ends with the program.
     pub fn finish(self) -> (plan::Plan, Result<Outcome, ProbeError>) {
         (self.plan, self.result.unwrap_or_else(|| Err(silent())))
     }

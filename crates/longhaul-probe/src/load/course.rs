@@ -1,8 +1,8 @@
-//! Idle times and loads in their order, and the stretch of the time axis that each took.
+//! Runs the idle phases and loads in order, and records the interval of each.
 //!
-//! Setting a run up takes some round trips and no load: the idle time before it lasts until its
-//! first payload arrives. After the last payload the ends exchange their counts; that is idle time
-//! again.
+//! Setting up a run takes a few round trips without load, so the idle phase before it lasts until
+//! its first payload arrives. After the last payload, the ends exchange their counts, which is idle
+//! time again.
 
 use super::bulk::{self, Bulk};
 use super::flow;
@@ -14,10 +14,10 @@ use longhaul_model::report::v1::load::{Phase, Plan, Step};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often the user's stop is looked at, and how often progress is told.
+/// The interval at which the user's stop is checked, and that of progress reports.
 const LOOK: Duration = Duration::from_millis(20);
 const WATCH: Duration = Duration::from_millis(200);
-/// What a run may take beside its payload: its own deadlines end it earlier.
+/// The maximum time of a run besides its payload; its own deadlines end it earlier.
 const AROUND: Duration = Duration::from_secs(200);
 
 pub(super) struct Course<'a> {
@@ -55,7 +55,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// All steps, or those until `stop` or until the probes end.
+    /// Runs all steps, or until `stop` is set or the probes end.
     pub fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&Progress)) {
         let plan = self.plan;
         self.idle(stop, watch);
@@ -81,7 +81,7 @@ impl<'a> Course<'a> {
         self.began.elapsed().as_micros() as u64
     }
 
-    /// Lasts at least as long as the plan says.
+    /// Idles for at least the planned time.
     fn idle(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&Progress)) {
         if self.phases.last().is_none_or(|phase| phase.step.is_some()) {
             let from_us = self.phases.last().map_or(0, |phase| phase.until_us);
@@ -128,7 +128,7 @@ impl<'a> Course<'a> {
         self.take(number, began_us, pair, errors);
     }
 
-    /// Lays what the runs carried on the axis, and the phase around it.
+    /// Records a phase, with the flows of its runs on the time axis.
     fn take(&mut self, number: u32, began_us: u64, pair: Pair, mut errors: Vec<String>) {
         let mut own = phase(began_us, Some(number));
         let place = self.phases.len();
@@ -185,7 +185,7 @@ impl<'a> Course<'a> {
 }
 
 impl Pair {
-    /// True when both are over.
+    /// Returns whether both runs have ended.
     fn wait(&mut self, time: Duration) -> bool {
         let load = self.load.as_mut().is_none_or(|bulk| bulk.wait(time));
         let other = self.competitor.as_mut();
@@ -198,7 +198,7 @@ fn started(bulk: Option<Result<Bulk, ProbeError>>, errors: &mut Vec<String>) -> 
     bulk?.map_err(|error| errors.push(whole(&error))).ok()
 }
 
-/// The error with its causes.
+/// Formats an error with its causes.
 fn whole(error: &ProbeError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

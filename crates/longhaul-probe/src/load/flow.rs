@@ -1,4 +1,4 @@
-//! What a bulk run carried, laid on the time axis of the probes.
+//! Converts the transfer of a bulk run to the time axis of the probes.
 
 use crate::throughput::{Outcome, payload_span};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -6,10 +6,10 @@ use longhaul_model::report::v1::load::{Flow, Point};
 use longhaul_model::report::v1::observation::{Observation, StreamEnd};
 use std::time::Instant;
 
-/// First and last payload at the receiver, on the axis, in microseconds.
+/// Times of the first and last payload at the receiver on the axis, in microseconds.
 pub(super) type Span = (u64, u64);
 
-/// The receiver's counts; what limited the run is for others to say.
+/// Returns the receiver's counts; the caller determines what limited the run.
 pub(super) fn flow(outcome: &Outcome, axis: Instant) -> (Flow, Option<Span>) {
     let observation = &outcome.observation;
     let shift = Shift::of(outcome.origin, axis);
@@ -41,7 +41,7 @@ fn retransmits(observation: &Observation) -> Option<u64> {
     observation.streams.iter().map(|s| last(&s.sender)).sum()
 }
 
-/// From the run's own time line to the axis of the probes.
+/// The offset from the run's own time line to the axis of the probes.
 #[derive(Debug, Clone, Copy)]
 struct Shift {
     later_us: u64,
@@ -63,7 +63,7 @@ impl Shift {
     }
 }
 
-/// All streams together at the samples of the one that has most.
+/// Sums all streams at the sample times of the stream that has the most.
 fn series(receivers: &[&StreamEnd], shift: Shift) -> Vec<Point> {
     let Some(finest) = receivers.iter().max_by_key(|end| end.samples.len()) else {
         return Vec::new();
@@ -82,7 +82,7 @@ fn series(receivers: &[&StreamEnd], shift: Shift) -> Vec<Point> {
     points.collect()
 }
 
-/// Evenly between two samples; all of it from the end on.
+/// Interpolates linearly between samples; returns all bytes from the end on.
 fn bytes_by(end: &StreamEnd, at_us: u64) -> f64 {
     let stopped = end.started_us.saturating_add(end.duration_us);
     if at_us >= stopped {

@@ -1,18 +1,18 @@
-//! Finding all next hops of balancers that share packets out by flow: the multipath detection
-//! algorithm of Augustin, Friedman and Teixeira (E2EMON 2007), as a machine without I/O.
+//! Finds all next hops of per-flow load balancers: the multipath detection algorithm of Augustin,
+//! Friedman and Teixeira (E2EMON 2007), as a state machine without I/O.
 //!
-//! For every router that was seen, flows that pass it are sent one hop further, until the number
-//! of flows is enough to have seen one more next hop, if there were one more: n(k), with k seen.
-//! Flows whose way to the router is not known are tried at the router's hop first. Every flow's
-//! way is remembered, so that it counts for all routers on it.
+//! For every router found, flows that pass it are sent one hop further until their number would
+//! have revealed one more next hop if it existed: n(k), with k found. Flows whose path to the
+//! router is not known are first probed at the router's own hop. The path of every flow is stored,
+//! so that it counts for all routers on it.
 //!
-//! n(k) is computed, not tabled: of K = k + 1 next hops that get flows evenly, n flows leave at
-//! least one unseen with the probability of [`miss_ratio`]. The confidence asked is for the whole
-//! route; it is divided among the balancers found. Balancers that share out unevenly need more
-//! flows than this takes, and are the error of the method.
+//! n(k) is computed, not tabulated: of K = k + 1 next hops that get flows evenly, n flows leave at
+//! least one undiscovered with the probability of [`miss_ratio`]. The requested confidence is for
+//! the whole route; it is divided among the balancers found. Balancers with uneven shares need more
+//! flows than this uses, and are the error of the method.
 //!
-//! Bounds: [`MOST_FLOWS`] flows, [`ATTEMPTS`] probes for each flow and hop, [`WINDOW`] probes at a
-//! time, and the time given. What these cut short lowers the confidence that is reached.
+//! Bounds: [`MOST_FLOWS`] flows, [`ATTEMPTS`] probes for each flow and hop, [`WINDOW`] outstanding
+//! probes, and the given time. Reaching a bound lowers the achieved confidence.
 
 use super::trace::Step;
 use longhaul_model::report::v1::path::Link;
@@ -20,28 +20,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Flows that are tried, the trace's own with them.
+/// The maximum number of flows, including the trace's own.
 pub const MOST_FLOWS: u16 = 255;
 /// Probes of one flow to one hop before it counts as silent.
 const ATTEMPTS: u8 = 3;
-/// Probes that may be under way.
+/// The maximum number of outstanding probes.
 const WINDOW: usize = 12;
-/// Between two probes to one hop; doubled up to the most where it stops answering.
+/// Interval between two probes to one hop; doubled up to the maximum when it stops answering.
 const LEAST_GAP: Duration = Duration::from_millis(20);
 const MOST_GAP: Duration = Duration::from_millis(1000);
-/// Without an answer for this long, or for three times the longest round trip, it was lost.
+/// A probe is lost after this time, or after three times the longest round trip.
 const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 const PATIENCE_AT_FIRST: Duration = Duration::from_millis(1000);
-/// Flows beyond any that a stopping point asks for.
+/// Upper bound of the number of flows at a stopping point.
 const MOST_NEEDED: u32 = 4096;
 
-/// Flows in a row that a hop may leave unanswered before it is left alone.
+/// Consecutive unanswered flows after which a hop is no longer probed.
 const MOST_SILENT: u32 = 6;
 
-/// Where a flow was seen at one hop.
+/// Position of a flow at one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Not yet, after so many probes without an answer.
+    /// Not known yet, after this many unanswered probes.
     Unknown(u8),
     Silent,
     At(IpAddr),
@@ -55,23 +55,23 @@ struct Flying {
     at: Duration,
 }
 
-/// How often a hop may be asked.
+/// Rate limit of probes to one hop.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     gap: Duration,
     last: Option<Duration>,
-    /// Flows since the last answer that got none.
+    /// Consecutive unanswered flows since the last answer.
     silent: u32,
 }
 
-/// A search for alternatives as plain data.
+/// A search for alternative next hops, as plain data.
 pub struct Alternatives {
     confidence: f64,
     destination: IpAddr,
     most_time: Duration,
     /// By hop (from 0) and flow.
     places: Vec<Vec<Place>>,
-    /// Hops that did not answer the trace; no flow is sent there.
+    /// Hops that did not answer the trace; no flow is sent to them.
     silent: Vec<bool>,
     flying: Vec<Flying>,
     paces: Vec<Pace>,
@@ -79,7 +79,8 @@ pub struct Alternatives {
 }
 
 impl Alternatives {
-    /// `known`: the address of each hop of flow 0. The confidence is held between 0.5 and 0.999.
+    /// Starts with `known`, the address of each hop of flow 0. Limits the confidence to 0.5 to
+    /// 0.999.
     pub fn new(
         confidence: f64,
         destination: IpAddr,
@@ -108,7 +109,7 @@ impl Alternatives {
         }
     }
 
-    /// What to do at `now`.
+    /// Returns the action due at `now`.
     pub(super) fn next(&mut self, now: Duration) -> Step {
         if now >= self.most_time {
             return Step::Done;
@@ -142,7 +143,7 @@ impl Alternatives {
         });
     }
 
-    /// An answer to the probe of this number; to one that is no longer waited for it is nothing.
+    /// Records the answer to probe `number`; ignores it if the probe is no longer outstanding.
     pub(super) fn heard(&mut self, number: u16, address: IpAddr, rtt: Duration) {
         let Some(at) = self.flying.iter().position(|f| f.number == number) else {
             return;
@@ -173,7 +174,7 @@ impl Alternatives {
         self.flying = flying;
         for Flying { ttl, flow, .. } in lost {
             let hop = usize::from(ttl) - 1;
-            // It has answered before, so it may be asked too often.
+            // The hop has answered before, so the probes may exceed its rate limit.
             let pace = &mut self.paces[hop];
             pace.gap = (pace.gap * 2).min(MOST_GAP);
             let place = &mut self.places[hop][usize::from(flow)];
@@ -187,7 +188,7 @@ impl Alternatives {
         }
     }
 
-    /// Where a flow is at a hop (from 0), once that is settled.
+    /// Returns the position of a flow at a hop (from 0) once it is settled.
     fn place(&self, hop: usize, flow: u16) -> Option<Place> {
         if self.silent[hop] {
             return Some(Place::Silent);
@@ -201,7 +202,7 @@ impl Alternatives {
         self.flying.iter().any(same)
     }
 
-    /// Probes that routers still need, nearest first: at most one for each router.
+    /// Returns the probes that routers still need, nearest first: at most one for each router.
     fn wanted(&self) -> Vec<(u8, u16)> {
         let share = self.share();
         let mut wanted = Vec::new();
@@ -221,12 +222,12 @@ impl Alternatives {
         wanted
     }
 
-    /// A hop that has stopped to answer is left alone.
+    /// Returns whether a hop has stopped answering and is no longer probed.
     fn is_tired(&self, hop: usize) -> bool {
         self.paces[hop].silent >= MOST_SILENT
     }
 
-    /// Flows from `router` whose answer from this hop is awaited.
+    /// Counts the outstanding flows from `router` to this hop.
     fn under_way(&self, hop: usize, router: Option<Place>) -> u32 {
         let here = |probe: &&Flying| {
             usize::from(probe.ttl) == hop + 1 && self.passes(hop, router, probe.flow)
@@ -234,13 +235,13 @@ impl Alternatives {
         self.flying.iter().filter(here).count() as u32
     }
 
-    /// Failure that each balancer may have, so that all together keep the confidence.
+    /// Returns the failure probability of each balancer that keeps the total confidence.
     fn share(&self) -> f64 {
         let balancers = self.nodes().filter(|(_, _, next)| *next > 1).count();
         1.0 - self.confidence.powf(1.0 / balancers.max(1) as f64)
     }
 
-    /// Places that flows come from to this hop: routers of the hop before, or this host.
+    /// Returns the origins of flows to this hop: routers of the previous hop, or this host.
     fn routers_before(&self, hop: usize) -> Vec<Option<Place>> {
         let Some(before) = hop.checked_sub(1) else {
             return vec![None];
@@ -268,8 +269,8 @@ impl Alternatives {
         }
     }
 
-    /// Flows that went from `router` to this hop and were answered there, and the next hops that
-    /// they found.
+    /// Returns the number of flows from `router` that this hop answered, and of the next hops
+    /// found.
     fn tried(&self, hop: usize, router: Option<Place>) -> (u32, usize) {
         let mut found = BTreeSet::new();
         let mut flows = 0;
@@ -284,9 +285,9 @@ impl Alternatives {
         (flows, found.len())
     }
 
-    /// The next probe that tells more of a router: a flow that passes it, one hop further; or a
-    /// new flow to its own hop, to see whether it passes, unless as many as are lacking are on
-    /// their way there.
+    /// Returns the next useful probe for a router: a flow that passes it, one hop further; or a new
+    /// flow to its own hop, to see whether it passes, unless as many as are lacking are already
+    /// outstanding there.
     fn probe_for(&self, hop: usize, router: Option<Place>, lacking: u32) -> Option<(u8, u16)> {
         let ttl = hop as u8 + 1;
         let open = |flow: &u16| self.place(hop, *flow).is_none() && !self.is_flying(ttl, *flow);
@@ -305,7 +306,7 @@ impl Alternatives {
         (0..MOST_FLOWS).find(unknown).map(|flow| (ttl - 1, flow))
     }
 
-    /// Every router with what was tried behind it.
+    /// Iterates over every router with the flows and next hops found behind it.
     fn nodes(&self) -> impl Iterator<Item = (usize, u32, usize)> {
         let hops = (0..self.places.len()).filter(|hop| !self.silent[*hop]);
         hops.flat_map(move |hop| {
@@ -317,7 +318,7 @@ impl Alternatives {
         })
     }
 
-    /// Addresses of every hop, by TTL.
+    /// Returns the addresses of every hop, by TTL.
     pub(super) fn addresses(&self) -> BTreeSet<(u8, IpAddr)> {
         let hops = self.places.iter().zip(1_u8..);
         hops.flat_map(|(places, ttl)| {
@@ -329,7 +330,7 @@ impl Alternatives {
         .collect()
     }
 
-    /// Links between answering neighbours, and the flows that took them.
+    /// Returns the links between answering neighbours, with their flow counts.
     pub(super) fn links(&self) -> Vec<Link> {
         let mut counted: BTreeMap<(u8, IpAddr, IpAddr), u32> = BTreeMap::new();
         for (pair, ttl) in self.places.windows(2).zip(1_u8..) {
@@ -350,9 +351,8 @@ impl Alternatives {
         counted.into_iter().map(link).collect()
     }
 
-    /// Probability that every balancer with even shares was seen whole, by the flows that were
-    /// tried: the product over the balancers found; without one, that of the router that was
-    /// tried least.
+    /// Returns the probability that the flows revealed every next hop of every even balancer: the
+    /// product over the balancers found; without one, that of the least probed router.
     pub(super) fn confidence_ratio(&self) -> f64 {
         let mut whole = 1.0;
         let mut least: f64 = 1.0;
@@ -367,8 +367,8 @@ impl Alternatives {
     }
 }
 
-/// Probability that `flows` flows leave at least one of `next_hops` next hops unseen, when each
-/// flow takes each with the same chance (inclusion and exclusion).
+/// Returns the probability that `flows` flows leave at least one of `next_hops` next hops
+/// undiscovered, when each flow takes each with equal chance (inclusion-exclusion).
 fn miss_ratio(next_hops: usize, flows: u32) -> f64 {
     let all = next_hops as f64;
     let mut ways = 1.0;
@@ -382,10 +382,10 @@ fn miss_ratio(next_hops: usize, flows: u32) -> f64 {
     missed.clamp(0.0, 1.0)
 }
 
-/// Stopping point: flows after which one more next hop than the `seen` ones would have shown, but
-/// for a chance of `failure`.
+/// Returns the stopping point: the flows after which one more next hop than the `seen` ones would
+/// have been found, except with probability `failure`.
 fn needed(seen: usize, failure: f64) -> u32 {
-    // Each flow tells of one next hop at most.
+    // Each flow reveals at most one next hop.
     let from = seen as u32 + 1;
     let enough = |flows: &u32| miss_ratio(seen + 1, *flows) <= failure;
     (from..MOST_NEEDED).find(enough).unwrap_or(MOST_NEEDED)

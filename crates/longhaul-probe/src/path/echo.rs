@@ -1,15 +1,15 @@
-//! Round trips to one address, by ICMP echo, UDP or TCP.
+//! Round-trip times to one address, by ICMP echo, UDP or TCP.
 //!
-//! | probes | answered by | without privilege |
+//! | probes | answered by | without privileges |
 //! | --- | --- | --- |
 //! | ICMP | echo reply | where `net.ipv4.ping_group_range` allows it |
 //! | UDP | port unreachable; the same datagram | yes |
 //! | TCP | SYN-ACK, reset | yes, by connecting |
 //!
-//! Units: nanoseconds. Error: with the kernel's stamps some microseconds; else what the two kernels
-//! and this program take to wake up. Wrong when: the far end answers later than it hears (small
-//! hosts, and hosts that limit ICMP errors to one a second, answer UDP so); the interval is
-//! shorter than such a limit, which then looks like loss.
+//! Units: nanoseconds. Error: some microseconds with kernel timestamps; otherwise the wake-up
+//! latencies of both kernels and this program. Wrong when: the destination delays its answers
+//! (small hosts, and hosts that limit ICMP errors to one per second, do so for UDP); the interval
+//! is shorter than such a limit, which then looks like loss.
 
 mod connects;
 mod courier;
@@ -32,42 +32,42 @@ use std::time::{Duration, Instant};
 pub(super) use courier::{Courier, Way};
 pub(super) use heard::Heard;
 
-/// How often a wait looks at `stop`.
+/// Interval at which waits check `stop`.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
-/// TTL of probes to the far end.
+/// TTL of echo probes.
 const TTL: u8 = 64;
-/// Source ports of TCP probes: a port is not used again before its connection is forgotten.
+/// Number of source ports of TCP probes: no port is reused before its connection is forgotten.
 const MOST_FLOWS: u16 = 32;
 
-/// A series of round trips.
+/// Parameters of a series of round trips.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EchoAsked {
     pub destination: IpAddr,
     pub source: Option<IpAddr>,
     pub device: Option<String>,
-    /// Of UDP and TCP probes; absent: the usual one of the protocol.
+    /// Port of UDP and TCP probes; `None`: the protocol's default.
     pub port: Option<u16>,
     pub round_trips: RoundTrips,
 }
 
-/// A series that was run.
+/// Result of a finished series.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ran {
     pub echoes: Echoes,
-    /// None of the first probes was answered, and the rest was not sent.
+    /// None of the first probes was answered, so the rest was not sent.
     pub gave_up: bool,
-    /// Who said that probes go nowhere, and in which word.
+    /// Sender of an unreachable error, with the report's name for the error.
     pub denied: Option<(IpAddr, &'static str)>,
     pub answered: u32,
 }
 
-/// Measures round trips; `each` gets every probe once, in the order of sending, when it is answered
-/// or given up.
+/// Measures round trips. `each` receives every probe once, in sending order, when it is answered or
+/// given up.
 ///
 /// Takes at most the probes' intervals and one timeout, and ends within 100 ms when `stop` is set.
 ///
 /// # Errors
-/// No way there, or the kernel does not let this process send such probes; silence is no error.
+/// No route, or the kernel does not permit such probes. Missing answers are no error.
 pub fn echoes(
     asked: &EchoAsked,
     stop: &AtomicBool,
@@ -76,7 +76,7 @@ pub fn echoes(
     series_of(asked, None, stop, each).map(|ran| ran.echoes)
 }
 
-/// As [`echoes`]; gives up when none of the first `give_up_after` probes is answered.
+/// Like [`echoes`], but gives up if none of the first `give_up_after` probes is answered.
 pub(super) fn series_of(
     asked: &EchoAsked,
     give_up_after: Option<u32>,
@@ -125,7 +125,7 @@ fn way(asked: &EchoAsked, schedule: &Schedule) -> Way {
     }
 }
 
-/// What carries the probes of one series.
+/// Transport of the probes of one series.
 enum Carrier {
     Packets(Box<Courier>),
     Connections(Connects),
@@ -141,7 +141,8 @@ impl Carrier {
         }
     }
 
-    /// A connection's SYN is the kernel's own, as long as a TCP probe.
+    /// Returns the packet size. The kernel builds a connection's SYN, which is as long as a TCP
+    /// probe.
     fn packet_bytes(&self, asked: u32) -> u32 {
         match self {
             Carrier::Packets(courier) => courier.packet_bytes(asked),
@@ -174,7 +175,7 @@ impl Carrier {
     }
 }
 
-/// A series on its sockets.
+/// A series in progress, with its sockets.
 struct Running {
     carrier: Carrier,
     series: Series,
@@ -187,7 +188,7 @@ impl Running {
     fn drive(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Echo)) -> io::Result<()> {
         loop {
             let now = self.epoch.elapsed();
-            // What came while this host stood still is not lost.
+            // Read first: answers that arrived while this host was stalled are not lost.
             for heard in self.carrier.hear()? {
                 self.take(heard);
             }
@@ -211,7 +212,7 @@ impl Running {
         let number = self.series.next_number();
         self.series.sent(Moment::now(self.epoch));
         match self.carrier.send(number, self.packet_bytes) {
-            // The first says that nothing can be sent; a later one is a probe that was lost here.
+            // A failure of the first send is permanent; a later one is a probe lost locally.
             Err(error) if number == 0 => Err(error),
             _ => Ok(()),
         }

@@ -1,24 +1,24 @@
-//! Why a path could not be looked at: what was tried, on what, why it failed, what to do.
+//! Errors of path measurements: what was tried, on what, why it failed, and what to do.
 
 use longhaul_model::report::v1::path::Protocol;
 use std::io;
 use std::net::IpAddr;
 
-/// No result of this part of a path's measurement.
+/// Reason why one part of a path measurement has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// The kernel wants a right for this that the process does not have.
+    /// The kernel requires a privilege that the process does not have.
     #[error("cannot {what} {to}: that takes {right}")]
     Privilege {
-        /// What was tried, up to the address: `trace the route by TCP to`.
+        /// The attempted action, up to the address: `trace the route by TCP to`.
         what: String,
         to: IpAddr,
-        /// The right, in the kernel's words.
+        /// The privilege, in the kernel's terms.
         right: &'static str,
-        /// What works without it.
+        /// An alternative that works without it.
         instead: &'static str,
     },
-    /// There is no route, no such address, or no such interface here.
+    /// This host has no route, no such address, or no such interface.
     #[error("cannot {what} {to}: this host has no way there")]
     NoRoute {
         what: String,
@@ -26,7 +26,7 @@ pub enum PathError {
         #[source]
         source: io::Error,
     },
-    /// This host's kernel refused a step.
+    /// This host's kernel rejected a call.
     #[error("cannot {what} {to}")]
     Socket {
         what: String,
@@ -34,7 +34,7 @@ pub enum PathError {
         #[source]
         source: io::Error,
     },
-    /// Asked for what cannot be.
+    /// The request is invalid.
     #[error("cannot {what} {to}: {why}")]
     Asked {
         what: String,
@@ -43,13 +43,14 @@ pub enum PathError {
     },
 }
 
-/// The right to raw sockets.
+/// The privilege for raw sockets.
 pub(super) const RAW: &str = "root or CAP_NET_RAW";
-/// The right to ping sockets.
+/// The privilege for ping sockets.
 pub(super) const PING: &str = "root, CAP_NET_RAW, or a group in net.ipv4.ping_group_range";
 
 impl PathError {
-    /// Sorts what a system call answered; `right` is what the call needs, if anything.
+    /// Classifies the error of a system call; `right` is the privilege that the call needs, if any,
+    /// with an alternative.
     pub(super) fn of(
         what: impl Into<String>,
         to: IpAddr,
@@ -75,7 +76,7 @@ impl PathError {
         }
     }
 
-    /// What to do next, where that can be said.
+    /// Returns the suggested next step, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PathError::Privilege { instead, .. } => Some(instead),
@@ -86,7 +87,7 @@ impl PathError {
         }
     }
 
-    /// Exit code of the program: 2 usage, 3 no peer, 5 privilege or kernel.
+    /// Returns the program's exit code: 2 usage, 3 no peer, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
             PathError::Asked { .. } => 2,
@@ -96,7 +97,7 @@ impl PathError {
     }
 }
 
-/// A protocol as it stands in a sentence.
+/// Returns the name of a protocol for use in a sentence.
 pub(super) const fn spoken(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Icmp => "ICMP",

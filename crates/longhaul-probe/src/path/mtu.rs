@@ -1,11 +1,11 @@
-//! The path MTU, by packets that must not be cut.
+//! The path MTU, by packets that must not be fragmented.
 //!
-//! ICMP echoes of growing size, or UDP datagrams to a port where nothing listens, with the bit
-//! that forbids cutting. What arrives counts; "too big" of a router is a hint that is checked.
+//! Sends ICMP echoes of growing size, or UDP datagrams to a closed port, with the don't-fragment
+//! bit. Only packets that arrive count; a router's "too big" is a hint that is verified.
 //!
-//! Units: bytes of whole IP packets. Error: none, where the search ends by itself. Wrong when:
-//! echoes of ICMP come back as long as they went, so that a narrower way back looks like one
-//! there; the far end answers small echoes only.
+//! Units: bytes of whole IP packets. Error: none, if the search completes. Wrong when: ICMP echo
+//! replies are as long as the requests, so that a narrower return path looks like one on the
+//! forward path; the destination answers small echoes only.
 
 mod search;
 
@@ -23,38 +23,38 @@ use std::time::{Duration, Instant};
 
 pub(super) use search::End;
 
-/// For an answer, before the round trip is known.
+/// Timeout of an answer while the round trip is unknown.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Between echoes, and for the whole search by them.
+/// Interval between echoes, and duration limit of a search by echoes.
 const ECHO_GAP: Duration = Duration::from_millis(40);
 const ECHO_MOST: Duration = Duration::from_secs(40);
-/// Hosts send errors to one address once a second.
+/// Interval between datagrams: hosts send one ICMP error per second and address.
 const DATAGRAM_GAP: Duration = Duration::from_millis(1050);
 const DATAGRAM_MOST: Duration = Duration::from_secs(90);
-/// No IP packet is longer, whatever a loopback interface says.
+/// The maximum size of an IP packet, even if a loopback interface claims more.
 const LONGEST: u32 = 65_535;
 
-/// Where to, and from where.
+/// Target and source of an MTU search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MtuAsked {
     pub destination: IpAddr,
     pub source: Option<IpAddr>,
     pub device: Option<String>,
-    /// ICMP or UDP: TCP probes have one size only, and UDP stands in for them.
+    /// ICMP or UDP. TCP is replaced by UDP, because TCP probes have a fixed size.
     pub protocol: Protocol,
     pub port: Option<u16>,
 }
 
-/// A search that was run.
+/// Result of a finished search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ran {
     pub search: MtuSearch,
     pub end: End,
-    /// Largest that arrived, and smallest above it that did not.
+    /// The largest size that arrived, and the smallest above it that did not.
     pub bounds: (Option<u32>, Option<u32>),
 }
 
-/// Looks for the path MTU; at most 40 s by ICMP and 90 s by UDP, mostly a second or two.
+/// Searches the path MTU; at most 40 s by ICMP and 90 s by UDP, usually a second or two.
 pub(super) fn search(asked: &MtuAsked, stop: &AtomicBool) -> Result<Ran, PathError> {
     let protocol = match asked.protocol {
         Protocol::Icmp => Protocol::Icmp,
@@ -101,7 +101,7 @@ fn limits(protocol: Protocol, six: bool, local_bytes: u32) -> Limits {
     }
 }
 
-/// Of the interface that packets leave by.
+/// Returns the MTU of the outgoing interface.
 fn local_mtu(asked: &MtuAsked) -> io::Result<u32> {
     let device = match &asked.device {
         Some(device) => Some(device.clone()),
@@ -112,7 +112,7 @@ fn local_mtu(asked: &MtuAsked) -> io::Result<u32> {
         .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// A search on its sockets.
+/// A search in progress, with its sockets.
 struct Running {
     search: Search,
     courier: Courier,
@@ -148,7 +148,7 @@ impl Running {
                 self.search.unsendable(number);
                 Ok(())
             }
-            // A full queue loses a packet as any other queue may.
+            // A full send queue loses a packet like any other queue.
             Err(error) if number == 0 => Err(error),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! What this host offers of TCP's options, and what is left of them on the way.
+//! TCP options that this host offers, and those that remain in effect on the path.
 
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::Options;
@@ -9,12 +9,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Values of `net.ipv4.tcp_ecn` with which a host asks for ECN when it connects (classic or
-/// accurate), of Linux 6.18; older kernels know 0 to 2.
+/// Values of `net.ipv4.tcp_ecn` with which a host requests ECN when it connects (classic or
+/// accurate), as of Linux 6.18; older kernels know 0 to 2.
 const ECN_ASKS: [u64; 3] = [1, 3, 4];
 
-/// What this host would offer when it connects; `accepts`: when it is connected to. Absent where
-/// its settings cannot be read.
+/// Returns the options that this host would offer when it connects or, with `accepts`, when it
+/// accepts a connection. `None` if its settings cannot be read.
 pub(crate) fn offered(accepts: bool) -> Option<TcpOptions> {
     from_settings(&|name| sysctl::number(name), accepts)
 }
@@ -35,10 +35,10 @@ fn from_settings(setting: &dyn Fn(&str) -> Option<u64>, accepts: bool) -> Option
     })
 }
 
-/// The options of a connection of our own to `to`, which is closed at once.
+/// Returns the options in effect on a new connection to `to`, which is closed at once.
 ///
 /// # Errors
-/// What the connection met; blocks for at most `timeout`.
+/// Errors of the connection; blocks for at most `timeout`.
 pub(super) fn here(
     to: SocketAddr,
     source: Option<IpAddr>,

@@ -1,7 +1,7 @@
-//! Probes: whole IP packets that routers take for one flow, each told from the others.
+//! Probes: whole IP packets that routers treat as one flow, each with its own number.
 //!
-//! What balancers look at stays the same for all probes of a flow (Augustin et al., Paris
-//! traceroute, IMC 2006); the number of the probe stands where they do not look, and within the
+//! The fields that balancers hash are the same for all probes of a flow (Augustin et al., Paris
+//! traceroute, IMC 2006). The probe's number is in fields that they do not hash, and within the
 //! eight bytes of transport header that every router quotes:
 //!
 //! | | constant | number |
@@ -10,49 +10,49 @@
 //! | UDP | both ports | checksum, by a word of payload; IPv4 identification; payload |
 //! | TCP | both ports | low half of the sequence number of a SYN; IPv4 identification |
 //!
-//! With IPv6 the flow label is constant as well. What tells a flow's probes from forgeries is a
-//! tag of 32 random bits in the payload (of 16 in a TCP sequence number).
+//! With IPv6 the flow label is constant as well. A tag of 32 random bits in the payload (16 bits in
+//! a TCP sequence number) distinguishes a flow's probes from forgeries.
 
 use longhaul_model::report::v1::path::Protocol;
 use std::net::IpAddr;
 
-/// Payload of ICMP and UDP probes.
+/// Payload size of ICMP and UDP probes.
 const PAYLOAD_BYTES: usize = 32;
-/// Of a probe's payload: the compensating word, the tag, the number.
+/// Start of a probe's payload: the compensating word, the tag, the number.
 pub(super) const MARK_BYTES: usize = 8;
-/// `SYN`.
 const SYN: u8 = 0x02;
 /// MSS that SYN probes offer: that of Ethernet.
 const MSS_V4: u16 = 1460;
 const MSS_V6: u16 = 1440;
-/// 16 MiB windows; any will do.
+/// A scale for windows of 16 MiB; any value works.
 const WINDOW_SCALE: u8 = 7;
 
-/// What balancers see of a probe, and what tells it from forgeries.
+/// The fields that balancers see of a probe, and the tag against forgeries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     pub protocol: Protocol,
     pub source: IpAddr,
-    /// Of the family of `source`.
+    /// Same address family as `source`.
     pub destination: IpAddr,
     /// Source port, or the identifier of ICMP echoes.
     pub near: u16,
     /// Destination port, or the checksum of ICMP echoes.
     pub far: u16,
-    /// Random.
+    /// Random bits.
     pub tag: u32,
 }
 
-/// Numbers of probes: never 0 or 65535, which checksums and IPv4 identifications read otherwise.
+/// The number of keys, which exclude 0 and 65535: checksums and IPv4 identifications treat those
+/// specially.
 pub const KEYS: u16 = 0xfffe;
 
-/// The `index`th number of a series.
+/// Returns the key of the `index`th probe of a series.
 pub fn key(index: u32) -> u16 {
     (index % u32::from(KEYS)) as u16 + 1
 }
 
 impl Flow {
-    /// In words, as reports have it.
+    /// Describes the flow for reports.
     pub fn words(&self) -> String {
         let Flow { near, far, .. } = self;
         match self.protocol {
@@ -62,12 +62,12 @@ impl Flow {
         }
     }
 
-    /// Another flow on the same path: other source port, or other checksum.
+    /// Returns another flow on the same path, with another source port or checksum.
     #[must_use]
     pub fn other(&self, number: u16) -> Flow {
         let mut flow = *self;
         match self.protocol {
-            // Neither zero nor all ones, which are the same to a checksum.
+            // Avoids zero and all ones, which are equivalent in a checksum.
             Protocol::Icmp => {
                 flow.far =
                     (u32::from(self.far) + u32::from(number) * 257).rem_euclid(0xfffe) as u16;
@@ -78,7 +78,7 @@ impl Flow {
         flow
     }
 
-    /// IPv6 flow label: one for each flow.
+    /// Returns the IPv6 flow label, one for each flow.
     pub(super) fn label(&self) -> u32 {
         let ports = u32::from(self.near) << 16 | u32::from(self.far);
         (self.tag ^ ports.rotate_left(9)).wrapping_mul(0x9e37_79b1) >> 12
@@ -93,12 +93,12 @@ impl Flow {
         }
     }
 
-    /// TCP sequence number of a probe.
+    /// Returns the TCP sequence number of a probe.
     pub(super) fn sequence(&self, key: u16) -> u32 {
         self.tag << 16 | u32::from(key)
     }
 
-    /// The whole packet, with its IP header.
+    /// Builds the whole packet, with its IP header.
     pub fn packet(&self, ttl: u8, key: u16) -> Vec<u8> {
         let transport = self.transport(key);
         let mut packet = match (self.source, self.destination) {
@@ -107,7 +107,7 @@ impl Flow {
                 let mut head = vec![0x45, 0];
                 head.extend(total.to_be_bytes());
                 head.extend(key.to_be_bytes());
-                // Not to be cut.
+                // Don't fragment.
                 head.extend([0x40, 0, ttl, self.protocol_number(), 0, 0]);
                 head.extend(source.octets());
                 head.extend(destination.octets());
@@ -128,7 +128,7 @@ impl Flow {
         packet
     }
 
-    /// The packet behind its IP header.
+    /// Builds the packet without its IP header.
     pub fn transport(&self, key: u16) -> Vec<u8> {
         match self.protocol {
             Protocol::Icmp => self.echo(key),
@@ -137,13 +137,13 @@ impl Flow {
         }
     }
 
-    /// Payload of a UDP probe, for a socket whose kernel writes the header: the checksum will be
-    /// the number.
+    /// Returns the payload of a UDP probe for a socket whose kernel writes the header; the checksum
+    /// then equals the number.
     pub fn udp_payload(&self, key: u16) -> Vec<u8> {
         self.datagram(key).split_off(8)
     }
 
-    /// Compensating word (zero yet), tag, number, padding.
+    /// Returns the compensating word (still zero), tag, number and padding.
     fn payload(&self, key: u16) -> Vec<u8> {
         let mut payload = vec![0, 0];
         payload.extend(self.tag.to_be_bytes());
@@ -159,7 +159,7 @@ impl Flow {
         message.extend(self.near.to_be_bytes());
         message.extend(key.to_be_bytes());
         message.extend(self.payload(key));
-        // ICMP of IPv4 has no pseudo header.
+        // ICMPv4 has no pseudo-header.
         let before = match self.destination {
             IpAddr::V4(_) => 0,
             IpAddr::V6(_) => self.pseudo_header(message.len()),
@@ -195,8 +195,8 @@ impl Flow {
         segment
     }
 
-    /// MSS, SACK permitted, timestamps, a filler, window scale: in the order in which Linux writes
-    /// them, so that middleboxes treat the probe as they treat connections.
+    /// Returns MSS, SACK permitted, timestamps, NOP and window scale in the order of Linux, so that
+    /// middleboxes treat the probe like an ordinary connection.
     pub(super) fn syn_options(&self) -> Vec<u8> {
         let mss = if self.destination.is_ipv4() {
             MSS_V4
@@ -220,13 +220,13 @@ impl Flow {
     }
 }
 
-/// Sets the word at `at` so that the checksum that already stands in `message` is right.
+/// Sets the word at `at` so that the checksum already present in `message` is correct.
 fn compensate(message: &mut [u8], at: usize, before: u32) {
     let word = !folded(before + sum(message));
     message[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 
-/// Sum of 16-bit words (RFC 1071), of at most 64 KiB.
+/// Returns the sum of 16-bit words (RFC 1071), of at most 64 KiB.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks(2).map(|word| {
         let low = word.get(1).copied().unwrap_or(0);

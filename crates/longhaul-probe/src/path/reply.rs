@@ -1,8 +1,8 @@
-//! What comes back for probes, read without trust: pure functions of bytes.
+//! Parses answers to probes without trusting them: pure functions of bytes.
 //!
-//! A decoder gives a [`Reply`] or nothing. Whose probe a reply is about says
-//! [`matching::key`], which believes only what fits the flow: its addresses, ports and tag. Sources:
-//! RFC 792, 4443, 4884 (extensions), 4950 (MPLS labels), 9293.
+//! A decoder returns a [`Reply`] or nothing. [`matching::key`] then finds the probe that a reply
+//! answers and accepts only what matches the flow: its addresses, ports and tag. Sources: RFC 792,
+//! 4443, 4884 (extensions), 4950 (MPLS labels), 9293.
 
 mod extension;
 mod kind;
@@ -19,14 +19,14 @@ use longhaul_model::report::v1::path::MplsLabel;
 use quote::{Head, array_at, u16_at, u32_at};
 use std::net::IpAddr;
 
-/// Longest answer that is read: quotes end at 1280 bytes at most (RFC 4443).
+/// Maximum length of a parsed answer: quotes end at 1280 bytes at most (RFC 4443).
 pub const MOST_REPLY_BYTES: usize = 2048;
 
-/// An answer to a probe, as far as it goes by its own words.
+/// An answer to a probe, as parsed; not yet matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub from: IpAddr,
-    /// TTL or hop limit that it arrived with.
+    /// TTL or hop limit on arrival.
     pub ttl: Option<u8>,
     pub kind: Kind,
     pub about: About,
@@ -34,44 +34,44 @@ pub struct Reply {
     pub mpls: Vec<MplsLabel>,
 }
 
-/// What a reply says of the probe that it answers.
+/// Reference of a reply to the probe that it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
-    /// An error quotes it.
+    /// An error quotes the probe.
     Quote(Quote),
-    /// An echo reply repeats it.
+    /// An echo reply repeats the probe.
     Echo {
         identifier: u16,
         sequence: u16,
         mark: Option<Mark>,
     },
-    /// A TCP segment acknowledges it.
+    /// A TCP segment acknowledges the probe.
     Segment {
-        /// The answering end's port.
+        /// Port of the answering host.
         source_port: u16,
         destination_port: u16,
         acknowledged: u32,
     },
 }
 
-/// An ICMP error as the error queue of a socket gives it.
+/// An ICMP error from a socket's error queue.
 #[derive(Debug, Clone, Copy)]
 pub struct FromQueue<'a> {
     pub from: IpAddr,
     pub ttl: Option<u8>,
-    /// Type and code.
+    /// ICMP type, followed by the code.
     pub kind: u8,
     pub code: u8,
-    /// MTU of a "too big".
+    /// MTU of a "too big" error.
     pub info: u32,
-    /// The quoted packet: of UDP its payload, of ICMP from its header on.
+    /// The quoted packet: for UDP its payload, for ICMP from the ICMP header on.
     pub quoted: &'a [u8],
-    /// It is an echo request of a ping socket.
+    /// The quoted packet is an echo request of a ping socket.
     pub echo: bool,
     pub extensions_at: Option<usize>,
 }
 
-/// An IPv4 packet with an ICMP message.
+/// Parses an IPv4 packet with an ICMP message.
 pub fn icmp_v4(packet: &[u8]) -> Option<Reply> {
     let head = Head::v4(packet)?;
     let message = packet.get(head.bytes..)?;
@@ -81,7 +81,7 @@ pub fn icmp_v4(packet: &[u8]) -> Option<Reply> {
     icmp(message, head.source, Some(head.ttl))
 }
 
-/// An ICMPv6 message, whose checksum the kernel has verified, or what a ping socket hears.
+/// Parses an ICMPv6 message whose checksum the kernel has verified, or a ping socket's message.
 pub fn icmp(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Reply> {
     let [kind, code] = array_at(message, 0)?;
     let v4 = from.is_ipv4();
@@ -113,7 +113,7 @@ fn echo_reply(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Reply> {
     })
 }
 
-/// An error about a packet of one socket.
+/// Parses an error about a packet of one socket.
 pub fn queued(error: &FromQueue<'_>) -> Option<Reply> {
     let extensions = error.extensions_at.and_then(|at| error.quoted.get(at..));
     let quoted = match extensions {
@@ -129,7 +129,7 @@ pub fn queued(error: &FromQueue<'_>) -> Option<Reply> {
     })
 }
 
-/// An IPv4 packet with a TCP segment.
+/// Parses an IPv4 packet with a TCP segment.
 pub fn tcp_v4(packet: &[u8]) -> Option<Reply> {
     let head = Head::v4(packet)?;
     if head.protocol != 6 {
@@ -138,7 +138,7 @@ pub fn tcp_v4(packet: &[u8]) -> Option<Reply> {
     tcp(packet.get(head.bytes..)?, head.source, Some(head.ttl))
 }
 
-/// A TCP segment: the answer to a SYN, or nothing.
+/// Parses a TCP segment; returns `None` if it does not answer a SYN.
 pub fn tcp(segment: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Reply> {
     const SYN: u8 = 0x02;
     const RST: u8 = 0x04;

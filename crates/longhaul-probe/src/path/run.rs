@@ -1,7 +1,7 @@
-//! One look at a path: every part that the plan asks for, one after another.
+//! A path measurement: runs every requested part in order.
 //!
-//! A part that fails is named in [`Observation::missing`], with what would mend it, and the
-//! others still run. The far end need not be a longhaul; what needs one is then missing.
+//! A part that fails is listed in [`Observation::missing`] with its remedy, and the others still
+//! run. The target need not run longhaul; parts that require it are then missing.
 
 mod far;
 mod near;
@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What a look at a path gave.
+/// Result of a path measurement.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub observation: Observation,
@@ -24,50 +24,50 @@ pub struct Outcome {
     pub started_at: SystemTime,
     pub duration: Duration,
     pub caveats: Vec<Caveat>,
-    /// The bulk run under which hops were watched, as it was asked and as it went.
+    /// The bulk run under which hops were watched: its plan and its outcome.
     pub load: Option<(plan::Plan, throughput::Outcome)>,
 }
 
-/// What is being done.
+/// The current step of a path measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Opening a session with the far end, if there is a longhaul.
+    /// Opening a session with the server, if longhaul runs there.
     Session,
     RoundTrips,
     Route,
     Mtu,
     Options,
-    /// The far end says what it sees.
+    /// Querying the server's view of the path.
     Reverse,
-    /// Hops watched under load.
+    /// Watching hops under load.
     Load,
 }
 
-/// How far a look has come.
+/// Progress of a path measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
     pub part: Part,
-    /// Since the begin of the look.
+    /// Time since the start of the measurement.
     pub elapsed: Duration,
-    /// All parts that are finished.
+    /// Results of all finished parts.
     pub observation: &'a Observation,
-    /// Round trips to the far end so far, in the order of sending.
+    /// Round trips to the destination so far, in sending order.
     pub echoes: &'a [Echo],
-    /// The route as it is being traced.
+    /// The partial route while it is traced.
     pub route: Option<&'a Route>,
-    /// The load as it runs.
+    /// Progress of the load while it runs.
     pub load: Option<&'a throughput::Progress>,
 }
 
-/// Looks at the path to `target`. `watch` is called when something new is known, and in a bulk run
-/// about five times a second.
+/// Measures the path to `target`. Calls `watch` on every new result, and about five times a second
+/// during a bulk run.
 ///
-/// Blocks; every part has a deadline of its own, and `stop` ends the part under way within 100 ms
-/// (asking the far end: at its own deadline) and leaves out those after it. What was seen until
-/// then is the outcome.
+/// Blocks. Every part has its own deadline. `stop` ends the current part within 100 ms (a query to
+/// the server: at its own deadline) and skips the remaining ones. The outcome contains the results
+/// up to then.
 ///
 /// # Errors
-/// The name has no address of the family asked for. All else is said in the observation.
+/// The name has no address of the requested family. All other failures are part of the observation.
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -86,7 +86,7 @@ pub fn run(
     Ok(look.outcome(started_at))
 }
 
-/// A look under way.
+/// A path measurement in progress.
 struct Look<'a> {
     target: &'a Target,
     plan: &'a Plan,
@@ -97,7 +97,7 @@ struct Look<'a> {
     observation: Observation,
     /// Round trips so far.
     echoes: Vec<Echo>,
-    /// Probes that the far end is known to answer.
+    /// Protocol of the probes that the destination answers.
     answered: Option<Protocol>,
     responder: Option<Party>,
     load: Option<(plan::Plan, throughput::Outcome)>,
@@ -137,7 +137,7 @@ impl<'a> Look<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a part is to be done now; if it is left out for a stop, that is said.
+    /// Returns whether a part runs now; records it as missing if a stop prevents it.
     fn begins(&mut self, asked: bool, part: Part) -> bool {
         if asked && self.stopped() {
             self.misses(part, words::STOPPED);

@@ -1,14 +1,13 @@
-//! Tracing a route: probes whose TTL ends at one hop after another, of one flow throughout.
+//! Traceroute: probes of one flow whose TTL expires at one hop after another.
 //!
-//! [`Tracer`] decides on given times which TTL is probed next and when to give up; [`HopProber`]
-//! has the sockets and says whose probe an answer is about; [`trace`] drives the one with the
-//! other. With a confidence asked, [`super::alternatives`] then looks for the other next hops of
-//! balancers.
+//! [`Tracer`] chooses the next TTL from given times and decides when to give up. [`HopProber`] owns
+//! the sockets and matches answers to probes. [`trace`] connects the two. If a confidence is
+//! requested, [`super::alternatives`] then searches the other next hops of load balancers.
 //!
-//! Without the right to raw sockets, UDP works for everybody and ICMP where
-//! `net.ipv4.ping_group_range` has it; rewriting on the way is then not seen, and alternatives are
-//! not looked for. Routers that quote no more than a UDP header can then be told apart only by
-//! sending one probe at a time, which is done from the first such answer on.
+//! Without raw sockets, UDP works for all users, and ICMP if `net.ipv4.ping_group_range` permits
+//! it; then neither rewriting on the path nor alternatives can be found. Answers of routers that
+//! quote only a UDP header can then only be matched with one outstanding probe, so probes are sent
+//! one by one after the first such answer.
 
 mod answers;
 mod judge;
@@ -27,46 +26,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tracer::Tracer;
 
-/// How soon a stop is noticed.
+/// Interval at which `stop` is checked.
 const STOP_LOOK: Duration = Duration::from_millis(50);
-/// Between two calls of the watcher.
+/// Minimum interval between two calls of the watcher.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 
-/// What is asked of a trace.
+/// Parameters of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceAsked {
     pub destination: IpAddr,
-    /// Absent: as the routing table has it.
+    /// Source address; `None`: chosen by the routing table.
     pub source: Option<IpAddr>,
     pub device: Option<String>,
     pub protocol: Protocol,
-    /// Destination port; absent: 33434 for UDP, 5201 for TCP.
+    /// Destination port; `None`: 33434 for UDP, 5201 for TCP.
     pub port: Option<u16>,
     pub trace: path::Trace,
-    /// For all of it, alternatives included.
+    /// Time limit of the whole trace, including alternatives.
     pub most_time: Duration,
 }
 
-/// What a machine wants next, in time since its begin.
+/// The next action of a state machine, in time since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Send {
         ttl: u8,
-        /// 0 is the trace's own.
+        /// Flow number; 0 is the trace's own.
         flow: u16,
     },
-    /// Until an answer comes, or this time.
+    /// Wait for an answer, at most until this time.
     Wait(Duration),
     Done,
 }
 
-/// Traces the route. `watch` sees the route as it grows, at most twenty times a second. It never
-/// takes longer than `most_time`, and ends within 100 ms of `stop`.
+/// Traces the route. `watch` receives the growing route at most twenty times a second. Takes at
+/// most `most_time`, and ends within 100 ms of `stop`.
 ///
-/// The route has no names, and begins at 0.
+/// The returned route has no host names and starts at time 0.
 ///
 /// # Errors
-/// A missing privilege or way to the destination, or a failing socket. Silence is no error.
+/// A missing privilege or route to the destination, or a failing socket. Silence is no error.
 pub fn trace(
     asked: &TraceAsked,
     stop: &AtomicBool,
@@ -99,7 +98,7 @@ pub fn trace(
     Ok(route)
 }
 
-/// One trace under way.
+/// A trace in progress.
 struct Run<'a> {
     prober: HopProber,
     asked: &'a TraceAsked,
@@ -113,7 +112,7 @@ impl Run<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The next answer, before `until` and before a stop would go unnoticed.
+    /// Returns the next answer before `until`; returns early enough to notice a stop.
     fn answer(&mut self, until: Duration) -> Result<Option<HopEcho>, PathError> {
         let until = (self.begin + until).min(Instant::now() + STOP_LOOK);
         self.prober.poll(until)
@@ -191,7 +190,7 @@ impl Run<'_> {
     }
 }
 
-/// Puts what other flows found beside the hops of the one flow.
+/// Adds the results of other flows to the hops of the trace's own flow.
 fn add(route: &mut Route, found: &Alternatives) {
     let known: Vec<Answer> = route
         .hops
@@ -204,7 +203,7 @@ fn add(route: &mut Route, found: &Alternatives) {
         };
         let address = address.to_string();
         if hop.answers.iter().all(|answer| answer.address != address) {
-            // The far end may be nearer by another way.
+            // The destination may have fewer hops on another route.
             let same = known.iter().find(|answer| answer.address == address);
             let exceeded = || Kind::TimeExceeded.word().to_owned();
             hop.answers.push(Answer {

@@ -1,11 +1,10 @@
-//! Round trips to each hop while our own load comes and goes: idle, load, idle.
+//! Round trips to each hop before, during and after a load: idle, load, idle.
 //!
-//! One probe for each hop and second, of one flow; the far end, a longhaul, also says in which
-//! direction it was that delay grew. The load is a bulk run with a session of its own.
+//! Sends one probe per hop and second, all of one flow. The server also reports the direction in
+//! which delay grew. The load is a bulk run with its own session.
 //!
 //! Source: hop round trips against own load, after BFind (Akella, Seshan, Shaikh, 2003) with far
-//! fewer probes. Bounds: twice the idle phase, the load with its set-up, and
-//! [`MOST_OVERTIME`].
+//! fewer probes. Bounds: twice the idle phase, the load with its setup, and [`MOST_OVERTIME`].
 
 mod load;
 mod roster;
@@ -26,50 +25,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a wait looks at `stop` and at the load.
+/// Interval at which waits check `stop` and the load.
 const LOOK: Duration = Duration::from_millis(50);
-/// Readings of the own queue are this far apart.
+/// Interval between readings of the local queue.
 const BACKLOG_EVERY: Duration = Duration::from_millis(100);
-/// Probes of the far end, which does not limit its answers.
+/// Interval of the probes to the server, which does not limit its answers.
 const END_INTERVAL: Duration = Duration::from_millis(100);
 const END_PACKET_BYTES: u32 = 100;
-/// Shortest and longest phase.
+/// Minimum and maximum length of a phase.
 const PHASE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
-/// What the set-up of the load and the exchange of its results may take beyond its phase.
+/// Time limit of the load's setup and result exchange beyond its phase.
 const MOST_OVERTIME: Duration = Duration::from_secs(90);
-/// Answers to the last probes are waited for this long.
+/// Time to wait for answers to the last probes.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Hops that are watched at most.
+/// The maximum number of watched hops.
 const MOST_HOPS: usize = 64;
-/// Probes that may fail to leave, one after another: a full queue under load is no reason to end.
+/// Consecutive send failures that end the watch: a full queue under load is normal.
 const MOST_FAILURES: u32 = 20;
 
-/// What is watched, and under which load.
+/// Parameters of a hop watch.
 pub(super) struct WatchAsked<'a> {
     pub target: &'a Target,
     pub load: &'a HopLoad,
-    /// As the route was traced.
+    /// Parameters of the trace that found the route.
     pub trace: TraceAsked,
     pub route: &'a Route,
-    /// By which this host sends.
+    /// Outgoing interface.
     pub interface: Option<String>,
 }
 
-/// What was seen.
+/// Result of a hop watch.
 pub(super) struct Watched {
     pub watch: HopWatch,
     pub plan: plan::Plan,
     pub outcome: throughput::Outcome,
 }
 
-/// Why nothing came of it.
+/// Reason why a hop watch has no result.
 #[derive(Debug)]
 pub(super) enum WatchError {
     /// Hops cannot be probed.
     Probing(PathError),
-    /// The far end does not take part.
+    /// The server does not take part.
     FarEnd(ProbeError),
-    /// Anything else.
+    /// Any other failure.
     Failed(String),
     Stopped,
 }
@@ -80,7 +79,7 @@ impl From<PathError> for WatchError {
     }
 }
 
-/// Watches the hops of a route. `tell` is called with the load's progress.
+/// Watches the hops of a route. Calls `tell` with the load's progress.
 pub(super) fn watch(
     asked: &WatchAsked<'_>,
     stop: &AtomicBool,
@@ -91,7 +90,7 @@ pub(super) fn watch(
         return Err(WatchError::Failed("no hop of the route answers".to_owned()));
     }
     let prober = HopProber::new(&asked.trace)?;
-    // Without a longhaul there is no load, and nothing to watch.
+    // Without longhaul on the target there is no load to watch.
     let far = Prober::connect(asked.target).map_err(WatchError::FarEnd)?;
     let epoch = Instant::now();
     let ends_stop = AtomicBool::new(false);
@@ -117,7 +116,7 @@ pub(super) fn watch(
     })
 }
 
-/// Hops that answered, the far end among them.
+/// Returns the hops that answered, including the destination.
 fn hops_of(route: &Route) -> Vec<WatchedHop> {
     let answering = route.hops.iter().filter_map(|hop| {
         let own = hop
@@ -133,7 +132,7 @@ fn hops_of(route: &Route) -> Vec<WatchedHop> {
     answering.take(MOST_HOPS).collect()
 }
 
-/// Echoes of the far end until `stop`, with times from `epoch` on.
+/// Sends echoes to the server until `stop`; times count from `epoch`.
 fn far_delays(mut far: Prober, epoch: Instant, stop: &AtomicBool) -> Vec<EndDelay> {
     let series = EchoSeries {
         interval: END_INTERVAL,
@@ -143,7 +142,7 @@ fn far_delays(mut far: Prober, epoch: Instant, stop: &AtomicBool) -> Vec<EndDela
     };
     let mut ends = Vec::new();
     let shift_us = epoch.elapsed().as_micros() as u64;
-    // A session that is lost under load leaves what it gave until then.
+    // If the session is lost under load, the results until then remain.
     let _ = far.echo(&series, stop, &mut |probe| {
         ends.push(EndDelay {
             at_us: probe.echo.at_us + shift_us,
@@ -156,13 +155,13 @@ fn far_delays(mut far: Prober, epoch: Instant, stop: &AtomicBool) -> Vec<EndDela
     ends
 }
 
-/// A watch under way.
+/// A hop watch in progress.
 struct Watching<'a> {
     asked: &'a WatchAsked<'a>,
     prober: HopProber,
     roster: Roster,
     hops: Vec<WatchedHop>,
-    /// Hop and echo of each probe.
+    /// Hop and echo index of each probe.
     sent: HashMap<u16, (usize, usize)>,
     failures: u32,
     backlog: Option<u64>,
@@ -208,7 +207,7 @@ impl Watching<'_> {
         load.take().ok_or(WatchError::Stopped)
     }
 
-    /// Sends the probe that is due, or listens until it is.
+    /// Sends the probe that is due, or polls for answers until then.
     fn probe(&mut self, now: Duration) -> Result<(), WatchError> {
         let due = self.roster.due().unwrap_or(now + LOOK);
         if due <= now {
@@ -245,7 +244,7 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// An answer of another router than before says nothing of this hop.
+    /// Records an answer; ignores it if another router than before sent it.
     fn note(&mut self, answer: &HopEcho) {
         let Some(&(hop, echo)) = self.sent.get(&answer.number) else {
             return;
@@ -280,7 +279,7 @@ impl Watching<'_> {
             return;
         }
         self.backlog_read = Some(now);
-        // Not every interface counts what waits.
+        // Some interfaces do not report their backlog.
         self.backlog = self
             .backlog
             .max(qdisc::backlog_bytes(interface).ok().flatten());

@@ -1,7 +1,7 @@
-//! Bulk TCP to anything that takes bytes, and what the kernel says of the connection meanwhile.
+//! Bulk TCP to any server that reads, with samples of the kernel's connection state.
 //!
-//! For a far end that does not cooperate: nothing is known of what arrives there, only what its
-//! kernel acknowledges.
+//! For servers that do not cooperate: only the bytes that their kernel acknowledges are known, not
+//! what the program reads.
 
 use crate::engine::{self, Role, payload_byte};
 use crate::error::ProbeError;
@@ -15,40 +15,40 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Between two samples.
+/// Interval between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
-/// Of one write.
+/// Size of one write.
 const WRITE_BYTES: usize = 128 << 10;
-/// A write that blocks lets the sampler have its turn.
+/// Timeout of a blocking write, after which the sampler runs.
 const TURN: Duration = Duration::from_millis(5);
 
-/// What is asked.
+/// Parameters of a bulk run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkAsked {
     pub port: u16,
     pub most_time: Duration,
-    /// Of payload.
+    /// Payload limit.
     pub most_bytes: u64,
     pub dscp: Option<u8>,
 }
 
-/// What came of it.
+/// Result of a bulk run.
 #[derive(Debug, Clone)]
 pub struct BulkOutcome {
     pub address: SocketAddr,
     pub initiator: Party,
-    /// What the connect took.
+    /// Duration of the connect.
     pub connect_rtt: Option<Duration>,
-    /// Acknowledged payload, and what goes with it.
+    /// Acknowledged payload, with RTT and delivery rate.
     pub samples: Vec<TcpSample>,
-    /// Why it ended before its time.
+    /// Reason for an early end.
     pub ended_early: Option<String>,
 }
 
-/// Sends to `asked.port` of the target until time or bytes are over, or the far end has enough.
+/// Sends to `asked.port` of the target until the time or byte limit, or until the server closes.
 ///
 /// # Errors
-/// Nothing takes a connection there; this host's socket fails.
+/// The server accepts no connection, or this host's socket fails.
 pub fn bulk(
     target: &Target,
     asked: &BulkAsked,
@@ -84,7 +84,7 @@ pub fn bulk(
         source: Some(source),
     };
     sockopt::set_send_timeout(&stream, TURN).map_err(unusable)?;
-    // Nothing is waited for that the far end may say, or may not have read.
+    // Close without waiting for unread or unsent data.
     sockopt::set_abort_on_close(&stream).map_err(unusable)?;
     let mut samples = Vec::new();
     let ended_early = push(&stream, asked, &mut |sample| {
@@ -100,7 +100,7 @@ pub fn bulk(
     })
 }
 
-/// Writes and samples; why it ended early, if it did.
+/// Writes and samples; returns the reason for an early end.
 fn push(
     stream: &TcpStream,
     asked: &BulkAsked,
@@ -139,7 +139,7 @@ fn is_turn(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// A service that does not want bulk data mostly says so before it hangs up; not needed here.
+/// Services that reject bulk data often answer before they close; the answer's text is ignored.
 fn ended(mut stream: &TcpStream, error: &io::Error) -> String {
     let mut said = [0; 1];
     let spoke = stream

@@ -1,28 +1,28 @@
-//! The wall clock, which stamps what arrives, against the monotonic one, which is never set.
+//! Relation of the wall clock, which stamps received packets, to the monotonic clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Readings taken, of which the tightest counts: a thread may lose its core between two clocks.
+/// Number of readings; the tightest counts, because a thread may be preempted in between.
 const TRIES: u32 = 3;
 
-/// A zero on both clocks.
+/// The zero of both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     epoch: Instant,
 }
 
 impl Clock {
-    /// `epoch` is zero of the monotonic times.
+    /// Creates a clock whose monotonic zero is `epoch`.
     pub fn new(epoch: Instant) -> Clock {
         Clock { epoch }
     }
 
-    /// Monotonic nanoseconds since the epoch.
+    /// Returns monotonic nanoseconds since the epoch.
     pub fn now_ns(self) -> u64 {
         nanos(self.epoch.elapsed())
     }
 
-    /// Wall clock since 1970 minus the monotonic clock, in nanoseconds.
+    /// Returns the wall clock (since 1970) minus the monotonic clock, in nanoseconds.
     pub fn wall_offset_ns(self) -> i64 {
         let read = || {
             let before = self.now_ns();
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// A time of the wall clock on the monotonic one.
+/// Converts a wall-clock time to the monotonic clock.
 pub(super) fn steady_ns(wall_ns: u64, offset_ns: i64) -> u64 {
     let steady = i128::from(wall_ns) - i128::from(offset_ns);
     u64::try_from(steady.max(0)).unwrap_or(u64::MAX)
@@ -57,7 +57,7 @@ mod tests {
     fn two_readings_of_an_undisturbed_clock_agree() {
         let clock = Clock::new(Instant::now());
         let (first, second) = (clock.wall_offset_ns(), clock.wall_offset_ns());
-        // A busy machine can take the core between two readings, but not for a second.
+        // A busy machine may preempt the thread between two readings, but not for a second.
         assert!((first - second).abs() < 1_000_000_000);
         let wall = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! The head of every probe datagram; behind it comes padding that nothing can compress.
+//! The header of every probe datagram; incompressible padding follows it.
 //!
 //! ```text
 //!  0      4       6     8          16      20      24        32              40           48
@@ -7,17 +7,17 @@
 //! +------+-------+-----+----------+-------+-------+---------+---------------+------------+
 //! ```
 //!
-//! Integers are big-endian. Flags: 1 an echo is wanted, 2 this is the echo; none: part of a train.
-//! `session` is the second half of the session's nonce. Times are nanoseconds of the clock of
-//! whoever took them; `there_…` are the far end's, zero in all but an echo.
+//! Integers are big-endian. Flags: 1 echo request, 2 echo reply, 0 part of a train. `session` is
+//! the second half of the session's nonce. Times are nanoseconds of the clock of the host that took
+//! them; `there_…` are the server's, zero in all datagrams but echo replies.
 
 use crate::wire::Nonce;
 
-/// Length of the head, and least payload of a probe.
+/// Length of the header, and minimum payload of a probe.
 pub const HEADER_BYTES: usize = 48;
 const MAGIC: [u8; 4] = *b"LHP1";
 
-/// What a datagram is.
+/// Type of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Train,
@@ -41,22 +41,22 @@ impl Kind {
     }
 }
 
-/// The head of a datagram.
+/// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub kind: Kind,
     /// See [`session_number`].
     pub session: u64,
-    /// As in the train's plan; of echoes the number of the series.
+    /// Index of the train's plan; for echoes, the number of the series.
     pub train: u32,
-    /// From 0, within the train or series.
+    /// Index within the train or series, from 0.
     pub index: u32,
     pub sent_ns: u64,
     pub there_received_ns: u64,
     pub there_sent_ns: u64,
 }
 
-/// The session's number in its datagrams: strays of an earlier session are told from its own.
+/// Returns the session's number in its datagrams, which excludes strays of earlier sessions.
 pub(crate) fn session_number(nonce: Nonce) -> u64 {
     nonce
         .0
@@ -65,7 +65,7 @@ pub(crate) fn session_number(nonce: Nonce) -> u64 {
 }
 
 impl Header {
-    /// Writes the head to the begin of `datagram`; nothing happens where that is too short.
+    /// Writes the header to the start of `datagram`; does nothing if that is too short.
     pub fn write(self, datagram: &mut [u8]) {
         let Some(head) = datagram.first_chunk_mut::<HEADER_BYTES>() else {
             return;
@@ -81,7 +81,7 @@ impl Header {
         head[40..48].copy_from_slice(&self.there_sent_ns.to_be_bytes());
     }
 
-    /// `None`: not one of ours.
+    /// Parses a header; returns `None` for other datagrams.
     pub fn read(datagram: &[u8]) -> Option<Header> {
         let (magic, rest) = datagram.split_first_chunk::<4>()?;
         let (flags, rest) = rest.split_first_chunk::<2>()?;

@@ -1,12 +1,12 @@
-//! A series of echoes with four times each, as the initiator sees it. No socket, no clock.
+//! Client-side state of a series of echoes with four timestamps each. No socket, no clock.
 //!
-//! Of an echo four times are known: sent here, received there, sent there, received here. The
-//! round trip is their sum without the time that the far end kept it; each way alone is known up
-//! to the unknown offset of the two clocks.
+//! An echo has four timestamps: sent here, received there, sent there, received here. The round
+//! trip excludes the time that the server held the echo. Each one-way delay is known up to the
+//! unknown offset of the two clocks.
 //!
 //! Error: some microseconds; the send time is taken just before the call.
-//! Wrong when: the far end's clock runs wild; times that cannot be (kept longer than the whole
-//! round trip took) are not used, and the round trip then includes what the far end kept it.
+//! Wrong when: the server's clock is erratic; impossible times (held longer than the whole round
+//! trip) are not used, and the round trip then includes the holding time.
 
 use super::datagram::Header;
 use longhaul_model::report::v1::load::Probe;
@@ -14,12 +14,12 @@ use longhaul_model::report::v1::path::Echo;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// An echo without an answer for this long (or four round trips) is lost.
+/// Timeout after which an echo is lost, unless four round trips are longer.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// Echoes whose answer may still come, so that a repeated answer is told from a late one.
+/// Number of remembered echoes, which distinguishes duplicate from late answers.
 const REMEMBERED: usize = 4096;
 
-/// One echo under way, or answered not long ago.
+/// An outstanding or recently answered echo.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     index: u32,
@@ -27,7 +27,7 @@ struct Sent {
     answered: bool,
 }
 
-/// A series under way.
+/// A series in progress.
 #[derive(Debug)]
 pub(super) struct Series {
     number: u32,
@@ -43,7 +43,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The series `number` of the session, begun at `begin_ns` of this end's clock.
+    /// Creates series `number` of the session, started at `begin_ns` of this host's clock.
     pub fn new(number: u32, begin_ns: u64, idle_rtt: Option<Duration>) -> Series {
         Series {
             number,
@@ -59,12 +59,12 @@ impl Series {
         }
     }
 
-    /// Of the session, as in the datagrams.
+    /// Returns the number of the series in the datagrams.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Echoes sent so far; the number of the next one.
+    /// Returns the number of echoes sent so far, which is the index of the next one.
     pub fn count(&self) -> u32 {
         self.next
     }
@@ -73,7 +73,7 @@ impl Series {
         self.lost_after
     }
 
-    /// Notes that the next echo was sent.
+    /// Records that the next echo was sent.
     pub fn sent(&mut self, at_ns: u64) {
         self.sent.push_back(Sent {
             index: self.next,
@@ -83,13 +83,13 @@ impl Series {
         self.next = self.next.saturating_add(1);
     }
 
-    /// Enters an echo that came; what it says when it is the first answer.
+    /// Records a received echo; returns its result if it is the first answer.
     pub fn came(&mut self, header: &Header, at_ns: u64, hop_limit: Option<u8>) -> Option<Probe> {
         let sent = self
             .sent
             .iter_mut()
             .find(|sent| sent.index == header.index && header.train == self.number);
-        // The send time comes back as it went, or somebody has made it up.
+        // A different send time in the answer means that it is forged.
         let Some(sent) = sent.filter(|sent| sent.at_ns == header.sent_ns && sent.at_ns <= at_ns)
         else {
             self.discarded += 1;
@@ -131,7 +131,7 @@ impl Series {
         ns.saturating_sub(self.begin_ns) / 1000
     }
 
-    /// Takes out the next echo that is to be given up at `now_ns`, if any is.
+    /// Removes and returns the next echo that is lost at `now_ns`.
     pub fn lost(&mut self, now_ns: u64) -> Option<Probe> {
         let patience = super::clock::nanos(self.lost_after);
         loop {
@@ -155,7 +155,7 @@ impl Series {
         }
     }
 
-    /// Every echo is answered or given up.
+    /// Returns whether every echo is answered or given up.
     pub fn is_settled(&self) -> bool {
         self.sent.iter().all(|sent| sent.answered)
     }
@@ -183,7 +183,7 @@ mod tests {
     fn a_round_trip_is_what_the_network_took_and_each_way_has_the_offset_in_it() {
         let mut series = Series::new(3, 1_000_000, None);
         series.sent(1_500_000);
-        // The far clock is 1 s ahead; 10 us there, 5 us kept, 20 us back.
+        // The server's clock is 1 s ahead; 10 us forward, 5 us held, 20 us back.
         let header = answer(0, 1_500_000, (1_001_510_000, 1_001_515_000));
         let probe = series.came(&header, 1_535_000, Some(61)).expect("an echo");
         assert_eq!((probe.echo.at_us, probe.echo.rtt_ns), (500, Some(30_000)));

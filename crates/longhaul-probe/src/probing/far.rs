@@ -1,8 +1,8 @@
-//! The far end of a session of probes: one thread that reads the flow, reflects echoes, and does
-//! what is asked, one thing after another.
+//! Server side of a probe session: one thread that reads the flow, reflects echoes, and executes
+//! requests one after another.
 //!
-//! It sends to one address, the one that has shown the session's nonce; an echo is as long as what
-//! asked for it; and all of it together stays within the bytes that were agreed.
+//! It sends only to the address that has shown the session's nonce. An echo is as long as its
+//! request. All traffic stays within the agreed byte limit.
 
 use super::clock::Clock;
 use super::datagram::{Header, Kind, session_number};
@@ -24,21 +24,21 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a stop may go unnoticed.
+/// Interval at which a stop is noticed.
 const WAKE: Duration = Duration::from_millis(100);
 
-/// What the far end works with.
+/// Parameters of the server side.
 pub(crate) struct FarSetup {
-    /// The flow, connected to the initiator; and what opened it. Absent: none was asked for.
+    /// The flow, connected to the client, and the preamble that opened it; `None` if not requested.
     pub flow: Option<(UdpSocket, Preamble)>,
-    /// Zero of this end's times.
+    /// Zero of the server's times.
     pub epoch: Instant,
-    /// IP bytes that trains and echoes may cost.
+    /// Limit of IP bytes of trains and echoes.
     pub most_bytes: u64,
     pub surveyor: Surveyor,
 }
 
-/// The thread, as seen from its session.
+/// Handle of the thread, held by its session.
 pub(crate) struct FarEnd {
     asks: Option<SyncSender<Ask>>,
     answers: Receiver<Answer>,
@@ -76,14 +76,14 @@ impl FarEnd {
         })
     }
 
-    /// Gives it something to do; false: it still works on something else, or is gone.
+    /// Passes a request to the thread; returns false if it is busy or gone.
     pub fn ask(&self, ask: Ask) -> bool {
         let asks = self.asks.as_ref();
         let taken = asks.is_some_and(|asks| asks.try_send(ask).is_ok());
         taken && poll::wake(self.wake.as_fd()).is_ok()
     }
 
-    /// Its answer, once that is there. An error: the thread is gone.
+    /// Returns the thread's answer once it is ready, or an error if the thread is gone.
     pub fn answer(&self) -> Result<Option<Answer>, ()> {
         match self.answers.try_recv() {
             Ok(answer) => Ok(Some(answer)),
@@ -92,18 +92,18 @@ impl FarEnd {
         }
     }
 
-    /// IP bytes of trains and echoes so far.
+    /// Returns the IP bytes of trains and echoes so far.
     pub fn moved_bytes(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for FarEnd {
-    /// A session that was cut takes its thread with it.
+    /// Stops and joins the thread, for example when a session was aborted.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.asks = None;
-        // A thread that does not hear this looks at the stop by itself.
+        // If the wake-up fails, the thread still notices the stop by itself.
         let _ = poll::wake(self.wake.as_fd());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -117,7 +117,7 @@ struct Worker {
     reader: Reader,
     surveyor: Surveyor,
     left_bytes: u64,
-    /// Until when trains under way are waited for.
+    /// End of the wait for outstanding trains.
     collecting: Option<Instant>,
     asks: Receiver<Ask>,
     answers: SyncSender<Answer>,
@@ -221,11 +221,11 @@ impl Worker {
     }
 
     fn say(&self, answer: Answer) {
-        // A session that is over does not hear it any more.
+        // The session may be over and no longer receive it.
         let _ = self.answers.try_send(answer);
     }
 
-    /// Takes the trains' bytes from what is left; an error says that too little is.
+    /// Deducts the trains' bytes from the remaining budget; fails if it is too small.
     fn pay(&mut self, trains: &[TrainPlan]) -> Result<(), String> {
         let cost = check_trains(trains).map_err(|error| error.to_string())?;
         let left = self.left_bytes;
@@ -287,7 +287,7 @@ impl Worker {
 
 const NO_FLOW: &str = "this session has no UDP flow";
 
-/// What the sender of a train says of it.
+/// Builds the sender's description of a train.
 pub(super) fn told(
     index: u32,
     sent_ns: &[u64],
@@ -302,7 +302,7 @@ pub(super) fn told(
     }
 }
 
-/// Answers single datagrams.
+/// Answers datagrams that belong to no train.
 struct Reflection<'a> {
     socket: &'a UdpSocket,
     preamble: &'a Preamble,
@@ -320,7 +320,7 @@ impl Reflection<'_> {
             Some(header) if header.kind == Kind::EchoWanted && !single.cut => {
                 self.reflect(header, single);
             }
-            // The acknowledgement of the flow was lost: it is asked for again.
+            // The client repeats its hello because the acknowledgement was lost.
             None if Preamble::decode(single.bytes, DATAGRAM_HELLO) == Some(*self.preamble) => {
                 let _ = self
                     .socket
@@ -349,7 +349,7 @@ impl Reflection<'_> {
             ..header
         }
         .write(&mut self.buffer);
-        // A full queue loses the echo as the network would.
+        // A full queue loses the echo like the network would.
         let _ = self.socket.send(&self.buffer);
     }
 }

@@ -1,4 +1,4 @@
-//! The UDP flow of a session at one end: what arrives, read with the kernel's times.
+//! One end of a session's UDP flow: receives datagrams with kernel timestamps.
 
 use super::clock::{Clock, nanos};
 use super::datagram::{Header, Kind};
@@ -8,21 +8,21 @@ use longhaul_sys::udp::{self, ReceiveBatch};
 use std::io;
 use std::net::UdpSocket;
 
-/// Room for the trains that arrive while the reader has no core: 2500 packets of 1500 bytes.
+/// Space for trains that arrive while the reader is not scheduled: 2500 packets of 1500 bytes.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams read with one call.
+/// Datagrams per receive call.
 const SLOTS: usize = 64;
-/// The longest datagram that is reflected; of longer ones only the head is read.
+/// The longest reflected datagram; only the header of longer ones is read.
 const SLOT_BYTES: usize = 9216;
 
-/// Sets a connected socket up: never blocking, with times, never cut into fragments.
+/// Configures a connected socket: non-blocking, timestamps, no fragmentation.
 pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     let peer = socket.peer_addr()?;
     socket.set_nonblocking(true)?;
     sockopt::set_receive_timestamps(socket)?;
     udp::set_never_cut(socket, peer)?;
-    // What the kernel does not grant shows as a count of drops; without these two, nothing is lost
-    // but that count and the hop limit.
+    // Buffers smaller than requested show as counted drops. Without the last two options, only that
+    // count and the hop limit are missing.
     let _ = sockopt::set_receive_buffer(socket, BUFFER_BYTES);
     let _ = sockopt::set_send_buffer(socket, BUFFER_BYTES);
     let _ = udp::set_overflow_count(socket);
@@ -30,19 +30,19 @@ pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// One datagram that is not part of a train.
+/// A datagram that is not part of a train.
 pub(super) struct Single<'a> {
-    /// As much of it as could be held.
+    /// The received bytes, possibly truncated.
     pub bytes: &'a [u8],
-    /// Absent: none of ours.
+    /// `None` if it is not one of our datagrams.
     pub header: Option<Header>,
     pub arrival: Arrival,
     pub hop_limit: Option<u8>,
-    /// It was longer than what was held.
+    /// The datagram was truncated.
     pub cut: bool,
 }
 
-/// Reads a flow.
+/// Reads the datagrams of a flow.
 pub(super) struct Reader {
     pub clock: Clock,
     pub recorder: Recorder,
@@ -60,8 +60,8 @@ impl Reader {
         }
     }
 
-    /// Takes all that is there; trains go to the recorder, the rest to `each`. Returns how many
-    /// datagrams came.
+    /// Reads all available datagrams: trains go to the recorder, others to `each`. Returns the
+    /// number of datagrams.
     pub fn read(
         &mut self,
         socket: &UdpSocket,
@@ -72,8 +72,8 @@ impl Reader {
             let count = match self.batch.receive(socket) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The far end's port is closed for a moment, or its host unreachable: it shows
-                // as silence.
+                // The peer's port is closed for a moment, or its host unreachable: treated as
+                // silence.
                 Err(error) if is_of_path(&error) => break,
                 Err(error) => return Err(error),
             };
@@ -115,7 +115,7 @@ impl Reader {
 }
 
 impl Arrival {
-    /// On the monotonic clock.
+    /// Returns the arrival time on the monotonic clock.
     pub fn steady_ns(&self, offset_ns: i64) -> u64 {
         match self.kernel {
             Some(wall) => super::clock::steady_ns(nanos(wall), offset_ns),

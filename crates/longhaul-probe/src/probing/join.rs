@@ -1,17 +1,17 @@
-//! What one end sent and the other received, as one train of the report.
+//! Joins the sender's and the receiver's record of each train for the report.
 //!
-//! One of the two accounts comes from the far end and is not believed: times that run backwards,
-//! that do not fit the plan or that span hours spoil the train, and nothing else.
+//! One of the two records comes from the server and is not trusted: times that run backwards, do
+//! not match the plan or span hours spoil the train, and nothing else.
 
 use crate::wire::{Seen, Times, TrainSeen, TrainSent};
 use longhaul_model::report::v1::available::{Schedule, Train, TrainPlan};
 
-/// A wall clock that moved by more than this against the monotonic one spoils a train.
+/// Maximum movement of the wall clock against the monotonic one within a valid train.
 const MOST_CLOCK_STEP_NS: u64 = 20_000;
-/// No train takes longer, with the deepest queue that is thought of.
+/// Maximum duration of a valid train, even with very deep queues.
 const LONGEST_TRAIN_NS: u64 = 180_000_000_000;
 
-/// Joins the accounts of all trains, in the order of the plan.
+/// Joins the records of all trains, in plan order.
 pub(super) fn join(plans: &[TrainPlan], sent: &[TrainSent], seen: &Seen) -> Vec<Train> {
     let one = |plan: &TrainPlan| {
         let sent = sent.iter().find(|train| train.index == plan.index);
@@ -45,7 +45,7 @@ fn train(
                 .map(|why| (*why).to_owned())
         })
         .or_else(|| disturbed(received, by_kernel));
-    // What cannot be read is shown as nothing received, so that nobody reckons with it.
+    // Unreadable records count as nothing received, so that they are not analysed.
     let sends = sends.unwrap_or_else(|_| vec![0; packets]);
     let receives = receives.unwrap_or_else(|_| vec![None; packets]);
     let sent_at_ns = sends.first().copied().unwrap_or(0);
@@ -73,7 +73,7 @@ fn train(
     }
 }
 
-/// A sender's clock never runs backwards.
+/// Returns the send times, which must not run backwards.
 fn send_times(sent: &TrainSent, packets: usize) -> Result<Vec<u64>, &'static str> {
     let times = sent.times.absolute().ok_or("its send times are absurd")?;
     let mut times: Vec<u64> = times.into_iter().flatten().collect();
@@ -91,7 +91,7 @@ fn send_times(sent: &TrainSent, packets: usize) -> Result<Vec<u64>, &'static str
     Ok(times)
 }
 
-/// Packets may overtake each other, but not most of them.
+/// Returns the receive times. Some packets may be reordered, but not most.
 fn receive_times(times: &Times, packets: usize) -> Result<Vec<Option<u64>>, &'static str> {
     let times = times.absolute().ok_or("its receive times are absurd")?;
     if times.len() != packets {
@@ -128,7 +128,7 @@ fn disturbed(received: Option<&TrainSeen>, by_kernel: bool) -> Option<String> {
     (!by_kernel).then(|| "the receiver's kernel gave no times".to_owned())
 }
 
-/// A peer's text: short, and without control characters.
+/// Shortens a peer's text and replaces control characters.
 fn tamed(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(200).collect()

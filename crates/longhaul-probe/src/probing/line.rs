@@ -1,4 +1,4 @@
-//! The control session of a prober: opened, asked, looked after, closed.
+//! The control session of a prober: open, request, service, close.
 
 use super::datagram::session_number;
 use crate::drive::{Drive, Hooks};
@@ -15,24 +15,23 @@ use longhaul_model::report::v1::plan::{Plan, Transport};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// The session, and where it leads.
+/// The control session and its server.
 pub(crate) struct Line {
-    /// Absent only after it was closed.
     drive: Drive,
     hooks: LineHooks,
     target: Target,
     address: SocketAddr,
 }
 
-/// What opening a session gives.
+/// Result of opening a session.
 pub(crate) struct Opened {
     pub line: Line,
-    /// With the session's number in its datagrams.
+    /// The UDP flow, with the session's number in its datagrams.
     pub flow: Option<(UdpSocket, u64)>,
     pub initiator: Party,
     pub responder: Party,
     pub local: Option<IpAddr>,
-    /// Zero of this end's times.
+    /// Zero of this host's times.
     pub epoch: Instant,
 }
 
@@ -97,7 +96,7 @@ impl Line {
         self.drive.session().same_host()
     }
 
-    /// An error where the far end is too old to copy files.
+    /// Returns an error if the server is too old to copy files.
     pub fn speaks_of_files(&self) -> Result<(), ProbeError> {
         let session = self.drive.session();
         if session.knows_files() {
@@ -117,7 +116,7 @@ impl Line {
         self.drive.session().bounds()
     }
 
-    /// Asks, and waits for the answer; the session's deadlines bound the wait.
+    /// Sends a request and waits for the answer; the session's deadlines limit the wait.
     pub fn ask(&mut self, ask: Ask) -> Result<Answer, ProbeError> {
         match self.answer(ask)? {
             Answer::Failed(why) => Err(self.failed(&why)),
@@ -125,9 +124,9 @@ impl Line {
         }
     }
 
-    /// The same, where a failure is an answer like others.
+    /// Like `ask`, but returns a failure as an ordinary answer.
     pub fn answer(&mut self, ask: Ask) -> Result<Answer, ProbeError> {
-        // What has come meanwhile first: heartbeats, or the end.
+        // First process pending input: heartbeats, or the end.
         self.look_after()?;
         self.drive.feed(&mut self.hooks, Input::Ask(Box::new(ask)));
         loop {
@@ -144,7 +143,7 @@ impl Line {
         self.still_open()
     }
 
-    /// Hears what has come and sends what is due, without waiting.
+    /// Processes received and due messages, without waiting.
     pub fn look_after(&mut self) -> Result<(), ProbeError> {
         self.drive.turn(&mut self.hooks, Instant::now());
         self.still_open()
@@ -164,7 +163,7 @@ impl Line {
         Err(error_of(&self.target, self.address, closed, 0))
     }
 
-    /// The far end answered something else than was asked.
+    /// Returns the error for an answer of the wrong type.
     pub fn unexpected(&self, answer: &Answer) -> ProbeError {
         self.failed(&format!("it answered `{}`", answer.name()))
     }
@@ -178,20 +177,20 @@ impl Line {
         }
     }
 
-    /// Says goodbye.
+    /// Closes the session.
     pub fn close(mut self) {
         self.drive.feed(&mut self.hooks, Input::Enough);
         self.drive.hang_up();
     }
 }
 
-/// What the initiator of probes does outside the protocol.
+/// Client-side actions of a probe session outside the protocol.
 struct LineHooks {
     target: Target,
     address: SocketAddr,
     bounds: Bounds,
     flow: Option<(UdpSocket, u64)>,
-    /// Why the flow did not reach the far end, where the path is at fault.
+    /// Reason why the flow did not reach the server, if the path is at fault.
     unreached: Option<String>,
     answer: Option<Answer>,
 }

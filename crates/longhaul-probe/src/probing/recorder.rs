@@ -1,30 +1,30 @@
-//! What came of the trains that are waited for: receive times by packet.
+//! Records the receive times of the expected trains, by packet.
 //!
-//! Times are taken by the kernel on the wall clock, and turned into monotonic ones by the offset
-//! read before a train's first packet. The offset read after its last one tells whether somebody
-//! has set the clock in between.
+//! The kernel stamps packets with the wall clock; the offset read before a train's first packet
+//! converts the times to the monotonic clock. The offset read after its last packet shows whether
+//! the clock was set in between.
 
 use super::datagram::Header;
 use crate::wire::{Seen, Times, TrainSeen};
 use longhaul_model::report::v1::available::TrainPlan;
 use std::time::Duration;
 
-/// A datagram's arrival.
+/// The arrival of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// By the kernel, on the wall clock.
+    /// Kernel timestamp (wall clock).
     pub kernel: Option<Duration>,
-    /// When this program read it, on the monotonic clock.
+    /// Monotonic time at which this program read it.
     pub read_ns: u64,
-    /// Datagrams that the kernel has dropped so far.
+    /// Total number of datagrams dropped by the kernel.
     pub overflowed: Option<u32>,
 }
 
-/// One train that is waited for.
+/// An expected train.
 #[derive(Debug)]
 struct Awaited {
     index: u32,
-    /// Monotonic, by packet.
+    /// Monotonic receive times, by packet.
     times: Vec<Option<u64>>,
     came: usize,
     offset_before: Option<i64>,
@@ -32,20 +32,20 @@ struct Awaited {
     overflowed: bool,
 }
 
-/// The trains that are waited for.
+/// The expected trains.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     trains: Vec<Awaited>,
     session: u64,
     offset_ns: i64,
-    /// Since the last reading of the clocks, packets came.
+    /// Trains with packets since the last reading of the clocks.
     touched: Vec<usize>,
     overflowed: Option<u32>,
     by_user: bool,
 }
 
 impl Recorder {
-    /// For the datagrams of one session.
+    /// Creates a recorder for the datagrams of one session.
     pub fn new(session: u64) -> Recorder {
         Recorder {
             session,
@@ -53,7 +53,7 @@ impl Recorder {
         }
     }
 
-    /// Waits for these trains, already checked, and forgets those before.
+    /// Expects these trains, already validated, and forgets earlier ones.
     pub fn arm(&mut self, trains: &[TrainPlan], offset_ns: i64) {
         self.offset_ns = offset_ns;
         self.touched.clear();
@@ -68,7 +68,7 @@ impl Recorder {
         self.trains = awaited.collect();
     }
 
-    /// Enters a datagram of a train; strays and repetitions are passed over.
+    /// Records a datagram of a train; ignores strays and duplicates.
     pub fn enter(&mut self, header: &Header, arrival: Arrival) {
         if header.session != self.session {
             return;
@@ -97,12 +97,12 @@ impl Recorder {
         }
     }
 
-    /// Packets have come since the clocks were read.
+    /// Returns whether packets have arrived since the last reading of the clocks.
     pub fn wants_clock(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// The clocks' offset, after what has come until now.
+    /// Records the clocks' offset after the packets received so far.
     pub fn clock(&mut self, offset_ns: i64) {
         for place in self.touched.drain(..) {
             self.trains[place].offset_after = Some(offset_ns);
@@ -110,16 +110,16 @@ impl Recorder {
         self.offset_ns = offset_ns;
     }
 
-    /// Every packet of every train has come.
+    /// Returns whether every packet of every train has arrived.
     pub fn is_complete(&self) -> bool {
         let complete = |train: &Awaited| train.came == train.times.len();
         self.trains.iter().all(complete)
     }
 
-    /// What has come; nothing is waited for any more.
+    /// Returns the recorded trains and expects none any more.
     pub fn take(&mut self) -> Seen {
         let seen = std::mem::take(&mut self.trains).into_iter();
-        // The kernel says nothing as long as it has dropped none.
+        // The kernel reports no count as long as it has dropped none.
         let overflowed = Some(u64::from(self.overflowed.unwrap_or(0)));
         Seen {
             clock: if self.by_user { "user" } else { "kernel" }.to_owned(),
@@ -189,7 +189,7 @@ mod tests {
         recorder.arm(&trains(&[2, 1]), 1000);
         recorder.enter(&header(0, 0), at(1500));
         recorder.clock(1000);
-        // Somebody sets the clock by 50 us.
+        // The clock is set by 50 us.
         recorder.enter(&header(0, 1), at(51_700));
         recorder.clock(51_000);
         recorder.enter(&header(1, 0), at(51_900));

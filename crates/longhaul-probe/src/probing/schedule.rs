@@ -1,15 +1,15 @@
-//! When the packets of a train are due, and how many leave with one call.
+//! Due times of a train's packets, and the number of packets per send call.
 
 use longhaul_model::report::v1::available::{Schedule, TrainPlan};
 
-/// From this rate on several packets leave with one call: each alone costs too much time.
+/// Rate from which several packets are sent per call, because single calls are too slow.
 const MICRO_BURSTS_FROM_BPS: u64 = 2_000_000_000;
-/// A burst of so many packets is meant for a fast path.
+/// Length from which a burst is meant for a fast path.
 const LONG_BURST: u32 = 128;
-/// Packets of one call.
+/// Packets per call for fast trains.
 const MICRO_BURST: u32 = 8;
 
-/// Packets that leave with one call.
+/// Returns the number of packets per send call.
 pub(super) fn micro_burst_packets(train: &TrainPlan) -> u32 {
     let many = match train.schedule {
         Schedule::BackToBack => train.packets >= LONG_BURST,
@@ -19,7 +19,7 @@ pub(super) fn micro_burst_packets(train: &TrainPlan) -> u32 {
     if many { MICRO_BURST } else { 1 }
 }
 
-/// When each packet is due, in nanoseconds from the first one.
+/// Iterates over the due times of the packets, in nanoseconds from the first.
 pub(super) struct Due {
     schedule: Schedule,
     packet_bits: u64,
@@ -43,11 +43,11 @@ impl Due {
         }
     }
 
-    /// The next packet's.
+    /// Returns the next packet's due time.
     pub fn next(&mut self) -> u64 {
         let at = match self.schedule {
             Schedule::BackToBack => 0,
-            // From the count, so that no rounding adds up.
+            // Computed from the count, so that rounding errors do not accumulate.
             Schedule::RateBps(rate) => {
                 let bits = u128::from(self.packet_bits) * u128::from(self.packets);
                 let at = bits * 1_000_000_000 / u128::from(rate.max(1));
@@ -67,7 +67,7 @@ impl Due {
         at
     }
 
-    /// An exponential variate of mean 1, at most 20.
+    /// Returns an exponential variate with mean 1, at most 20.
     fn exponential(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;

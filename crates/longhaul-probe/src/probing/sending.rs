@@ -1,8 +1,8 @@
-//! Sending a train on its schedule.
+//! Sends a train on its schedule.
 //!
-//! Inside a train the thread spins on the monotonic clock (it sleeps through gaps that are long
-//! enough); between trains it sleeps. What counts is not the schedule but the clock just before
-//! each call, which is kept for every packet: a thread that lost its core shows as a hole in it.
+//! Within a train the thread busy-waits on the monotonic clock (and sleeps through long gaps);
+//! between trains it sleeps. The recorded send times are those of the clock just before each call,
+//! not of the schedule: a preempted thread shows as a gap.
 
 use super::clock::Clock;
 use super::datagram::{HEADER_BYTES, Header, Kind};
@@ -15,17 +15,17 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Padding that repeats only after this much.
+/// Length after which the padding repeats.
 const POOL_BYTES: usize = 64 << 10;
-/// A wait longer than this is slept through, but for its end.
+/// Waits longer than this are slept, except for their end.
 const SLEEP_FROM: Duration = Duration::from_micros(500);
 const WAKE_EARLY: Duration = Duration::from_micros(250);
-/// A pause is slept in slices, so that a stop is seen.
+/// Slices in which a pause is slept, so that a stop is noticed.
 const SLICE: Duration = Duration::from_millis(50);
-/// A full queue of this host's is waited for, so long for each call.
+/// Time limit of each call while this host's queue is full.
 const SEND_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The IP and UDP headers in front of a probe's payload.
+/// Returns the size of the IP and UDP headers of a probe.
 pub(super) fn headers_bytes(peer: SocketAddr) -> usize {
     match peer.ip().to_canonical() {
         ip if ip.is_ipv4() => 28,
@@ -33,18 +33,18 @@ pub(super) fn headers_bytes(peer: SocketAddr) -> usize {
     }
 }
 
-/// Payload of a probe of so many IP bytes.
+/// Returns the payload size of a probe of this many IP bytes.
 pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
     (packet_bytes as usize)
         .saturating_sub(headers_bytes(peer))
         .max(HEADER_BYTES)
 }
 
-/// A train that was sent, on the sender's clock.
+/// A transmitted train, on the sender's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shot {
     pub micro_burst_packets: u32,
-    /// By packet, as far as they left.
+    /// Send times by packet, up to the last that was sent.
     pub sent_ns: Vec<u64>,
     pub spoilt: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// A sender on a connected socket. `session` as in the datagrams' head.
+    /// Creates a sender on a connected socket. `session` is the number in the datagram headers.
     pub fn new(socket: &UdpSocket, session: u64, clock: Clock) -> io::Result<Sender> {
         let socket = socket.try_clone()?;
         let peer = socket.peer_addr()?;
@@ -74,7 +74,7 @@ impl Sender {
         })
     }
 
-    /// Pauses as the plan says, then sends the train.
+    /// Pauses as planned, then sends the train.
     pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> Shot {
         let burst = micro_burst_packets(train);
         let mut shot = Shot {
@@ -94,14 +94,14 @@ impl Sender {
             let left = train.packets as usize - shot.sent_ns.len();
             let count = left.min(burst as usize);
             let mut at = 0;
-            // A micro-burst leaves when its last packet is due.
+            // A micro-burst is sent when its last packet is due.
             for _ in 0..count {
                 at = due.next();
             }
             self.pad(shot.sent_ns.len(), count, bytes);
             wait_until(start + Duration::from_nanos(at));
             if shot.sent_ns.is_empty() {
-                // The first packet's own delay shall not shorten the gap behind it.
+                // A delay of the first packet must not shorten the next gap.
                 let early = Instant::now().checked_sub(Duration::from_nanos(at));
                 start = early.unwrap_or(start);
             }
@@ -118,7 +118,7 @@ impl Sender {
         shot
     }
 
-    /// Fills the next packets, while there is time.
+    /// Fills the next packets with padding before they are due.
     fn pad(&mut self, first: usize, count: usize, bytes: usize) {
         for (place, datagram) in self.buffer.chunks_mut(bytes).take(count).enumerate() {
             let from = (first + place) * 61 % (POOL_BYTES - bytes);
@@ -126,7 +126,7 @@ impl Sender {
         }
     }
 
-    /// One call for `count` packets.
+    /// Sends `count` packets with one call.
     fn call(
         &mut self,
         train: &TrainPlan,
@@ -170,14 +170,14 @@ impl Sender {
     }
 }
 
-/// This host's own queue has no room at the moment.
+/// Returns whether this host's send queue is full.
 fn is_full(error: &io::Error) -> bool {
-    /// "No buffer space available" of Linux (errno.h), which std has no kind for.
+    /// Linux's "No buffer space available" (errno.h), which std has no kind for.
     const ENOBUFS: i32 = 105;
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
 }
 
-/// Sleeps; false when stopped meanwhile.
+/// Sleeps; returns false if stopped meanwhile.
 fn rest(pause: Duration, stop: &AtomicBool) -> bool {
     let end = Instant::now() + pause;
     loop {

@@ -1,4 +1,4 @@
-//! A series of echoes on a real flow: sent on time, received with the kernel's times.
+//! Runs a series of echoes on a UDP flow, with kernel receive timestamps.
 
 use super::clock::Clock;
 use super::datagram::{Header, Kind};
@@ -17,13 +17,13 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The smallest spacing.
+/// The minimum interval.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
-/// The control connection is looked after so often, and takes this much of the time between two
+/// Interval at which the control connection is serviced, and the time reserved for it between two
 /// echoes.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 const LOOK_TIME: Duration = Duration::from_millis(3);
-/// A wait for echoes is no longer, so that a stop is seen.
+/// Maximum duration of a wait for echoes, so that a stop is noticed.
 const WAKE: Duration = Duration::from_millis(20);
 
 /// Runs one series.
@@ -55,7 +55,7 @@ pub(super) fn run(
         }
         if ended.is_none() && now >= due {
             shooting.send(&flow.socket);
-            // What a busy core has missed is not made up in a burst.
+            // Echoes missed by a busy core are not sent in a burst.
             due = (due + interval).max(now);
         }
         shooting.read(flow, each).map_err(local("receive echoes"))?;
@@ -82,7 +82,7 @@ fn buffer(packet_bytes: u32, socket: &UdpSocket) -> io::Result<Vec<u8>> {
     Ok((0..bytes as u64).map(payload_byte).collect())
 }
 
-/// A series under way.
+/// A series in progress.
 struct Shooting {
     buffer: Vec<u8>,
     series: Series,
@@ -94,8 +94,7 @@ struct Shooting {
 
 impl Shooting {
     fn send(&mut self, socket: &UdpSocket) {
-        // The wall clock may be set at any time: it is compared with the monotonic one before each
-        // echo, not once for minutes.
+        // The wall clock may be set at any time, so its offset is read before each echo.
         self.offset_ns = self.clock.wall_offset_ns();
         let sent_ns = self.clock.now_ns();
         Header {
@@ -108,7 +107,7 @@ impl Shooting {
             there_sent_ns: 0,
         }
         .write(&mut self.buffer);
-        // What this host cannot send is lost, and counts as that.
+        // A failed send counts as a lost echo.
         let _ = socket.send(&self.buffer);
         self.series.sent(sent_ns);
     }
@@ -137,7 +136,7 @@ impl Shooting {
         Ok(())
     }
 
-    /// Nothing more is to be expected of a series that ended then.
+    /// Returns whether a series that ended at `since` can receive no more answers.
     fn is_over(&self, since: Instant) -> bool {
         self.series.is_settled() || since.elapsed() > self.series.lost_after()
     }
@@ -162,7 +161,7 @@ impl Shooting {
     }
 }
 
-/// The flow's DSCP for the time of a series; put back when dropped.
+/// Sets the flow's DSCP during a series and resets it on drop.
 struct Marked {
     socket: Option<UdpSocket>,
 }
@@ -184,7 +183,7 @@ impl Drop for Marked {
         if let Some(socket) = &self.socket
             && let Ok(peer) = socket.peer_addr()
         {
-            // It was set a moment ago, so this works too.
+            // The same call succeeded a moment ago.
             let _ = sockopt::set_dscp(socket, 0, peer);
         }
     }

@@ -1,6 +1,6 @@
-//! What the far end can say without trains: the route back, round trips back, TCP options.
+//! Server-side answers that need no trains: reverse route, reverse round trips, TCP options.
 //!
-//! It probes one address only, that of the control connection's peer.
+//! Probes only the address of the control connection's peer.
 
 use crate::limits::TRACE_TIME;
 use crate::path::trace::TraceAsked;
@@ -13,7 +13,7 @@ use longhaul_sys::tcp_info;
 use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 
-/// What the far end knows of the two addresses.
+/// The server's knowledge of both addresses.
 pub(crate) struct Surveyor {
     pub local: IpAddr,
     pub peer: IpAddr,
@@ -23,12 +23,12 @@ pub(crate) struct Surveyor {
 }
 
 impl Surveyor {
-    /// Speed of the interface towards the peer, where the kernel says it.
+    /// Returns the speed of the interface towards the peer, if the kernel reports it.
     pub fn interface_bps(&self) -> Option<u64> {
         interface_bps(self.local, self.peer)
     }
 
-    /// Does what is asked, if it is none of the trains.
+    /// Answers a request that does not concern trains or files.
     pub fn answer(&self, ask: Ask, stop: &AtomicBool) -> Answer {
         match ask {
             Ask::Trace(back) => self.trace(back, stop),
@@ -83,7 +83,7 @@ impl Surveyor {
     }
 }
 
-/// The error with all that is behind it: what is to be done stands at the far end.
+/// Formats the error with its causes; hints would apply to the server's host.
 fn failed(error: &PathError) -> Answer {
     let mut why = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -94,7 +94,7 @@ fn failed(error: &PathError) -> Answer {
     Answer::Failed(why)
 }
 
-/// Speed of the interface between two addresses, as far as the kernel knows it.
+/// Returns the speed of the interface between two addresses, if the kernel reports it.
 pub(super) fn interface_bps(local: IpAddr, peer: IpAddr) -> Option<u64> {
     let name = interface::between(local, peer)?;
     interface::speed(&name).map(Rate::as_bps)

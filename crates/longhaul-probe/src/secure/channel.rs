@@ -1,7 +1,7 @@
-//! The control connection: TLS over a blocking TCP socket, every call with a deadline.
+//! The control connection: TLS over a blocking TCP socket, with a deadline for every call.
 //!
-//! The socket's own timeouts give each read and each write a bound, so that one thread can keep
-//! the session's deadlines while a peer neither reads nor writes.
+//! The socket's timeouts limit each read and write, so that one thread can keep the session's
+//! deadlines even if a peer neither reads nor writes.
 
 use super::{Exporter, TlsIdentity};
 use rustls::pki_types::ServerName;
@@ -12,15 +12,15 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// One write may block this long; then reading has its turn.
+/// The maximum time that a write may block before reading continues.
 const WRITE_TURN: Duration = Duration::from_millis(50);
-/// The shortest read timeout: zero would mean for ever.
+/// The minimum read timeout: zero would mean no timeout.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// Plaintext taken from the connection at a time.
+/// The maximum plaintext to take from the connection at once.
 const READ_BYTES: usize = 16 << 10;
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-longhaul-control";
 
-/// Why the control connection is of no use any more.
+/// The error of a control connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     #[error("TLS: {0}")]
@@ -31,40 +31,40 @@ pub enum ChannelError {
     Late,
     #[error("the connection was closed during the handshake")]
     Closed,
-    /// Its first byte is none of TLS, but what an iperf3 server says to whoever connects.
+    /// The first byte is not TLS, but what an iperf3 server sends to a new client.
     #[error("an iperf3 server answers, not TLS")]
     Iperf3,
 }
 
-/// One end of the control connection, handshake done.
+/// One end of the control connection after the handshake.
 #[derive(Debug)]
 pub struct Channel {
     socket: TcpStream,
     tls: Connection,
     exporter: Exporter,
-    /// Frames that the connection has not taken yet; bounded by this end's own messages.
+    /// Frames that TLS has not taken yet; limited by this end's own messages.
     outgoing: VecDeque<u8>,
     incoming: Box<[u8; READ_BYTES]>,
 }
 
-/// What opens a channel.
+/// The role and configuration of a handshake.
 #[derive(Debug)]
 pub enum Handshake<'a> {
     Initiator(Arc<ClientConfig>),
     Responder(&'a TlsIdentity),
 }
 
-/// What a turn brought.
+/// The result of [`Channel::turn`].
 #[derive(Debug)]
 pub enum Heard<'a> {
     Nothing,
     Bytes(&'a [u8]),
-    /// The peer ended the connection, cleanly or not; why.
+    /// The peer ended the connection, cleanly or not, with the reason.
     Cut(String),
 }
 
 impl Channel {
-    /// Does the handshake, at most until `deadline`.
+    /// Performs the handshake until `deadline`.
     pub fn open(
         socket: TcpStream,
         handshake: Handshake<'_>,
@@ -95,17 +95,17 @@ impl Channel {
         &self.exporter
     }
 
-    /// Puts bytes into the queue; [`Channel::turn`] sends them.
+    /// Queues bytes; [`Channel::turn`] sends them.
     pub fn queue(&mut self, bytes: &[u8]) {
         self.outgoing.extend(bytes);
     }
 
-    /// Nothing is left to send.
+    /// Returns whether everything has been sent.
     pub fn is_flushed(&self) -> bool {
         self.outgoing.is_empty() && !self.tls.wants_write()
     }
 
-    /// Sends what is queued and waits for bytes, at most until `until`.
+    /// Sends queued bytes and waits for input until `until`.
     pub fn turn(&mut self, until: Instant) -> Heard<'_> {
         if let Err(error) = self.send() {
             return Heard::Cut(error.to_string());
@@ -125,7 +125,7 @@ impl Channel {
         }
     }
 
-    /// Says goodbye on the TLS level and sends what it can until `deadline`.
+    /// Sends as much as possible until `deadline`, and closes the TLS session.
     pub fn close(mut self, deadline: Instant) {
         while self.send().is_ok() && !self.outgoing.is_empty() && Instant::now() < deadline {}
         self.tls.send_close_notify();
@@ -152,7 +152,7 @@ impl Channel {
         }
     }
 
-    /// Decrypted bytes at hand, into `incoming`.
+    /// Moves available plaintext into `incoming`.
     fn plaintext(&mut self) -> Result<usize, String> {
         match self.tls.reader().read(self.incoming.as_mut_slice()) {
             Ok(0) => Err("the peer closed the connection".to_owned()),
@@ -162,11 +162,11 @@ impl Channel {
         }
     }
 
-    /// One read from the socket. False: nothing came.
+    /// Reads from the socket once; false if nothing arrived.
     fn receive(&mut self, until: Instant) -> Result<bool, String> {
         let mut wait = until.saturating_duration_since(Instant::now());
         if !self.outgoing.is_empty() || self.tls.wants_write() {
-            // More to send: reading only looks whether there is something.
+            // There is more to send: reading only checks for input.
             wait = LEAST_WAIT;
         }
         read_once(&self.socket, &mut self.tls, wait).map_err(|error| match error {
@@ -190,24 +190,24 @@ fn read_once(
         Err(error) => return Err(error.into()),
     }
     if let Err(error) = tls.process_new_packets() {
-        // The alert tells the peer why; whether it arrives does not matter any more.
+        // The alert tells the peer the reason; it may be lost.
         let _ = tls.write_tls(&mut socket);
         return Err(error.into());
     }
     Ok(true)
 }
 
-/// What an iperf3 server says to whoever connects: that it awaits parameters, or is busy.
+/// The first byte of an iperf3 server: it waits for parameters, or is busy.
 const IPERF3_FIRST: [u8; 2] = [9, 0xff];
 
-/// Waits for the peer's first byte, at most for `wait`, and leaves it where it is.
+/// Waits up to `wait` for the peer's first byte, and leaves it in the socket.
 fn check_first(socket: &TcpStream, wait: Duration) -> Result<(), ChannelError> {
     socket.set_read_timeout(Some(wait.max(LEAST_WAIT)))?;
     let mut first = [0];
     match socket.peek(&mut first) {
         Ok(1) if IPERF3_FIRST.contains(&first[0]) => Err(ChannelError::Iperf3),
         Err(error) if is_timeout(&error) => Err(ChannelError::Late),
-        // Whatever else it is, the read that follows says so.
+        // The following read reports any other error.
         _ => Ok(()),
     }
 }
@@ -242,7 +242,7 @@ fn shake_hands(
     }
 }
 
-/// A socket timeout shows as either of these.
+/// Socket timeouts are reported as either of these kinds.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! TLS settings of both roles.
+//! The TLS configuration of both roles.
 
 use crate::error::ServeError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 use std::sync::Arc;
 
-/// The responder's key and certificate, made when it starts and forgotten when it ends.
+/// The server's key and certificate, made at its start and discarded at its end.
 #[derive(Debug, Clone)]
 pub struct TlsIdentity(pub(super) Arc<ServerConfig>);
 
@@ -33,7 +33,7 @@ fn failed(error: &dyn std::fmt::Display) -> ServeError {
     }
 }
 
-/// The initiator's settings: any certificate will do (the module above says why).
+/// Returns the client's configuration, which accepts any certificate (see the parent module).
 pub fn initiator_config() -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -44,8 +44,8 @@ pub fn initiator_config() -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// Takes every certificate: identity is proved by the token, bound to the connection by the
-/// exporter. Signatures are still checked, since the key exchange rests on them.
+/// Accepts every certificate: the token proves identity and is bound to the connection by the
+/// exporter. Signatures are still verified, since the key exchange depends on them.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

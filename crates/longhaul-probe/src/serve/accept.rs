@@ -1,6 +1,6 @@
-//! Who is it? The first bytes of a connection decide.
+//! Accepts connections and recognises their protocol by the first bytes.
 //!
-//! `0x16` begins a TLS handshake: control. `LHD1` begins a data stream's preamble. Text that
+//! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Text that
 //! could be a cookie is iperf3.
 
 use super::event::ServeEvent;
@@ -21,24 +21,24 @@ use std::os::fd::AsFd;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-/// First byte of a TLS record that carries a handshake (RFC 8446, section 5.1).
+/// The first byte of a TLS record with a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
-/// After an error of `accept`: no descriptors left, mostly; some will be closed soon.
+/// The pause after an error of `accept`: usually descriptors have run out, and some will be closed.
 const BREATH: Duration = Duration::from_millis(50);
-/// A look at whether more of the first bytes have come.
+/// The interval at which the first bytes are checked again.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A connection of which nothing is known yet.
+/// A new connection of unknown protocol.
 pub(super) struct Arrival<'a> {
     pub stream: TcpStream,
     pub peer: SocketAddr,
-    /// In order of acceptance.
+    /// Counts accepted connections.
     pub number: u64,
     pub place: PendingPlace<'a>,
 }
 
-/// Takes connections and hellos until the service stops. One thread for both: while payload flows
-/// on a small host, each that wakes to look takes a core from it.
+/// Accepts connections and UDP hellos until the server stops. One thread does both, because on a
+/// small host every thread that wakes up preempts a stream.
 pub(super) fn listen<'scope>(
     service: &'scope Service<'_>,
     port: &'scope Port,
@@ -114,7 +114,7 @@ fn receive<'scope>(
     Ok(())
 }
 
-/// What the first bytes say.
+/// The protocol of a connection.
 enum Kind {
     Control,
     Data,
@@ -143,7 +143,7 @@ fn welcome(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) {
     }
 }
 
-/// Looks at the first bytes and leaves them where they are.
+/// Peeks at the first bytes and leaves them in the socket.
 fn first_bytes(stream: &TcpStream, deadline: Instant) -> io::Result<Kind> {
     let mut bytes = [0; DATA_STREAM.len()];
     loop {
@@ -169,7 +169,7 @@ fn first_bytes(stream: &TcpStream, deadline: Instant) -> io::Result<Kind> {
         if seen.len() == DATA_STREAM.len() {
             return Ok(Kind::Data);
         }
-        // Fewer bytes than the magic: peeking does not wait for more.
+        // There are fewer bytes than the magic number, and peeking does not wait for more.
         thread::sleep(LOOK);
     }
 }
@@ -184,7 +184,7 @@ fn data(service: &Service<'_>, stream: TcpStream, deadline: Instant) -> Result<(
     service.registry.claim(preamble, stream)
 }
 
-/// Fills `bytes`, with one deadline for all of them: a byte now and then gains nothing.
+/// Fills `bytes` by one deadline, which a peer cannot extend by sending single bytes.
 pub(super) fn read_until(
     mut stream: &TcpStream,
     bytes: &mut [u8],
@@ -205,7 +205,7 @@ pub(super) fn read_until(
     Ok(())
 }
 
-/// One control connection, from handshake to goodbye.
+/// Handles one control connection from the handshake to its close.
 fn control(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) -> Result<(), String> {
     let Arrival {
         stream,
@@ -234,7 +234,7 @@ fn control(service: &Service<'_>, port: &Port, arrival: Arrival<'_>) -> Result<(
     let mut hooks = ResponderHooks::new((service, port), (local, peer), epoch, place, control);
     let (closed, _) = Drive::new(channel, session, epoch).run(&mut hooks);
     let bytes = hooks.moved_bytes();
-    // Whoever hears that the session is closed may want its place at once.
+    // The slot is released first: a peer may use it as soon as it sees the session closed.
     drop(hooks);
     (service.log)(ServeEvent::SessionClosed {
         peer,

@@ -1,9 +1,9 @@
-//! UDP on the service's port: nothing is answered that does not know a session.
+//! UDP on the server's port: only datagrams that belong to a session are answered.
 //!
-//! The initiator's hello must carry the nonce it was given over TLS and come from the address of
-//! the control connection. Only then does this host send UDP there, first the answer, which is
-//! no longer than the hello. iperf3's hello names no session: it counts when one of its address
-//! expects it.
+//! The client's hello must carry the nonce that it received over TLS, and come from the address of
+//! the control connection. Only then does this host send UDP there, beginning with the answer,
+//! which is no longer than the hello. iperf3's hello names no session: it is accepted if one
+//! expects it from that address.
 
 use super::event::ServeEvent;
 use super::{Port, Service};
@@ -15,17 +15,17 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-/// After an error of the socket, so that a lasting one does not keep a core busy.
+/// The pause after a socket error, so that a permanent one does not keep a core busy.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// Reads one datagram, which may be a hello.
 pub(super) fn greet(service: &Service<'_>, port: &Port) {
-    // One byte more than a hello, so that longer datagrams are told from it.
+    // One byte more than a hello, to recognise longer datagrams.
     let mut bytes = [0; PREAMBLE_BYTES + 1];
     match port.datagrams.recv_from(&mut bytes) {
         Ok((count, from)) => {
             if let Some(greeting) = Greeting::of_hello(&bytes[..count]) {
-                // Which names no session: only an address that one expects is answered.
+                // An iperf3 hello names no session: only an expected address is answered.
                 service.book.greet(from, greeting);
                 return;
             }
@@ -41,14 +41,14 @@ pub(super) fn greet(service: &Service<'_>, port: &Port) {
     }
 }
 
-/// The flow's own socket: same port, connected to its one peer.
+/// Opens a flow's own socket: the same port, connected to its peer.
 pub(super) fn open_flow(
     local: SocketAddr,
     device: Option<&str>,
     peer: SocketAddr,
 ) -> io::Result<UdpSocket> {
     let place = Place {
-        // The address that the initiator speaks to, so that answers come from there.
+        // The address that the client uses, so that answers come from it.
         address: canonical(local),
         both_families: false,
         device,
@@ -58,7 +58,7 @@ pub(super) fn open_flow(
     Ok(socket)
 }
 
-/// An IPv4 address inside an IPv6 one as what it is; a scope is kept.
+/// Converts an IPv4-mapped IPv6 address to IPv4; keeps a scope.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
@@ -66,12 +66,12 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Tells the initiator that the flow is open. What is lost is asked for again.
+/// Tells the client that the flow is open. If the answer is lost, the client repeats its hello.
 pub(super) fn acknowledge(socket: &UdpSocket, preamble: &Preamble) {
     let _ = socket.send(&preamble.encode(DATAGRAM_ACKNOWLEDGED));
 }
 
-/// Answers hellos that were sent again because the answer was lost.
+/// Answers hellos that were repeated because the answer was lost.
 pub(super) fn acknowledge_again(socket: &UdpSocket, preamble: &Preamble) {
     let mut bytes = [0; PREAMBLE_BYTES + 1];
     while let Ok(count) = socket.recv(&mut bytes) {

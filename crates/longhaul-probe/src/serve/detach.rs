@@ -1,23 +1,22 @@
-//! A service that goes into the background: the caller's process ends, a copy of it serves on.
+//! Detaching: the caller's process ends, and a copy of it continues in the background.
 
 use longhaul_sys::process::{self, Fork};
 use std::fs::OpenOptions;
 use std::io;
 
-/// Which side of the detachment this is.
+/// The process that returns from [`detach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detached {
-    /// The process that was called; the other one has this id.
+    /// The original process; the other one has this id.
     Caller { service: u32 },
-    /// The one in the background: a session of its own, in `/`, without a terminal.
+    /// The background process: in its own session, in `/`, without a terminal.
     Service,
 }
 
-/// Detaches. Listeners that are open stay open at both sides.
+/// Forks a background process. Open listeners stay open in both processes.
 ///
 /// # Errors
-/// The kernel makes no process; or this one has more than one thread, of which only one would live
-/// on.
+/// The kernel cannot fork; or this process has several threads, of which only one would survive.
 pub fn detach() -> io::Result<Detached> {
     let nowhere = OpenOptions::new()
         .read(true)

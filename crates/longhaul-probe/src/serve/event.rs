@@ -1,19 +1,19 @@
-//! What the service tells its log.
+//! The events that the server logs.
 
 use longhaul_model::units::Bytes;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Something worth a line in the log. `Display` gives the line.
+/// An event of the server. `Display` formats the log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServeEvent {
     Listening(SocketAddr),
-    /// The token is short enough to be guessed off line.
+    /// The token is short enough to be guessed offline.
     TokenGuessable,
-    /// An iperf3 peer, which this service was told not to answer.
+    /// An iperf3 client was rejected, because iperf3 is not served.
     Iperf3Refused(SocketAddr),
-    /// A connection that is none of ours, or too slow to say so.
+    /// A connection of an unknown protocol, or one that was too slow.
     Dismissed {
         peer: SocketAddr,
         why: String,
@@ -26,25 +26,25 @@ pub enum ServeEvent {
     /// The plan was accepted.
     SessionOpened {
         peer: SocketAddr,
-        /// What the peer calls its host.
+        /// The name that the peer gives for its host.
         host: String,
         anonymous: bool,
-        /// Direction, transport and streams, in words.
+        /// Direction, transport and streams as text.
         what: String,
     },
-    /// The run is over at this end, and its results are on their way.
+    /// The run has ended at this end, and its results are being sent.
     ResultsReady {
         peer: SocketAddr,
         /// Payload that this end moved.
         bytes: u64,
         streams: u32,
-        /// Bytes of the capture file that goes with them.
+        /// Size of the capture file that is sent as well.
         capture_bytes: Option<u64>,
     },
     /// The peer copies files.
     Copying {
         peer: SocketAddr,
-        /// They come here.
+        /// The files are copied to this host.
         receiving: bool,
     },
     SessionClosed {
@@ -54,7 +54,7 @@ pub enum ServeEvent {
         /// Payload that this end moved.
         bytes: u64,
     },
-    /// The kernel refused something; the service goes on.
+    /// The kernel refused an operation; the server continues.
     Trouble {
         tried: &'static str,
         why: String,
@@ -125,7 +125,7 @@ impl fmt::Display for ServeEvent {
     }
 }
 
-/// IPv4 peers of an IPv6 listener are shown as what they are.
+/// Formats IPv4-mapped IPv6 addresses as IPv4.
 struct Peer<'a>(&'a SocketAddr);
 
 impl fmt::Display for Peer<'_> {

@@ -1,5 +1,5 @@
-//! A copy at the far end: its data connections from the listener, and a thread that does what is
-//! asked, so that a long look at files never keeps the session from giving signs of life.
+//! The server side of a copy: data connections from the listener, and a thread that handles the
+//! requests, so that long file operations do not stop the session's heartbeats.
 
 use super::Service;
 use super::event::ServeEvent;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// What goes to the thread, and what comes back.
+/// A request for the thread, with the data connections.
 type Task = (FilesAsk, Vec<TcpStream>);
 
 pub(super) struct Files<'a> {
@@ -30,12 +30,12 @@ pub(super) struct Files<'a> {
     key: BlockKey,
     worker: Option<(SyncSender<Task>, Receiver<Answer>)>,
     connections: Option<Connections<'a>>,
-    /// Waits for its connections.
+    /// A request that waits for its connections.
     begin: Option<FilesAsk>,
     /// The thread has not answered yet.
     asked: bool,
     moved_bytes: u64,
-    /// Tells the thread that nobody waits for it any more.
+    /// Set to tell the thread that its answer is no longer needed.
     gone: Arc<AtomicBool>,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Files<'_> {
     }
 }
 
-/// Data connections, as far as they have come.
+/// The data connections that have arrived so far.
 struct Connections<'a> {
     registered: Registered<'a>,
     plan: Plan,
@@ -55,7 +55,7 @@ struct Connections<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// `None`: the kernel gives no random bytes.
+    /// Returns `None` if the kernel provides no random bytes.
     pub fn new(
         service: &'a Service<'a>,
         peer: SocketAddr,
@@ -75,17 +75,17 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Payload that this end moved, as far as the peer has asked.
+    /// Returns the payload that this end moved, as of the peer's last status request.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
 
-    /// Connections or an answer are awaited: between asks only the peer can have news.
+    /// Returns whether connections or an answer are pending. Otherwise only the peer can send news.
     pub fn expects(&self) -> bool {
         self.begin.is_some() || self.asked
     }
 
-    /// Begins with what is asked; an answer where that is quickly done, or impossible.
+    /// Starts a request; returns an answer if it is available at once or the request is impossible.
     pub fn ask(&mut self, ask: FilesAsk) -> Option<Input> {
         match ask {
             FilesAsk::Open(ask) => Some(answered(self.open(&ask))),
@@ -97,7 +97,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The answer, once it is there.
+    /// Returns the answer, if there is one.
     pub fn poll(&mut self) -> Option<Input> {
         if self.begin.is_some() {
             match self.take_claims() {
@@ -142,7 +142,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The thread, started by the first ask.
+    /// Returns the thread's queue; the first request starts the thread.
     fn started(&mut self) -> io::Result<&SyncSender<Task>> {
         if self.worker.is_none() {
             let (ask, asks) = sync_channel::<Task>(1);
@@ -150,7 +150,7 @@ impl<'a> Files<'a> {
             let roots = self.service.options.files.clone();
             let gone = Arc::clone(&self.gone);
             let mut far = FarFiles::new(roots, self.anonymous.is_none(), self.key, gone);
-            // It ends with the session, which drops the other end of `asks`.
+            // The thread ends with the session, which drops the other end of `asks`.
             std::thread::Builder::new()
                 .name("files".to_owned())
                 .spawn(move || {
@@ -172,7 +172,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Settles how many connections will come, and takes a place among the bulk runs.
+    /// Sets the number of connections and takes a slot for a bulk run.
     fn open(&mut self, ask: &OpenAsk) -> Result<FilesAnswer, String> {
         if self.service.options.files.is_empty() {
             return Err(NOTHING_SERVED.to_owned());
@@ -222,7 +222,7 @@ impl<'a> Files<'a> {
         }))
     }
 
-    /// All connections, once they have come.
+    /// Returns all connections after they have arrived.
     fn take_claims(&mut self) -> Result<Option<Vec<TcpStream>>, String> {
         let Some(connections) = &mut self.connections else {
             return Err("no data connections were settled".to_owned());

@@ -1,5 +1,5 @@
-//! What the responder does outside the protocol: capacity, data streams from the listener,
-//! engines, results.
+//! The server's tasks outside the protocol: capacity, data streams from the listener, engines,
+//! results.
 
 use super::datagram::{acknowledge, acknowledge_again, open_flow};
 use super::event::ServeEvent;
@@ -29,7 +29,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Letters of a peer's name in the log.
+/// The maximum length of a peer's name in the log.
 const MOST_NAME: usize = 64;
 
 pub(super) struct ResponderHooks<'a> {
@@ -38,24 +38,24 @@ pub(super) struct ResponderHooks<'a> {
     local: SocketAddr,
     peer: SocketAddr,
     epoch: Instant,
-    /// Kept until the plan is accepted: until then the peer has proved nothing.
+    /// Kept until the plan is accepted; until then the peer has proved nothing.
     pending: Option<PendingPlace<'a>>,
     run: Option<Run<'a>>,
-    /// In the place of a run.
+    /// Set for a probe session, instead of `run`.
     probes: Option<Probes<'a>>,
-    /// What a session of probes is asked about files.
+    /// The file requests of a probe session.
     files: Option<Files<'a>>,
     control: Option<TcpStream>,
     moved: Interval,
-    /// What was told the log of this session.
+    /// The log lines of this session.
     journal: Journal,
 }
 
-/// What an accepted plan holds.
+/// The state of an accepted plan.
 struct Run<'a> {
     plan: Plan,
     registered: Registered<'a>,
-    /// By direction (reverse first) and index.
+    /// Keyed by direction (reverse first) and index.
     open: BTreeMap<(bool, u16), (Preamble, DataSocket)>,
     engines: Option<Engines>,
     capture: Beside,
@@ -107,14 +107,14 @@ impl<'a> ResponderHooks<'a> {
         }
     }
 
-    /// Payload that this end's engines have counted, both directions together.
+    /// Returns the payload counted by this end's engines in both directions.
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
         let files = self.files.as_ref().map_or(0, Files::moved_bytes);
         run + files + self.probes.as_ref().map_or(0, Probes::moved_bytes)
     }
 
-    /// Into the log of this service, and into what the peer is told of it.
+    /// Logs an event, and adds it to the log lines for the peer.
     fn log(&mut self, event: ServeEvent) {
         self.journal.note(&event);
         (self.service.log)(event);
@@ -165,7 +165,7 @@ impl<'a> ResponderHooks<'a> {
         Input::Admitted(Accept { nonce })
     }
 
-    /// Before the peer hears where to open its streams.
+    /// Starts the capture, before the peer learns where to open its streams.
     fn begin_capture(&self, plan: &Plan, most_bytes: u64) -> Beside {
         let Some(capture) = plan.capture.filter(|capture| capture.far) else {
             return Beside::Nothing;
@@ -174,7 +174,7 @@ impl<'a> ResponderHooks<'a> {
             return Beside::Without(refused("`longhaul serve` there was told to make none"));
         }
         let listener = SocketAddr::new(self.local.ip(), self.port.address.port());
-        // What is kept costs less in the file than in memory.
+        // Packets need less space in the file than in memory.
         Beside::begin((plan, capture), self.peer, listener, 2 * most_bytes)
     }
 
@@ -263,7 +263,7 @@ impl<'a> ResponderHooks<'a> {
         }
     }
 
-    /// Takes the streams that the listener has handed over.
+    /// Takes the streams that the listener has delivered.
     fn take_claims(&mut self) -> Option<Input> {
         let device = self.service.options.device.as_deref();
         let local = SocketAddr::new(self.local.ip(), self.port.address.port());
@@ -317,7 +317,7 @@ impl<'a> ResponderHooks<'a> {
     }
 }
 
-/// What the stream is at this end.
+/// Returns this end's role on the stream.
 fn flow(preamble: &Preamble) -> Flow {
     if preamble.forward {
         Flow::Receiver

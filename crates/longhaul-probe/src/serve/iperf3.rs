@@ -1,5 +1,5 @@
-//! iperf3's clients on the service's port: a cookie that is known joins a data stream to its test,
-//! one that is not begins a test.
+//! iperf3 clients on the server's port: a connection with a known cookie joins its test, one with a
+//! new cookie begins a test.
 
 mod book;
 pub mod follow;
@@ -22,28 +22,28 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How iperf3's clients are served.
+/// The options for iperf3 clients.
 #[derive(Debug, Clone, Default)]
 pub struct Iperf3Options {
-    /// Who is no stranger; absent: everybody is one.
+    /// The authorised users; `None` treats every client as anonymous.
     pub users: Option<Users>,
-    /// The server's output as JSON instead of text.
+    /// Send the server output as JSON instead of text.
     pub json_output: bool,
     pub limits: Iperf3Limits,
-    /// The core on which streams run; absent: any.
+    /// The core on which streams run; `None` for any.
     pub core: Option<u16>,
     pub following: Option<Following>,
 }
 
-/// Somebody who is told of every test.
+/// An observer of every test.
 #[derive(Debug, Clone)]
 pub struct Following {
     pub by: Arc<dyn Follow>,
-    /// How long an interval is; absent: one for the whole test.
+    /// The length of an interval; `None` for one interval per test.
     pub every: Option<Duration>,
 }
 
-/// One connection whose first bytes could be a cookie.
+/// Handles a connection whose first bytes could be a cookie.
 pub(super) fn welcome(service: &Service<'_>, port: &Port, arrival: Arrival<'_>, deadline: Instant) {
     let peer = arrival.peer;
     let mut cookie = Cookie([0; COOKIE_BYTES]);
@@ -53,7 +53,7 @@ pub(super) fn welcome(service: &Service<'_>, port: &Port, arrival: Arrival<'_>, 
         return;
     }
     let Some(options) = &service.options.iperf3 else {
-        // It prints that the server is busy, which is the nearest that it knows.
+        // The client prints that the server is busy, the closest message in its protocol.
         let _ = (&arrival.stream).write_all(&[State::AccessDenied.byte()]);
         (service.log)(ServeEvent::Iperf3Refused(peer));
         return;

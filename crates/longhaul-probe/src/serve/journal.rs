@@ -1,11 +1,11 @@
-//! What the far end tells of itself and of a session: for the evidence that the initiator keeps.
+//! The server's report about itself and a session, as evidence that the client keeps.
 
 use super::event::ServeEvent;
 use crate::told::{MOST_LINES, tamed};
 use longhaul_model::report::v1::observation::Program;
 use std::time::Instant;
 
-/// Lines of the log of one session.
+/// The log lines of one session.
 pub(super) struct Journal {
     epoch: Instant,
     lines: Vec<String>,
@@ -26,7 +26,7 @@ impl Journal {
         }
     }
 
-    /// The version, the command line and the lines so far, bounded.
+    /// Returns the version, the command line and the lines so far, within limits.
     pub fn told(&self, command: Option<&str>) -> Program {
         tamed(Program {
             longhaul: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,4 +1,4 @@
-//! Connections that have not proved anything yet: bounded in number, the oldest gives way.
+//! Connections without a proof: limited in number, the oldest is closed first.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,10 +6,10 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many of them at one time.
+/// The maximum number of pending connections.
 pub(super) const MOST_PENDING: usize = 64;
-/// In a full house each may stay this long at least: a run's own streams come in a burst, and each
-/// needs a moment only. Whoever has been silent for longer gives way at once.
+/// The minimum time for each when the limit is reached: a run's own streams arrive in a burst, and
+/// each needs only a moment. Older connections are closed at once.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
@@ -21,11 +21,11 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct Held {
     next: u64,
-    /// In order of arrival; shown out by shutting the socket down, which wakes its thread.
+    /// Connections in order of arrival; closed by shutting down the socket, which wakes its thread.
     waiting: VecDeque<(u64, TcpStream, Instant)>,
 }
 
-/// A place among the pending; given back when dropped.
+/// A pending connection's slot; released when dropped.
 #[derive(Debug)]
 pub(super) struct PendingPlace<'a> {
     pending: &'a Pending,
@@ -33,7 +33,7 @@ pub(super) struct PendingPlace<'a> {
 }
 
 impl Held {
-    /// What is left of the time that is due to the oldest.
+    /// Returns the remaining minimum time of the oldest connection.
     fn patience(&self) -> Duration {
         let age = |(_, _, since): &(u64, TcpStream, Instant)| since.elapsed();
         PATIENCE.saturating_sub(self.waiting.front().map_or(PATIENCE, age))
@@ -41,7 +41,7 @@ impl Held {
 }
 
 impl Pending {
-    /// Takes a place for a connection, if need be that of the one that waited longest.
+    /// Takes a slot for a connection, if necessary that of the oldest one.
     pub fn enter(&self, stream: &TcpStream) -> io::Result<PendingPlace<'_>> {
         let stream = stream.try_clone()?;
         let mut held = self.lock();
@@ -49,7 +49,7 @@ impl Pending {
             let patience = held.patience();
             if patience.is_zero() {
                 if let Some((_, oldest, _)) = held.waiting.pop_front() {
-                    // It may be gone by itself already.
+                    // The socket may already be closed.
                     let _ = oldest.shutdown(Shutdown::Both);
                 }
                 break;

@@ -1,4 +1,4 @@
-//! A session of probes at the far end: its flow, its thread, and what the two say.
+//! The server side of a probe session: its flow, its thread, and their messages.
 
 use super::registry::{Claim, Registered};
 use super::slots::Slot;
@@ -35,18 +35,18 @@ impl<'a> Probes<'a> {
         }
     }
 
-    /// IP bytes of trains and echoes.
+    /// Returns the IP bytes of trains and echoes.
     pub fn moved_bytes(&self) -> u64 {
         self.far.as_ref().map_or(0, FarEnd::moved_bytes)
     }
 
-    /// Gives the thread something to do; an answer only if that is impossible.
+    /// Sends a request to the thread; returns an input only if that fails.
     pub fn ask(&self, ask: Ask) -> Option<Input> {
         let taken = self.far.as_ref().is_some_and(|far| far.ask(ask));
         (!taken).then(|| Input::Failed("its probing thread takes no work".to_owned()))
     }
 
-    /// Looks at the listener while the flow opens, and at the thread from then on.
+    /// Checks the listener while the flow opens, and the thread after that.
     pub fn poll(
         &mut self,
         state: State,
@@ -105,7 +105,7 @@ impl<'a> Probes<'a> {
     }
 }
 
-/// A route or a series of echoes grows with what others answer; the frame does not.
+/// Replaces an answer that is too large for a frame: routes and echo series have no fixed size.
 fn bounded(answer: Answer) -> Answer {
     use crate::wire::{MOST_RESULT_BYTES, Message, encode};
     let message = Message::Answer(Box::new(answer));

@@ -1,4 +1,4 @@
-//! Which sessions expect data streams: from the nonce to the session's thread.
+//! The registry of sessions that expect data streams, by nonce.
 
 use crate::wire::{Nonce, Preamble};
 use std::collections::{HashMap, HashSet};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 #[derive(Debug)]
 pub(super) enum Claim {
     Connection(Preamble, TcpStream),
-    /// The address of the initiator's UDP socket.
+    /// The address of the client's UDP socket.
     Datagram(Preamble, SocketAddr),
 }
 
-/// What a session expects.
+/// The streams that a session expects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
-    /// Address of the control connection's peer: UDP comes from there or not at all.
+    /// The address of the control connection's peer; UDP is accepted from no other.
     pub peer: IpAddr,
     pub streams: u32,
     pub forward: bool,
@@ -37,7 +37,7 @@ pub(super) struct Registry {
     sessions: Mutex<HashMap<Nonce, Entry>>,
 }
 
-/// A session's line in the registry; struck out when dropped.
+/// A session's registration; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Registered<'a> {
     registry: &'a Registry,
@@ -62,12 +62,12 @@ impl Registry {
         }
     }
 
-    /// Hands a connection to its session. The error says why it has none.
+    /// Delivers a connection to its session. The error gives the reason for a refusal.
     pub fn claim(&self, preamble: Preamble, stream: TcpStream) -> Result<(), &'static str> {
         self.hand_over(preamble, false, None, Claim::Connection(preamble, stream))
     }
 
-    /// Hands a datagram's source to its session, when it is the control connection's peer.
+    /// Delivers a datagram's source to its session, if it is the control connection's peer.
     pub fn claim_flow(&self, preamble: Preamble, from: SocketAddr) -> Result<(), &'static str> {
         self.hand_over(
             preamble,

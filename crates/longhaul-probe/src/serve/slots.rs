@@ -1,8 +1,8 @@
-//! How many sessions run at one time, and how many of them are strangers'.
+//! The limits of concurrent sessions: in total, and of anonymous clients.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Capacity of the service.
+/// The session slots of the server.
 #[derive(Debug)]
 pub(super) struct Slots {
     most: u32,
@@ -15,7 +15,7 @@ struct Taken {
     strangers: u32,
 }
 
-/// A place in the service; given back when dropped.
+/// A session's slot; released when dropped.
 #[derive(Debug)]
 pub(super) struct Slot<'a> {
     slots: &'a Slots,
@@ -30,8 +30,8 @@ impl Slots {
         }
     }
 
-    /// Takes a place; `strangers` is the ceiling for a peer without the token. The error names
-    /// the limit.
+    /// Takes a slot; `strangers` is the limit for a client without the token. The error names the
+    /// limit.
     pub fn take(&self, strangers: Option<u32>) -> Result<Slot<'_>, String> {
         let mut taken = self.lock();
         if taken.all >= self.most {

@@ -1,8 +1,8 @@
-//! Sessions of probes: after the timing of the idle path the initiator asks, the responder does
-//! and answers, one thing at a time, until the initiator says goodbye.
+//! Probe sessions: after the timing of the idle path, the client sends requests and the server
+//! answers them, one at a time, until the client ends the session.
 //!
-//! What is asked is checked here for its size; what it may cost all together is counted by
-//! whoever does it. An ask that cannot be done is answered, and the session goes on.
+//! The size of a request is checked here; its total cost is counted where it is carried out. A
+//! request that is impossible gets an answer, and the session continues.
 
 use super::{Action, Aim, Closed, Event, HEARTBEAT, Part, STEP_TIME, Session, State, Wanted};
 use crate::limits::{anonymous_bounds, check_bounds, check_survey, check_trains, longest_answer};
@@ -10,12 +10,12 @@ use crate::wire::{AnonymousLimits, Answer, Ask, Bounds, Message, Probe, Versions
 use std::time::Duration;
 
 impl Session {
-    /// What this session of probes may cost, once that is agreed.
+    /// Returns the bounds of this probe session, once agreed.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.bounds.as_ref()
     }
 
-    /// The initiator's wish, cut down to what the responder lets strangers do.
+    /// Proposes the client's bounds, reduced to what the server allows anonymous clients.
     pub(super) fn propose_probes(&mut self, mut bounds: Bounds, limits: Option<AnonymousLimits>) {
         if self.version < Versions::PROBES {
             let theirs = self.peer_versions;
@@ -51,7 +51,7 @@ impl Session {
         })));
     }
 
-    /// From here the session's own time runs.
+    /// Starts the time limit of the session.
     pub(super) fn start_bounded_time(&mut self, now: Duration) {
         let time = |bounds: &Bounds| Duration::from_micros(bounds.most_time_us);
         self.ends_at = self.bounds.as_ref().map(|bounds| now + time(bounds));
@@ -63,7 +63,7 @@ impl Session {
         self.deadline = self.deadline_of_step(now);
     }
 
-    /// Initiator: enough round trips were timed.
+    /// Client: enough round trips have been timed.
     pub(super) fn on_timed_to_ask(&mut self, now: Duration) {
         if self.step(Event::TimedToAsk) {
             self.send(Message::Go);
@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// Initiator: the caller wants something.
+    /// Client: sends a request of the caller.
     pub(super) fn on_wish(&mut self, now: Duration, ask: Ask) {
         if !self.step(Event::Asked) {
             let what = format!("asked while {}", self.state.doing());
@@ -84,7 +84,7 @@ impl Session {
         self.send(Message::Ask(ask));
     }
 
-    /// Responder: one thing to do.
+    /// Server: handles a request.
     pub(super) fn on_ask(&mut self, now: Duration, ask: Ask) {
         if matches!(ask, Ask::Files(_)) && !self.knows_files() {
             return self.violation("`files` before version 4".to_owned());
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Responder: what was asked is done.
+    /// Server: sends the answer to a request.
     pub(super) fn on_done(&mut self, now: Duration, answer: Answer) {
         if self.step(Event::Done) {
             self.deadline = self.deadline_of_step(now);
@@ -108,12 +108,12 @@ impl Session {
         }
     }
 
-    /// Initiator: the caller has all it wanted.
+    /// Client: the caller has no more requests.
     pub(super) fn on_enough(&mut self) {
         self.close(Closed::Finished);
     }
 
-    /// The agreed time is over.
+    /// Returns whether the agreed time is over.
     pub(super) fn is_past_its_time(&self, now: Duration) -> bool {
         self.state == State::Asking && self.ends_at.is_some_and(|at| now >= at)
     }
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Both kinds of session share messages: those of the other kind are violations.
+    /// Returns whether the message belongs to this kind of session; both kinds share messages.
     pub(super) fn suits(&self, message: &Message) -> bool {
         match message {
             Message::Ask(_) | Message::Answer(_) => self.is_probing(),

@@ -1,26 +1,26 @@
-//! Round trip and clock offset by exchanges on the idle control connection.
+//! RTT and clock offset from exchanges on the idle control connection.
 //!
-//! The exchange with the least round trip waited least in queues: its offset is taken, and half
-//! its round trip bounds the error, however the path's delay is split between the directions.
-//! Wrong when the clocks of the two hosts run at different rates: 50 ppm are 0.5 ms in ten seconds.
+//! The exchange with the minimum RTT had the least queueing: its offset is used, and half its RTT
+//! bounds the error, however the path's delay is split between the directions. Wrong when the two
+//! clocks run at different rates: 50 ppm are 0.5 ms in ten seconds.
 
 use std::time::Duration;
 
-/// Exchanges timed before a run.
+/// The number of exchanges before a run.
 pub const EXCHANGES: u32 = 8;
-/// Spacing of the pings: they do not wait for each other, so that timing costs one round trip.
+/// The interval between pings: they do not wait for answers, so that timing costs one round trip.
 pub const SPACING: Duration = Duration::from_millis(5);
 
 /// The best exchange so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
     pub rtt: Duration,
-    /// The responder's clock minus the initiator's, in microseconds.
+    /// The server's clock minus the client's, in microseconds.
     pub offset_us: i64,
 }
 
 impl ClockReading {
-    /// From sending and receiving times here, and the responder's clock in between.
+    /// Computes the reading from local send and receive times, and the server's clock in between.
     pub fn of(sent: Duration, responder_us: u64, received: Duration) -> ClockReading {
         let middle_us = (sent + received).as_micros() as i64 / 2;
         ClockReading {
@@ -37,12 +37,12 @@ impl ClockReading {
         }
     }
 
-    /// Half-width of the uncertainty of the offset.
+    /// Returns half the width of the offset's uncertainty.
     pub fn error(self) -> Duration {
         self.rtt / 2
     }
 
-    /// A time of this clock on the responder's; zero where that clock did not run yet.
+    /// Converts a local time to the server's clock; zero if that clock was not running yet.
     pub fn on_responder_us(self, here: Duration) -> u64 {
         let us = (here.as_micros() as i64).saturating_add(self.offset_us);
         u64::try_from(us).unwrap_or(0)
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_least_round_trip_gives_the_offset() {
-        // The responder's clock is 1000 ms ahead; 86 ms each way; the second reply waited 40 ms.
+        // The server's clock is 1000 ms ahead; 86 ms each way; the second reply waited 40 ms.
         let clean = ClockReading::of(ms(100), 1_186_000, ms(272));
         let queued = ClockReading::of(ms(200), 1_286_000, ms(412));
         let best = queued.better(Some(clean)).better(None);

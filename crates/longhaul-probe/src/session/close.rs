@@ -1,31 +1,31 @@
-//! How a session ends: always with a named reason.
+//! The end of a session, always with a named reason.
 
 use super::{Role, State};
 use crate::wire::{Bye, Versions};
 
-/// Why a session is over.
+/// The reason why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
-    /// All was said and done.
+    /// The session completed normally.
     Finished,
     VersionDiffers {
         theirs: Versions,
     },
-    /// The peer wants a token; this end showed none.
+    /// The peer requires a token; this end sent none.
     TokenMissing,
-    /// The peer does not take this end's token.
+    /// The peer does not accept this end's token.
     TokenWrong,
     /// The peer did not prove that it knows the token.
     PeerUnproven,
-    /// This end wants a token; the peer showed none.
+    /// This end requires a token; the peer sent none.
     PeerTokenMissing,
-    /// The peer's token is another one.
+    /// The peer's token is wrong.
     PeerTokenWrong,
-    /// The peer will not do this.
+    /// The peer refuses this.
     PeerRefused {
         what: String,
     },
-    /// This end will not do this.
+    /// This end refuses this.
     WeRefused {
         what: String,
     },
@@ -34,22 +34,22 @@ pub enum Closed {
         step: State,
         why: String,
     },
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     TimedOut {
         step: State,
         what: String,
     },
-    /// The peer says that nothing came from here in time.
+    /// The peer reports that nothing arrived from this end in time.
     PeerTimedOut {
         step: State,
         what: String,
     },
-    /// What the peer said does not belong here.
+    /// The peer sent a message that is not permitted.
     PeerViolation {
         step: State,
         what: String,
     },
-    /// The peer says that what this end said does not belong there.
+    /// The peer reports that this end sent a message that is not permitted.
     OwnViolation {
         step: State,
         what: String,
@@ -66,7 +66,7 @@ pub enum Closed {
     },
 }
 
-/// A peer's text is bounded before it reaches a log or a terminal, and cannot move the cursor.
+/// Sanitizes a peer's text: limits its length and replaces control characters.
 fn tamed(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -75,7 +75,7 @@ fn tamed(text: &str) -> String {
 }
 
 impl Closed {
-    /// What the peer is told. `None`: it has said goodbye itself, or cannot hear.
+    /// Returns the `bye` for the peer; `None` if the peer has sent its own or cannot receive.
     pub(super) fn goodbye(&self) -> Option<Bye> {
         Some(match self {
             Closed::Finished => Bye::Finished,
@@ -90,10 +90,10 @@ impl Closed {
         })
     }
 
-    /// What a goodbye means at the end that hears it.
+    /// Returns the reason that a received `bye` means for this end.
     pub(super) fn told(role: Role, step: State, bye: Bye) -> Closed {
         let early = |step: State| {
-            // Only the initiator ends a session well, and only when all results are there.
+            // Only the client ends a session normally, and only after it has all results.
             let over = matches!(step, State::Exchanging | State::Asking);
             let finished = role == Role::Responder && over;
             if finished {

@@ -1,4 +1,4 @@
-//! What the initiator does with what it hears.
+//! The client's handling of messages.
 
 use super::clock::{ClockReading, EXCHANGES, SPACING};
 use super::{
@@ -13,23 +13,23 @@ use longhaul_model::report::v1::plan::{Direction, Plan};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Two ends under one kernel are one host only when nothing lies between them: namespaces of one
-/// machine with an emulated path in between are not.
+/// The maximum RTT at which two ends under one kernel count as one host: with an emulated path
+/// between network namespaces it is longer.
 const SAME_HOST_RTT: Duration = Duration::from_millis(1);
 
-/// What the initiator wants, and what it has learnt.
+/// The client's request and what it has learnt.
 #[derive(Debug, Clone)]
 pub struct Initiative {
     aim: Aim,
-    /// Agreed start, on this session's clock.
+    /// The agreed start, on this session's clock.
     start_at: Option<Duration>,
     pinged: Vec<Duration>,
     answered: u32,
     clock: Option<ClockReading>,
-    /// Results that have come: direction and index; the ends by direction.
+    /// Results received: streams by direction and index, ends by direction.
     streams: BTreeSet<(bool, u32)>,
     ends: BTreeSet<bool>,
-    /// Of the far end's capture file, so far.
+    /// Bytes of the server's capture file so far.
     captured_bytes: u64,
 }
 
@@ -39,7 +39,7 @@ impl Initiative {
         Initiative::aiming(Aim::Run(Box::new(plan)), start_at)
     }
 
-    /// Probes within `bounds`, or within what the responder grants.
+    /// Probes within `bounds`, or within what the server grants.
     pub fn probing(bounds: Bounds) -> Self {
         Initiative::aiming(Aim::Probe(bounds), None)
     }
@@ -57,7 +57,7 @@ impl Initiative {
         }
     }
 
-    /// Of a bulk run.
+    /// Returns the plan of a bulk run.
     pub(super) fn plan(&self) -> Option<&Plan> {
         match &self.aim {
             Aim::Run(plan) => Some(plan),
@@ -78,7 +78,7 @@ impl Initiative {
         self.plan().map_or(0, |plan| plan.streams)
     }
 
-    /// Notes a piece of the far end's capture; false: not asked for, too much, or too late.
+    /// Records a part of the server's capture; false if it is unrequested, too large or too late.
     fn takes_capture(&mut self, part: &CapturePart) -> bool {
         self.captured_bytes += part.bytes.0.len() as u64;
         let asked = self.plan().and_then(|plan| plan.capture);
@@ -87,7 +87,7 @@ impl Initiative {
             && self.captured_bytes <= MOST_CAPTURE_BYTES
     }
 
-    /// Notes a stream's result; false: not asked for, or told twice.
+    /// Records a stream's result; false if it is unrequested or a duplicate.
     fn takes_stream(&mut self, result: &StreamResult) -> bool {
         result.index < self.streams()
             && self.directions().contains(&result.forward)
@@ -95,7 +95,7 @@ impl Initiative {
             && self.streams.insert((result.forward, result.index))
     }
 
-    /// Notes the end of a direction's results; false: streams are missing, or told twice.
+    /// Records the end of a direction's results; false if streams are missing or it is a duplicate.
     fn takes_end(&mut self, result: &EndResult) -> bool {
         let told = self
             .streams
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// The clocks of the two ends, once they have been read.
+    /// Returns the offset of the two clocks, once measured.
     pub fn clock(&self) -> Option<ClockReading> {
         match &self.part {
             Part::Initiator(initiative) => initiative.clock,
@@ -176,7 +176,7 @@ impl Session {
         self.send(Message::Propose(Box::new(propose)));
     }
 
-    /// The plan without what the far end is too old to know.
+    /// Removes from the plan what the server's version does not support.
     fn understood(&self, plan: Plan) -> Plan {
         let capture = plan.capture.filter(|_| self.knows_captures());
         Plan { capture, ..plan }
@@ -207,7 +207,7 @@ impl Session {
         let Some(initiative) = self.initiative() else {
             return;
         };
-        // In order, each once: anything else would let the peer choose the sample.
+        // Pongs must arrive in order and once; otherwise the peer could choose the sample.
         let sent = initiative.pinged.get(pong.number as usize).copied();
         let Some(sent) = sent.filter(|_| pong.number == initiative.answered) else {
             return self.violation(format!("`pong` number {}", pong.number));
@@ -253,7 +253,7 @@ impl Session {
         }));
     }
 
-    /// When payload may start; `None` while an engine is not ready.
+    /// Returns the time at which payload may start; `None` while an engine is not ready.
     pub(super) fn start_time(&self) -> Option<Duration> {
         let Part::Initiator(initiative) = &self.part else {
             return None;

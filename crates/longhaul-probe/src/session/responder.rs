@@ -1,4 +1,4 @@
-//! What the responder does with what it hears: it believes nothing.
+//! The server's handling of messages, which trusts no input.
 
 use super::TOKEN_PENALTY;
 use super::{
@@ -9,18 +9,18 @@ use crate::secure::{Token, prove, proves};
 use crate::wire::{Accept, AnonymousLimits, Message, Pong, Prepare, Proof, Propose, Welcome};
 use std::time::Duration;
 
-/// The longest round trip that is believed: it stretches grace and silence.
+/// The maximum RTT that is accepted, since it extends grace period and timeout.
 const LONGEST_RTT: Duration = Duration::from_secs(5);
-/// A stranger's run may wait this long for an agreed start.
+/// The maximum wait for an agreed start of an anonymous client's run.
 const ANONYMOUS_WAIT: Duration = Duration::from_secs(60);
 
-/// Whom the responder lets in, and how far.
+/// The admission rules of the server.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// What a stranger may ask; absent: strangers are turned away.
+    /// The limits of an anonymous client; `None` rejects it.
     pub anonymous: Option<AnonymousLimits>,
     pub most_streams: u32,
-    /// The initiator has proved the token.
+    /// The client has proved the token.
     proved: bool,
 }
 
@@ -38,7 +38,7 @@ impl Admission {
     }
 }
 
-/// What a proof is worth.
+/// The result of checking a proof.
 enum Verdict {
     Proved(Token),
     Stranger,
@@ -184,14 +184,14 @@ impl Session {
         self.flow.wait = wait;
         let rtt = Duration::from_micros(prepare.idle_rtt_us).min(LONGEST_RTT);
         self.idle_rtt = Some(rtt);
-        // One host is what both ends see: the boot proofs, and the initiator's round trip.
+        // Both ends must agree on being one host: by the boot proofs and the client's RTT.
         let same_boot =
             self.setup.boot_proof.is_some() && self.setup.boot_proof == self.peer_boot_proof;
         self.same_host = prepare.same_host && same_boot;
         self.heard_at = now;
         self.flow.next_heartbeat = now + HEARTBEAT;
         self.deadline = self.deadline_of_step(now);
-        // The origin has passed when this is heard: later is a mistaken clock.
+        // The origin precedes this message; a later value is a wrong clock.
         self.actions.push(Action::StartEngine(EngineStart {
             origin: Duration::from_micros(prepare.origin_us).min(now),
             idle_rtt: rtt,
@@ -207,7 +207,7 @@ impl Session {
         }
     }
 
-    /// How long a run without a time of its own may take.
+    /// Returns the maximum duration of a run without a time limit of its own.
     pub(super) fn longest_unlimited(&self) -> Duration {
         match self.anonymous() {
             Some(limits) => Duration::from_secs(limits.seconds),

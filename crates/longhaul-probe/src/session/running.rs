@@ -1,26 +1,26 @@
-//! From the start of payload to its last byte: the same rules at both ends.
+//! The rules from the start of payload to its last byte, the same for both ends.
 //!
-//! A run limited by time ends when the senders' time is over; what is on the way then gets a
-//! grace, since a deep socket buffer on a slow path would hold the run for minutes. A run limited
-//! by bytes drains to the end, as long as bytes keep arriving.
+//! A run limited by time ends when the senders' time is over. Data in flight then gets a grace
+//! period, since a deep socket buffer on a slow path would otherwise hold the run for minutes. A
+//! run limited by bytes drains completely, as long as bytes keep arriving.
 
 use super::{Action, Event, HEARTBEAT, Progress, Role, STEP_TIME, Session, State};
 use crate::wire::{Interval, Message};
 use longhaul_model::report::v1::plan::{Direction, Plan, Stop, Transport};
 use std::time::Duration;
 
-/// A run limited by time may be late by this much before its engine is stopped from outside.
+/// The delay after which the engine of a run limited by time is stopped from outside.
 const OVERTIME: Duration = Duration::from_secs(2);
-/// Bytes that must arrive keep the run alive; without one for this long (or 20 round trips) it
-/// has failed.
+/// The timeout without progress for bytes that must arrive (or 20 round trips, if longer); after it
+/// the run has failed.
 const STALL: Duration = Duration::from_secs(10);
 
-/// What of the run is over, here and at the peer.
+/// The progress of the run at this end and at the peer.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Time until the agreed start.
+    /// The time until the agreed start.
     pub(super) wait: Duration,
-    /// The peer's engine is ready, as is ours.
+    /// The engines of the peer and of this end are ready.
     pub(super) peer_prepared: bool,
     pub(super) engine_ready: bool,
     running_since: Option<Duration>,
@@ -41,7 +41,7 @@ impl Flow {
     }
 }
 
-/// Whether an end of this role sends payload under this plan.
+/// Returns whether the end with this role sends payload under this plan.
 pub(crate) fn sends(role: Role, plan: &Plan) -> bool {
     match plan.direction {
         Direction::Both => true,
@@ -58,7 +58,7 @@ fn peer_of(role: Role) -> Role {
 }
 
 impl Session {
-    /// Payload starts.
+    /// Starts the payload.
     pub(super) fn start_running(&mut self, now: Duration) {
         self.heard_at = now;
         self.flow.running_since = Some(now);
@@ -79,7 +79,7 @@ impl Session {
         (sends_as(self.role), sends_as(peer_of(self.role)))
     }
 
-    /// The whole time that may pass in `Running`, whatever happens.
+    /// Returns the maximum time in `Running`.
     fn longest_run(&self) -> Duration {
         match self.planned_time() {
             Some(time) => time + OVERTIME + self.silence(),
@@ -94,18 +94,18 @@ impl Session {
         }
     }
 
-    /// Before it, payload only flows, unless a message comes or something fails.
+    /// Returns the end of the time in which payload only flows, if nothing else happens.
     pub fn flows_until(&self) -> Option<Duration> {
         Some(self.flow.running_since? + self.planned_time()?)
     }
 
-    /// The peer's bytes that are under way are waited for without limit.
+    /// Returns whether the run waits for all data in flight.
     fn drains_fully(&self) -> bool {
         let tcp = |plan: &Plan| plan.transport == Transport::Tcp;
         self.planned_time().is_none() && self.plan.as_ref().is_some_and(tcp)
     }
 
-    /// Without a rate of the application's own, bytes move all the time or something is wrong.
+    /// Returns whether bytes must move continuously, because no rate limit is set.
     fn stalls_while_running(&self) -> bool {
         let unpaced = |plan: &Plan| {
             let rates = [plan.write_rate_bps, plan.read_rate_bps, plan.pacing_bps];
@@ -122,7 +122,7 @@ impl Session {
         Duration::from_secs(1).max(self.idle_rtt.unwrap_or_default() * 4)
     }
 
-    /// Counters of this end's engine.
+    /// Handles the counters of this end's engine.
     pub(super) fn on_progress(&mut self, now: Duration, progress: Progress) {
         if !matches!(self.state, State::Running | State::Draining) {
             return;
@@ -141,7 +141,7 @@ impl Session {
         self.settle(now);
     }
 
-    /// Bytes moved, here or there: a run limited by bytes lives on, within its longest time.
+    /// Extends the deadline of a run limited by bytes after progress, up to its maximum duration.
     fn moved(&mut self, now: Duration) {
         let drains = self.state == State::Draining && self.drains_fully();
         if drains || (self.state == State::Running && self.stalls_while_running()) {
@@ -208,7 +208,7 @@ impl Session {
         self.send(Message::Drained);
     }
 
-    /// Heartbeat, overtime and grace.
+    /// Returns the next heartbeat, overtime or end of the grace period.
     pub(super) fn next_timer(&self) -> Option<Duration> {
         match self.state {
             State::Timing => self.next_ping(),
@@ -235,7 +235,7 @@ impl Session {
         }
     }
 
-    /// When this end's sender should long have stopped by itself.
+    /// Returns the time by which this end's sender should have stopped by itself.
     fn overtime(&self) -> Option<Duration> {
         Some(self.flow.running_since? + self.planned_time()? + OVERTIME)
     }

@@ -1,45 +1,45 @@
-//! The protocol on one screen: which event is legal in which state, and where it leads.
+//! The state table of the protocol: the permitted events and the state that each leads to.
 
 use crate::wire::Message;
 
-/// Which end of the session this is.
+/// The role of an end of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Connected, has the plan, prints the result.
+    /// The client: connected, has the plan, prints the result.
     Initiator,
-    /// Listened.
+    /// The server: listened.
     Responder,
 }
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Waiting for the peer's `hello`.
     Greeting,
-    /// Tokens are proved.
+    /// The tokens are proved.
     Proving,
-    /// The plan is put forward and accepted or refused.
+    /// The plan is proposed, and accepted or refused.
     Negotiating,
-    /// Data streams open, all at once.
+    /// The data streams open, all at once.
     Opening,
-    /// Round trip and clocks are read on the idle path.
+    /// RTT and clock offset are measured on the idle path.
     Timing,
-    /// Engines stand ready on both sides.
+    /// The engines of both ends become ready.
     Ready,
     /// Payload flows.
     Running,
-    /// All is written; what is on the way arrives.
+    /// Everything is written; data in flight arrives.
     Draining,
-    /// The responder hands over what it saw.
+    /// The server sends its results.
     Exchanging,
-    /// Probes: the initiator may ask the next thing.
+    /// Probes: the client may send the next request.
     Asking,
-    /// Probes: the responder does what was asked.
+    /// Probes: the server carries out a request.
     Working,
     Closed,
 }
 
-/// What can happen: a message of the peer (named as in [`Message::name`]), or something here.
+/// An event: a message of the peer (named as in [`Message::name`]), or a local one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     Hello,
@@ -62,31 +62,31 @@ pub enum Event {
     End,
     Ask,
     Answer,
-    /// Here: capacity was found for the run.
+    /// Local: the run was admitted.
     Admitted,
-    /// Here: all data streams stand.
+    /// Local: all data streams are open.
     StreamsOpen,
-    /// Here: enough round trips were timed.
+    /// Local: enough round trips have been timed.
     Timed,
-    /// Here: the same, and probes are to be asked for.
+    /// Local: enough round trips have been timed in a probe session.
     TimedToAsk,
-    /// Here: something was asked.
+    /// Local: a request was sent.
     Asked,
-    /// Here: what was asked is done, well or not.
+    /// Local: a request was completed, successfully or not.
     Done,
-    /// Here: the engine is ready.
+    /// Local: the engine is ready.
     EngineReady,
-    /// Here: both engines are ready and the start time has come.
+    /// Local: both engines are ready and the start time has come.
     StartTime,
-    /// Here: every sender of both ends has written all.
+    /// Local: every sender of both ends has written everything.
     AllSent,
-    /// Here: every receiver of both ends has read all, or its grace is over.
+    /// Local: every receiver of both ends has read everything, or its grace period is over.
     AllDrained,
-    /// `bye`, a cut, a deadline, a violation, a failure: the session is over.
+    /// `bye`, a lost connection, a deadline, a violation, a failure: the session ends.
     Ending,
 }
 
-/// The protocol. `None`: illegal, the session ends as a violation.
+/// Returns the next state; `None` if the event is not permitted, which ends the session.
 #[expect(
     clippy::match_same_arms,
     reason = "one line for each legal step, in the order of a session"
@@ -143,7 +143,7 @@ pub fn next(role: Role, state: State, event: Event) -> Option<State> {
 }
 
 impl Event {
-    /// All of them, in the order of the table.
+    /// All events, in the order of the table.
     pub const ALL: [Event; 31] = [
         Event::Hello,
         Event::Proof,
@@ -178,7 +178,7 @@ impl Event {
         Event::Ending,
     ];
 
-    /// The event that a message is. `None` for `bye`, which always ends.
+    /// Returns the event of a message; `None` for `bye`, which always ends the session.
     pub fn of(message: &Message) -> Option<Event> {
         Some(match message {
             Message::Hello(_) => Event::Hello,
@@ -207,7 +207,7 @@ impl Event {
 }
 
 impl State {
-    /// All of them, in order.
+    /// All states, in order.
     pub const ALL: [State; 12] = [
         State::Greeting,
         State::Proving,
@@ -223,7 +223,7 @@ impl State {
         State::Closed,
     ];
 
-    /// For a sentence: "lost the peer while …".
+    /// Returns a phrase for the sentence "lost the peer while …".
     pub fn doing(self) -> &'static str {
         match self {
             State::Greeting => "greeting",

@@ -1,4 +1,4 @@
-//! From a name to a control connection with TLS on it.
+//! Resolves a name and opens a control connection with TLS.
 
 use super::{Family, Target};
 use crate::engine::{self, ConnectingSocket, Role};
@@ -10,7 +10,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// A peer that vanished is noticed by the kernel in this time, if not by the session before.
+/// Time after which the kernel detects a dead peer, if the session has not done so before.
 pub(crate) const DEAD_PEER: Duration = Duration::from_secs(60);
 
 pub(crate) struct Connection {
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub local: Option<SocketAddr>,
 }
 
-/// The first address of the family asked for.
+/// Resolves the target to its first address of the requested family.
 pub(crate) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
     let failed = |source| ProbeError::Resolve {
         host: target.host.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn resolve(target: &Target) -> Result<SocketAddr, ProbeError> {
     })
 }
 
-/// Connects, for small messages.
+/// Connects with options for small messages.
 pub(crate) fn plain(target: &Target, address: SocketAddr) -> Result<TcpStream, ProbeError> {
     let socket = connect(target, address)?;
     let small = || -> io::Result<()> {
@@ -59,7 +59,7 @@ pub(crate) fn plain(target: &Target, address: SocketAddr) -> Result<TcpStream, P
     Ok(socket)
 }
 
-/// Connects and does the TLS handshake.
+/// Connects and performs the TLS handshake.
 pub(crate) fn open(target: &Target, address: SocketAddr) -> Result<Connection, ProbeError> {
     let failed = |source| ProbeError::Connect {
         host: target.host.clone(),
@@ -87,7 +87,7 @@ fn connect(target: &Target, address: SocketAddr) -> Result<TcpStream, ProbeError
     connect_from(socket(target, address)?, target, address)
 }
 
-/// How long a connection takes to come about; it is closed at once.
+/// Returns the duration of a TCP connect; the connection is closed at once.
 pub(super) fn timed(target: &Target, address: SocketAddr) -> Result<Duration, ProbeError> {
     let socket = socket(target, address)?;
     let before = Instant::now();
@@ -98,7 +98,7 @@ pub(super) fn timed(target: &Target, address: SocketAddr) -> Result<Duration, Pr
 }
 
 fn socket(target: &Target, address: SocketAddr) -> Result<ConnectingSocket, ProbeError> {
-    // The control connection is bound as the data is, and has no other wishes.
+    // The control connection is bound like the data connections, with no other options.
     let plain = Plan::default();
     let socket = engine::connecting_socket(&plain, Role::Sender, address, &target.bind);
     socket.map_err(|error| ProbeError::Local {

@@ -1,4 +1,4 @@
-//! What the initiator does outside the protocol: streams, engines, progress for the user.
+//! Client-side actions outside the protocol: streams, engines, progress for the user.
 
 use super::observe::{self, FarResults};
 use super::{Captures, FlowProgress, Progress, Target, streams};
@@ -16,14 +16,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Spacing of the calls to the user's `watch`.
+/// Interval between calls of the user's `watch`.
 const WATCH: Duration = Duration::from_millis(200);
 
 pub(super) struct InitiatorHooks<'a> {
     target: &'a Target,
     plan: &'a Plan,
     address: SocketAddr,
-    /// This end of the control connection.
+    /// Local address of the control connection.
     local: Option<SocketAddr>,
     epoch: Instant,
     /// Zero of the common time line.
@@ -33,7 +33,7 @@ pub(super) struct InitiatorHooks<'a> {
     sockets: Sockets,
     engines: Option<Engines>,
     moved: Interval,
-    /// Data streams did not reach the far end: not this host's failure.
+    /// The data streams did not reach the server, so this host did not fail.
     pub far_end_unreached: bool,
     far: Interval,
     collected: Collected,
@@ -71,12 +71,12 @@ impl<'a> InitiatorHooks<'a> {
         }
     }
 
-    /// Zero of the common time line, on this host's clock.
+    /// Returns the zero of the common time line, on this host's clock.
     pub fn origin(&self) -> Instant {
         self.origin
     }
 
-    /// Payload that this end's engines have counted.
+    /// Returns the payload bytes counted by this end's engines.
     pub fn moved_bytes(&self) -> u64 {
         self.moved
             .sent_bytes
@@ -84,12 +84,12 @@ impl<'a> InitiatorHooks<'a> {
             .max(self.moved.received_bytes.unwrap_or(0))
     }
 
-    /// What both ends captured.
+    /// Takes the packet captures of both ends.
     pub fn take_captures(&mut self) -> Captures {
         std::mem::take(&mut self.captures)
     }
 
-    /// Both ends' readings as one.
+    /// Joins the readings of both ends.
     pub fn observation(self, session: &Session) -> Result<(Observation, Vec<Caveat>), String> {
         let far = self.plan.capture.is_some_and(|capture| capture.far);
         let (observation, mut caveats) =
@@ -101,7 +101,7 @@ impl<'a> InitiatorHooks<'a> {
         Ok((observation, caveats))
     }
 
-    /// Before any stream opens, so that the handshakes are heard.
+    /// Starts the capture before any stream opens, so that it contains the handshakes.
     fn begin_capture(&mut self) {
         let Some(capture) = self.plan.capture else {
             return;
@@ -174,7 +174,7 @@ impl<'a> InitiatorHooks<'a> {
     }
 }
 
-/// The path or the far end is at fault, not this host.
+/// Returns whether the path or the server is at fault, not this host.
 fn is_of_path(error: &io::Error) -> bool {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,

@@ -1,8 +1,8 @@
-//! Two ends' readings joined into one observation.
+//! Joins the readings of both ends into one observation.
 //!
-//! Both engines stamp their samples on the common time line (the responder's zero was computed
-//! from the measured clock offset), so nothing is shifted here; the bound of the offset's error
-//! stands beside the result.
+//! Both engines stamp their samples on the common time line (the server's zero was computed from
+//! the measured clock offset), so no times are shifted here. The result includes the bound of the
+//! offset's error.
 
 use crate::drive::Collected;
 use crate::engine::{EndResult as LocalEnd, reconcile};
@@ -13,7 +13,7 @@ use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::observation::{End, Ends, Observation, Stream, StreamEnd};
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
 
-/// What the responder handed over, as it came.
+/// The server's results, as received.
 #[derive(Debug, Default)]
 pub(super) struct FarResults {
     pub streams: Vec<StreamResult>,
@@ -26,7 +26,7 @@ struct Side {
     end: End,
 }
 
-/// Joins what both ends say; an error says what is missing.
+/// Joins the results of both ends; the error names what is missing.
 pub(super) fn join(
     plan: &Plan,
     collected: Collected,
@@ -65,7 +65,7 @@ pub(super) fn join(
     Ok((observation, caveats))
 }
 
-/// Takes the far end's results of one direction out of the heap.
+/// Extracts the server's results of one direction.
 fn take_far(far: &mut Option<FarResults>, forward: bool) -> Option<(Side, Vec<Caveat>)> {
     let results = far.take()?;
     let (mut streams, other_streams): (Vec<_>, Vec<_>) = results
@@ -145,7 +145,7 @@ fn add_caveats(all: &mut Vec<Caveat>, more: Vec<Caveat>, whose: &str) {
     }
 }
 
-/// A stream that failed does not end the run, but nobody shall overlook it.
+/// Adds a caveat for each failed stream, which does not end the run but must be visible.
 fn name_failures(streams: &[Stream], caveats: &mut Vec<Caveat>) {
     for stream in streams {
         for (end, whose) in [(&stream.sender, "sender"), (&stream.receiver, "receiver")] {
@@ -160,13 +160,14 @@ fn name_failures(streams: &[Stream], caveats: &mut Vec<Caveat>) {
     }
 }
 
-/// From the first payload byte at the receiver to its last.
+/// Returns the time from the first payload byte at the receiver to the last.
 pub fn elapsed_us(streams: &[Stream]) -> u64 {
     let span = payload_span(streams.iter().map(|stream| &stream.receiver));
     span.map_or(0, |(first, last)| last.saturating_sub(first))
 }
 
-/// First and last payload byte at these ends, on the run's time line, in microseconds.
+/// Returns the times of the first and last payload byte at these ends, in microseconds of the run's
+/// time line.
 pub fn payload_span<'s>(ends: impl Iterator<Item = &'s StreamEnd>) -> Option<(u64, u64)> {
     let used = ends.filter(|end| end.bytes > 0);
     let spans = used.map(|end| {

@@ -1,18 +1,19 @@
-//! The round trip to a far end, from connections that carry nothing.
+//! Round-trip time to a server, from empty TCP connections.
 
 use super::{Target, connect};
 use crate::error::ProbeError;
 use std::time::Duration;
 
-/// The first connection also pays for neighbour discovery and cold caches; the least one counts.
+/// Number of connects; the minimum counts, because the first includes neighbour discovery and cold
+/// caches.
 const CONNECTIONS: u32 = 3;
 
-/// The least time that a TCP connect to the far end takes: one round trip and its answer.
+/// Returns the minimum duration of a TCP connect to the server: one round trip.
 ///
 /// Blocks for at most three times the target's connect timeout.
 ///
 /// # Errors
-/// The name has no address, or nothing answers there: what was tried, and why it failed.
+/// The name has no address, or the server does not answer.
 pub fn round_trip(target: &Target) -> Result<Duration, ProbeError> {
     let address = connect::resolve(target)?;
     let mut least = connect::timed(target, address)?;

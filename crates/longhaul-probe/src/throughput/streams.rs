@@ -1,4 +1,4 @@
-//! Opening the data streams, all at once: N streams cost what one costs.
+//! Opens all data streams in parallel: N streams take as long as one.
 
 use super::Target;
 use crate::drive::Sockets;
@@ -13,12 +13,12 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A datagram that opens a flow is sent again after this long.
+/// Retransmission interval of the datagram that opens a flow.
 const HELLO_AGAIN: Duration = Duration::from_millis(200);
-/// How long one look for an answer may take.
+/// Maximum duration of one wait for an answer.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Opens every stream of the plan.
+/// Opens all streams of the plan.
 pub(crate) fn open(
     target: &Target,
     plan: &Plan,
@@ -126,7 +126,7 @@ fn connect_one(
     Ok(stream)
 }
 
-/// Opens the one UDP flow of a session of probes.
+/// Opens the single UDP flow of a probe session.
 pub(crate) fn open_flow(
     target: &Target,
     plan: &Plan,
@@ -141,8 +141,8 @@ pub(crate) fn open_flow(
     flow.ok_or_else(|| failed("open a UDP flow", io::Error::other("no socket came of it")))
 }
 
-/// Proves each flow's address to the far end before it sends anything there, and opens the
-/// state of whatever stands between.
+/// Proves the address of each flow to the server before sending anything else, and creates the
+/// state in middleboxes.
 fn open_flows(
     target: &Target,
     plan: &Plan,
@@ -165,7 +165,7 @@ fn open_flows(
             ));
         }
         for &number in &silent {
-            // A full queue or an early "port unreachable" is cured by the next round.
+            // The next round repairs a full queue or an early "port unreachable".
             let _ = sockets[number].send(&wanted[number].encode(DATAGRAM_HELLO));
         }
         let again = Instant::now() + HELLO_AGAIN;
@@ -185,7 +185,7 @@ fn answered(socket: &UdpSocket, preamble: &Preamble) -> bool {
     came.ok().and_then(heard) == Some(*preamble)
 }
 
-/// As the engine expects it: blocking.
+/// Restores the blocking mode that the engine expects.
 fn settled(socket: UdpSocket) -> Result<DataSocket, EngineError> {
     let settle = |source| failed("settle a UDP flow", source);
     socket.set_read_timeout(None).map_err(settle)?;

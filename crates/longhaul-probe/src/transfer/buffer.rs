@@ -1,12 +1,12 @@
-//! A block on its way: page-aligned, so that it can go past the page cache, with room in front for
-//! its head, so that both leave with one write.
+//! A block buffer: page-aligned for direct I/O, with space for the header, so that header and block
+//! can be sent with one write.
 
 use super::BLOCK_BYTES;
 use crate::wire::BLOCK_HEAD_BYTES;
 use longhaul_sys::region::Region;
 use std::io;
 
-/// What direct I/O wants of addresses, offsets and lengths, on every disk of today.
+/// Alignment of addresses, offsets and lengths that direct I/O requires on current disks.
 pub(super) const ALIGNED_BYTES: usize = 4096;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Buffer {
         Region::new(ALIGNED_BYTES + BLOCK_BYTES as usize).map(Buffer)
     }
 
-    /// The block; its address is aligned.
+    /// Returns the block; its address is aligned.
     pub fn block(&self) -> &[u8] {
         &self.0.bytes()[ALIGNED_BYTES..]
     }
@@ -26,7 +26,8 @@ impl Buffer {
         &mut self.0.bytes_mut()[ALIGNED_BYTES..]
     }
 
-    /// Puts a head in front, and gives it with `length` bytes of the block behind it.
+    /// Writes a header in front of the block; returns it with the first `length` bytes of the
+    /// block.
     pub fn framed(&mut self, head: &[u8; BLOCK_HEAD_BYTES], length: usize) -> &[u8] {
         let front = ALIGNED_BYTES - BLOCK_HEAD_BYTES;
         let bytes = self.0.bytes_mut();
@@ -35,7 +36,7 @@ impl Buffer {
     }
 }
 
-/// The least multiple of what direct I/O wants that holds `bytes`.
+/// Rounds up to a multiple of the direct I/O alignment.
 pub(super) fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNED_BYTES)
 }

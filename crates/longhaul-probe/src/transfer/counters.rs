@@ -1,11 +1,11 @@
-//! What the threads of one end did, counted by themselves and read by others.
+//! Time counters of the threads of one end, readable by other threads.
 
 use longhaul_model::report::v1::copy::Stage;
 use longhaul_sys::thread::ThreadId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// One stage: the threads at the disk, or those at the sockets.
+/// Counters of one stage: the disk threads or the network threads.
 #[derive(Debug, Default)]
 pub(super) struct StageCounters {
     threads: AtomicU64,
@@ -16,7 +16,7 @@ pub(super) struct StageCounters {
     core_wait: Time,
 }
 
-/// A sum of times, in nanoseconds.
+/// A total time in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Time(AtomicU64);
 
@@ -30,7 +30,7 @@ impl Time {
     }
 }
 
-/// Measures what one thread does, into the counters of its stage.
+/// Measures one thread's activity for the counters of its stage.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     counters: &'a StageCounters,
@@ -38,7 +38,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl StageCounters {
-    /// For the calling thread.
+    /// Starts measuring the calling thread.
     pub fn watch(&self) -> Watch<'_> {
         self.threads.fetch_add(1, Ordering::Relaxed);
         Watch {
@@ -61,7 +61,7 @@ impl StageCounters {
 }
 
 impl Watch<'_> {
-    /// The stage's own work.
+    /// Measures the stage's own work.
     pub fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
         let (begin, cpu) = (Instant::now(), self.cpu());
         let done = work();
@@ -70,17 +70,17 @@ impl Watch<'_> {
         done
     }
 
-    /// Waiting for the stage before.
+    /// Measures waiting for the previous stage.
     pub fn idle<T>(&self, wait: impl FnOnce() -> T) -> T {
         timed(&self.counters.idle, wait)
     }
 
-    /// Waiting for the stage behind.
+    /// Measures waiting for the next stage.
     pub fn blocked<T>(&self, wait: impl FnOnce() -> T) -> T {
         timed(&self.counters.blocked, wait)
     }
 
-    /// A clock that cannot be read makes the stage look as if it only waited.
+    /// Returns the thread's CPU time; zero if unreadable, which makes the stage look idle.
     fn cpu(&self) -> Duration {
         self.thread.cpu_time().unwrap_or_default()
     }

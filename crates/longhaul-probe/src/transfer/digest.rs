@@ -1,8 +1,8 @@
-//! Sums of blocks, and the sum of a file from those of its blocks.
+//! Hashes of blocks, and the hash of a file computed from its blocks'.
 //!
-//! BLAKE3 is a tree over pieces of 1024 bytes. A block of a power of two of them, at a multiple of
-//! its own length, is a subtree: its sum is computed wherever the block happens to be, in any
-//! order, and the file's follows from the blocks' alone. It is the sum that `b3sum` prints.
+//! BLAKE3 is a tree over chunks of 1024 bytes. A block whose length is a power of two chunks, at a
+//! multiple of its own length, is a subtree: it can be hashed alone and in any order, and the
+//! file's hash follows from the blocks' alone. It equals the output of `b3sum`.
 
 use super::BLOCK_BYTES;
 use blake3::Hasher;
@@ -12,20 +12,20 @@ use blake3::hazmat::{
 
 pub(crate) type Digest = [u8; 32];
 
-/// The sum of one block.
+/// The hash of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockSum {
-    /// As a part of a longer file.
+    /// Hash as a part of a longer file.
     pub inner: Digest,
-    /// As a whole file; of the first block alone.
+    /// Hash as a whole file; present for the first block only.
     pub whole: Option<Digest>,
 }
 
-/// A block is read, or received, and summed up in pieces of this length: what has just been copied
-/// is still in the core's own cache, and sums up a third faster from there.
+/// Blocks are read or received, and hashed, in pieces of this length: recently copied data is still
+/// in the core's cache, and hashes a third faster from there.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// The sum of one block, from its pieces in their order.
+/// Hashes one block from its consecutive pieces.
 #[derive(Debug)]
 pub(crate) struct Summing {
     index: u64,
@@ -45,7 +45,7 @@ impl Summing {
         self.hasher.update(piece);
     }
 
-    /// Of at least one byte, and no more than a block.
+    /// Returns the hash of one byte up to a whole block.
     pub fn sum(&self) -> BlockSum {
         BlockSum {
             inner: self.hasher.finalize_non_root(),
@@ -54,14 +54,14 @@ impl Summing {
     }
 }
 
-/// `bytes` must not be empty, nor longer than a block.
+/// Hashes a block; `bytes` must not be empty, nor longer than a block.
 pub(crate) fn of_block(index: u64, bytes: &[u8]) -> BlockSum {
     let mut summing = Summing::new(index);
     summing.add(bytes);
     summing.sum()
 }
 
-/// The sums of a file's blocks, as they come.
+/// The hashes of a file's blocks, added in any order.
 #[derive(Debug, Default)]
 pub(crate) struct FileSum {
     inner: Vec<Option<Digest>>,
@@ -70,7 +70,7 @@ pub(crate) struct FileSum {
 }
 
 impl FileSum {
-    /// Takes the sum of a block; false: it was known already.
+    /// Adds the hash of a block; returns false if it was already known.
     pub fn note(&mut self, index: u64, sum: BlockSum) -> bool {
         let place = index as usize;
         if self.inner.len() <= place {
@@ -85,7 +85,7 @@ impl FileSum {
         true
     }
 
-    /// The sum of the file; `None`: a block is missing, or there are too many.
+    /// Returns the hash of the file; `None` if a block is missing, or there are too many.
     pub fn of_file(&self, size_bytes: u64) -> Option<Digest> {
         if size_bytes == 0 {
             return (self.known == 0).then(|| *blake3::hash(b"").as_bytes());
@@ -108,13 +108,13 @@ impl FileSum {
     }
 }
 
-/// The tree is as deep as the logarithm of the number of blocks.
+/// Merges the hashes of a subtree; recursion depth is the logarithm of the number of blocks.
 fn subtree(sums: &[Digest]) -> Digest {
     match sums {
         [] => Digest::default(),
         [one] => *one,
         more => {
-            // All but the last are whole blocks, so that the shape depends on their number alone.
+            // All blocks but the last are complete, so the shape depends on their number alone.
             let half = more.len().next_power_of_two() / 2;
             let (left, right) = more.split_at(half);
             merge_subtrees_non_root(&subtree(left), &subtree(right), Mode::Hash)

@@ -1,5 +1,4 @@
-//! What the responder does for a copy: everything below the folders that it serves, and nothing
-//! outside of them.
+//! The server's part of a copy: access to everything below the served folders, and nothing outside.
 
 use super::list::Source;
 use super::names::{self, joined};
@@ -17,37 +16,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A folder that is served.
+/// A served folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesRoot {
-    /// What peers call it, where there are several: the last part of its path.
+    /// Name used by peers if there are several: the last component of its path.
     pub name: String,
     pub path: PathBuf,
     /// Peers with the token may write.
     pub writable: bool,
 }
 
-/// Bytes of one answer's entries as JSON: well within a frame.
+/// Limit of the JSON size of one answer's entries, well within a frame.
 const LISTED_BYTES: usize = 1 << 20;
-/// Number and sum of a block.
+/// Size of a block number and its hash.
 const SUM_BYTES: usize = 8 + 32;
 
-/// One copy, as the responder has it.
+/// The server's state of one copy.
 pub(crate) struct FarFiles {
     roots: Vec<FilesRoot>,
-    /// The peer has proved the token.
+    /// True once the peer has proved the token.
     trusted: bool,
     source: Option<Source>,
     known: Known,
     target: Option<Target>,
     key: BlockKey,
     run: Option<Running>,
-    /// The session is over.
+    /// Set when the session is over.
     gone: Arc<AtomicBool>,
 }
 
 impl FarFiles {
-    /// `gone` ends what is under way once the session is over.
+    /// Creates the state. `gone` ends work in progress once the session is over.
     pub fn new(
         roots: Vec<FilesRoot>,
         trusted: bool,
@@ -66,8 +65,8 @@ impl FarFiles {
         }
     }
 
-    /// Does what is asked; `streams` come with [`FilesAsk::Begin`]. The error tells the peer why
-    /// not, and nothing of what lies outside the folders.
+    /// Executes a request; `streams` come with [`FilesAsk::Begin`]. The error explains the failure
+    /// to the peer without disclosing anything outside the served folders.
     pub fn answer(
         &mut self,
         ask: FilesAsk,
@@ -186,7 +185,7 @@ impl FarFiles {
         Ok(FilesAnswer::Done)
     }
 
-    /// The folder that a peer's name begins in, and the name below it.
+    /// Returns the served folder that a peer's path refers to, and the path below it.
     fn below_a_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
         let path = names::below(text)?;
         if let [root] = self.roots.as_slice() {

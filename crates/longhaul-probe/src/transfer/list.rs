@@ -1,4 +1,4 @@
-//! What is to be copied: one file, a folder with all that is in it, or a stream without an end yet.
+//! The source of a copy: one file, a folder with its content, or a stream of unknown length.
 
 use super::names::{is_hidden, joined};
 use crate::wire::Entry;
@@ -6,28 +6,28 @@ use longhaul_sys::beneath::{Folder, Kind, Seen};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most files and folders of one copy.
+/// The maximum number of files and folders of one copy.
 const MOST_LISTED: usize = 1_000_000;
 const DEEPEST: usize = 200;
 
-/// The source, listed.
+/// The listed source.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Absent: standard input.
+    /// Folder and path; `None`: standard input.
     pub(super) place: Option<(Arc<Folder>, PathBuf)>,
     pub(super) direct: bool,
-    /// Blocks leave in their order.
+    /// True if blocks must be sent in order.
     pub in_order: bool,
     pub(super) entries: Vec<Entry>,
-    /// By entry; as it was when it was listed.
+    /// File state at listing time, by entry.
     pub(super) seen: Vec<Option<Seen>>,
-    /// Last part of its name; absent: it has none.
+    /// Last component of the source's path, if any.
     pub name: Option<String>,
     pub left_out: u64,
 }
 
 impl Source {
-    /// Looks at what stands below `folder`. The error says what was tried.
+    /// Lists the files below `folder`. The error says what was tried.
     pub fn list(folder: Folder, path: &Path, name: String, direct: bool) -> Result<Source, String> {
         let mut source = Source {
             place: None,
@@ -46,7 +46,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Standard input.
+    /// Returns standard input as a source.
     pub fn stream() -> Source {
         let entry = Entry {
             path: String::new(),

@@ -1,16 +1,17 @@
-//! Names of files as peers tell them: never believed.
+//! Validation of untrusted file names from peers, and names of an unfinished copy's files.
 
 use std::path::{Component, Path, PathBuf};
 
 /// The kernel's limits (`PATH_MAX`, `NAME_MAX`).
 const MOST_PATH_BYTES: usize = 4095;
 const MOST_NAME_BYTES: usize = 255;
-/// In front of, and behind, what an unfinished copy leaves.
+/// Prefix and suffixes of the files of an unfinished copy.
 const HIDDEN: &str = ".longhaul-";
 const PART: &str = ".part";
 const JOURNAL: &str = ".journal";
 
-/// A name below a folder; empty, `.` and `./` are the folder itself. The error says what is wrong.
+/// Parses a path below a folder; the empty path, `.` and `./` are the folder itself. The error
+/// describes the problem.
 pub(crate) fn below(text: &str) -> Result<PathBuf, String> {
     let wrong = |why: &str| {
         let shown: String = text.chars().take(80).collect();
@@ -39,7 +40,7 @@ pub(crate) fn below(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// `path` below `base`, where either may be empty.
+/// Joins `path` to `base`; either may be empty.
 pub(super) fn joined(base: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() {
         return base.to_owned();
@@ -47,24 +48,24 @@ pub(super) fn joined(base: &Path, path: &Path) -> PathBuf {
     base.join(path)
 }
 
-/// Where a copy grows that is not whole yet: beside its name, hidden, always the same.
+/// Returns the path of an incomplete copy: in the same folder, hidden, always the same.
 pub(super) fn partial(path: &Path) -> PathBuf {
     hidden(path, PART)
 }
 
-/// What is known of it.
+/// Returns the path of an incomplete copy's journal.
 pub(super) fn journal(path: &Path) -> PathBuf {
     hidden(path, JOURNAL)
 }
 
-/// What an unfinished copy has left is no part of a folder.
+/// Returns whether this is a file of an unfinished copy, which is not part of a folder's content.
 pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(HIDDEN) && (name.ends_with(PART) || name.ends_with(JOURNAL))
 }
 
 fn hidden(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
-    // Names may be as long as the kernel allows: the hidden one is short whatever they are.
+    // The name may have the maximum length, so the hidden name uses a short hash of it.
     let sum = blake3::hash(name.as_encoded_bytes());
     path.with_file_name(format!("{HIDDEN}{}{ending}", &sum.to_hex()[..16]))
 }

@@ -1,5 +1,5 @@
-//! One copy from the initiator's side: agree on the files, open the connections, let both ends
-//! work, and watch them until both are done.
+//! A copy from the client's side: negotiates the files, opens the connections, and monitors both
+//! ends until they are done.
 
 mod agree;
 mod follow;
@@ -20,56 +20,56 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A session that only asks.
+/// Bounds of a session with requests only.
 const BOUNDS: Bounds = Bounds {
     flows: 0,
     most_bytes: 0,
     most_time_us: LONGEST_PROBING_US,
     dscp: None,
 };
-/// Signs of life are given this often at least while this host's files are looked at.
+/// Maximum interval between heartbeats during work on local files.
 const BESIDE: Duration = Duration::from_millis(50);
 
-/// What is to be copied.
+/// Parameters of a copy.
 #[derive(Debug, Clone)]
 pub struct CopyRequest {
-    /// The initiator has the source.
+    /// The client has the source.
     pub forward: bool,
     pub near: Near,
-    /// Below a folder that the far end serves.
+    /// Path below a folder that the server serves.
     pub far: String,
     pub overwrite: bool,
     pub direct: bool,
     pub streams: u32,
     pub window_bytes: Option<u64>,
     pub congestion_control: Option<String>,
-    /// Only the disks, or only the network.
+    /// Dry runs: only the disks, or only the network.
     pub dry_disk: bool,
     pub dry_network: bool,
 }
 
-/// The initiator's own side.
+/// The client's end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Near {
     Path(PathBuf),
-    /// Standard input, or standard output.
+    /// Standard input or standard output.
     Stream,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyProgress {
-    /// Since the first block was asked for.
+    /// Time since the first block was requested.
     pub elapsed: Duration,
-    /// At the target, those of earlier runs left out.
+    /// Bytes at the target, without those of earlier runs.
     pub bytes: u64,
-    /// That an earlier run had left, or that are hole.
+    /// Bytes left by an earlier run, and holes.
     pub spared_bytes: u64,
-    /// Absent: a stream tells no length.
+    /// Total size; unknown for a stream.
     pub total_bytes: Option<u64>,
 }
 
-/// What a copy gave.
+/// Result of a copy.
 #[derive(Debug, Clone)]
 pub struct CopyOutcome {
     pub observation: Observation,
@@ -80,31 +80,31 @@ pub struct CopyOutcome {
     pub caveats: Vec<Caveat>,
 }
 
-/// Why a copy ended without its files.
+/// Reason why a copy failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error(transparent)]
     Session(#[from] ProbeError),
-    /// This host's files or memory.
+    /// A failure of this host's files or memory.
     #[error("{0}")]
     Near(String),
-    /// The far end's files, or what it allows.
+    /// A failure of the server's files, or a refusal.
     #[error("{address}: {what}")]
     Far { address: SocketAddr, what: String },
-    /// The data connections.
+    /// A failure of the data connections.
     #[error("lost the data connections to {address}: {what}")]
     Network { address: SocketAddr, what: String },
     #[error("the copy was interrupted")]
     Stopped,
 }
 
-/// The session, and what was agreed so far.
+/// The session, and the state negotiated so far.
 struct Course<'a> {
     line: Line,
     request: &'a CopyRequest,
-    /// The user wants no more of it.
+    /// Set when the user cancels.
     stop: &'a AtomicBool,
-    /// Ends what is done to this host's files beside the session.
+    /// Cancels work on local files that runs in parallel to the session.
     given_up: Arc<AtomicBool>,
     /// All entries of the source, in order.
     entries: Vec<Entry>,
@@ -112,8 +112,8 @@ struct Course<'a> {
     skipped: u64,
 }
 
-/// Copies; `watch` is called about ten times a second. What an interrupted copy has left at the
-/// target is taken up by the next one.
+/// Copies files. Calls `watch` about ten times a second. An interrupted copy leaves data at the
+/// target that the next copy resumes.
 ///
 /// # Errors
 /// See [`CopyError`].
@@ -124,7 +124,7 @@ pub fn copy(
     watch: &mut dyn FnMut(&CopyProgress),
 ) -> Result<CopyOutcome, CopyError> {
     let (started_at, begun) = (SystemTime::now(), Instant::now());
-    // What is wrong here is told before anybody is bothered.
+    // Report local errors before connecting.
     let near = match (request.forward, &request.near) {
         (true, Near::Path(path)) => Some(near_source(path, request.direct)?),
         (true, Near::Stream) => Some(Source::stream()),
@@ -188,8 +188,7 @@ impl Course<'_> {
         }
     }
 
-    /// Works on this host's files, however long that takes, while the session goes on giving signs
-    /// of life.
+    /// Runs long work on local files in a thread while the session keeps sending heartbeats.
     fn beside<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Result<T, CopyError> {
         let given_up = Arc::clone(&self.given_up);
         std::thread::scope(|scope| {

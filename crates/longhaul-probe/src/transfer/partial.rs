@@ -1,8 +1,8 @@
-//! A file that is not whole yet: hidden beside its name, with a journal of the blocks it has.
+//! An incomplete file: hidden in the target folder, with a journal of its blocks.
 //!
-//! The journal is a claim, not a proof: whoever takes a copy up again reads every claimed block
-//! and sums it up. So nothing needs to reach the disk in any order, and a power failure costs the
-//! blocks that it really lost.
+//! The journal is a claim, not a proof: resuming a copy reads and hashes every claimed block. So
+//! writes may reach the disk in any order, and a power failure costs only the blocks that it really
+//! lost.
 
 mod journal;
 
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// So many blocks are handed to the disk together.
+/// Number of blocks after which write-back is started.
 const BLOCKS_AT_ONCE: u64 = 16;
-/// Longer than the silence after which a far end takes its peer for dead.
+/// Timeout of the lock, longer than the time after which a server drops a silent peer.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const NEXT_TRY: Duration = Duration::from_millis(20);
 const GIVEN_UP: &str = "the copy was given up";
@@ -33,26 +33,25 @@ pub(super) struct Partial {
     path: PathBuf,
     direct: bool,
     file: File,
-    /// Absent: a file of one block is sent again as a whole.
+    /// `None`: a file of one block is sent again as a whole.
     journal: Option<Mutex<File>>,
-    /// Something may stand where a hole shall be.
+    /// True if ranges that become holes may contain data.
     dirty: bool,
-    /// Blocks, so far.
+    /// Number of blocks written so far.
     written: AtomicU64,
 }
 
-/// What an earlier copy has left, as far as it proved true.
+/// Blocks left by an earlier copy, as far as they were verified.
 pub(super) type Left = Vec<(u64, BlockSum)>;
 
 impl Partial {
-    /// Whether an earlier copy has left something to be taken up.
+    /// Returns whether an earlier copy has left something to resume.
     pub fn is_begun(folder: &Folder, path: &Path) -> bool {
         matches!(folder.look(&names::journal(path)), Ok(Some(_)))
     }
 
-    /// Opens what an earlier copy of the same source has left, or makes a new one; past the page
-    /// cache where that is wanted. One that is held by another copy is waited for, as long as
-    /// nobody has given up.
+    /// Opens the file left by an earlier copy of the same source, or creates a new one; with direct
+    /// I/O if requested. Waits while another copy holds the file, unless `given_up` returns true.
     pub fn open(
         folder: &Folder,
         (path, direct): (&Path, bool),
@@ -83,7 +82,7 @@ impl Partial {
         Ok((partial, left))
     }
 
-    /// A file of `bytes` that has lost its name already: it is gone with whoever writes it.
+    /// Creates an already unlinked file of `bytes`, which disappears when it is closed.
     pub fn scratch(folder: &Folder, path: &Path, bytes: u64, direct: bool) -> io::Result<Partial> {
         let path = path.join(format!("longhaul-{}", std::process::id()));
         let name = names::partial(&path);
@@ -101,9 +100,9 @@ impl Partial {
         })
     }
 
-    /// Lets the disk work while others do, so that little is left for [`Partial::sync`].
+    /// Starts write-back, so that [`Partial::sync`] has little left to do.
     pub fn begin_keeping(&self) {
-        // A file system that cannot begin early keeps all of it later.
+        // File systems that cannot start early write everything later.
         let _ = begin_keeping(&self.file, 0, 0);
     }
 
@@ -111,7 +110,7 @@ impl Partial {
         self.file.sync_all()
     }
 
-    /// The claimed blocks that really are there.
+    /// Returns the claimed blocks whose content matches.
     fn proved(
         &self,
         claims: &[(u64, Digest)],
@@ -151,7 +150,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Lets a block be a hole. In a new file it is one already.
+    /// Makes a block a hole, which it already is in a new file.
     pub fn hole(&self, index: u64, length: usize) -> io::Result<()> {
         if !self.dirty {
             return Ok(());
@@ -160,13 +159,13 @@ impl Partial {
         if punch_hole(&self.file, offset, length as u64).is_ok() {
             return Ok(());
         }
-        // A file system without holes gets zeros.
+        // Write zeros on file systems without holes.
         let mut zeros = Buffer::new()?;
         zeros.block_mut().fill(0);
         self.write(index, &mut zeros, length)
     }
 
-    /// Claims a block that was written.
+    /// Adds a written block to the journal.
     pub fn note(&self, index: u64, sum: &Digest) -> io::Result<()> {
         let Some(journal) = &self.journal else {
             return Ok(());
@@ -175,12 +174,12 @@ impl Partial {
         journal.write_all(&record(index, sum))
     }
 
-    /// More than one block: with a journal.
+    /// Returns whether the file has several blocks and therefore a journal.
     pub fn is_long(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// Gives it the length, time and mode of its source.
+    /// Sets length, time and mode to those of the source.
     pub fn settle(&self, entry: &Entry, size_bytes: u64) -> io::Result<()> {
         self.file.set_len(size_bytes)?;
         self.file
@@ -191,12 +190,12 @@ impl Partial {
         Ok(())
     }
 
-    /// Gives it its name; it must be on the disk already.
+    /// Renames the file to its final name; it must already be on disk.
     pub fn rename(&self, folder: &Folder, replace: bool) -> io::Result<()> {
         folder.rename(&names::partial(&self.path), &self.path, replace)
     }
 
-    /// Its name is kept, so that nothing is left to be taken up.
+    /// Removes the journal after the rename, so that nothing is left to resume.
     pub fn forget_journal(&self, folder: &Folder) -> io::Result<()> {
         if self.is_long() {
             folder.remove(&names::journal(&self.path))?;
@@ -204,16 +203,16 @@ impl Partial {
         Ok(())
     }
 
-    /// Leaves nothing of it.
+    /// Removes all files of the copy.
     pub fn discard(&self, folder: &Folder) {
-        // What cannot be removed is proved before anybody takes it up again.
+        // A file that cannot be removed is verified before it is resumed.
         let _ = folder.remove(&names::journal(&self.path));
         let _ = folder.remove(&names::partial(&self.path));
     }
 }
 
-/// A file of which this copy is the only one. The copy before it may be about to notice that its
-/// peer is gone.
+/// Opens a file and locks it exclusively. The previous copy may not have noticed yet that its peer
+/// is gone.
 fn own(
     folder: &Folder,
     name: &Path,
@@ -225,7 +224,7 @@ fn own(
         let opened = folder.write(name, direct);
         let file = opened.map_err(|error| no_direct(error, direct))?;
         match file.try_lock() {
-            // It may have got its name, or have been removed, while it was waited for.
+            // The file may have been renamed or removed in the meantime.
             Ok(()) if is_still(folder, name, &file)? => return Ok(file),
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(error),
@@ -248,7 +247,7 @@ fn is_still(folder: &Folder, name: &Path, file: &File) -> io::Result<bool> {
     Ok(there == Some(file.metadata()?.ino()))
 }
 
-/// What a file system without direct I/O answers, in words.
+/// Explains the error of a file system without direct I/O.
 pub(super) fn no_direct(error: io::Error, direct: bool) -> io::Error {
     if direct && error.kind() == io::ErrorKind::InvalidInput {
         return io::Error::other("its file system takes no direct I/O; leave `--direct` out");
@@ -256,7 +255,7 @@ pub(super) fn no_direct(error: io::Error, direct: bool) -> io::Error {
     error
 }
 
-/// Times of the source, for a file or a folder.
+/// Returns the source's modification time, for a file or a folder.
 pub(super) fn times(entry: &Entry) -> FileTimes {
     let span = Duration::from_nanos(entry.modified_ns.unsigned_abs());
     let modified = if entry.modified_ns < 0 {
@@ -267,13 +266,13 @@ pub(super) fn times(entry: &Entry) -> FileTimes {
     FileTimes::new().set_modified(modified)
 }
 
-/// Bytes of a block of a file of `size_bytes`; 0: it has no such block.
+/// Returns the length of a block in a file of `size_bytes`; 0 if there is no such block.
 pub(super) fn block_length(size_bytes: u64, index: u64) -> u64 {
     let begin = index.saturating_mul(BLOCK_BYTES);
     size_bytes.saturating_sub(begin).min(BLOCK_BYTES)
 }
 
-/// Fills as much of `into` as the file has.
+/// Reads until `into` is full or the file ends.
 pub(super) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {

@@ -1,4 +1,4 @@
-//! Where a copy goes: the names it will have, and what stands there already.
+//! The target of a copy: its file names, and the files that exist already.
 
 use super::digest::BlockSum;
 use super::names::{self, joined};
@@ -10,46 +10,46 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is asked of a target.
+/// Parameters of a target.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetWish {
-    /// Below the folder that was opened.
+    /// Path below the opened folder.
     pub path: PathBuf,
-    /// Last part of the source's name.
+    /// Last component of the source's path.
     pub name: Option<String>,
     /// The source is a folder.
     pub folder: bool,
     pub overwrite: bool,
     pub direct: bool,
-    /// Nothing is written under a name that stays.
+    /// Dry run: no file keeps a name.
     pub dry: bool,
 }
 
-/// The target, with all that will be written there.
+/// The target, with all entries to be written.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Absent: standard output.
+    /// Folder and path; `None`: standard output.
     pub(super) place: Option<(Arc<Folder>, PathBuf)>,
     pub(super) wish: TargetWish,
     pub(super) entries: Vec<Planned>,
-    /// Whoever asked for it is gone: no file is waited for, or looked through, any more.
+    /// Set when the requester is gone: waiting and verification end.
     given_up: Arc<AtomicBool>,
 }
 
-/// One file or folder to be.
+/// A file or folder to be created.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub entry: Entry,
-    /// Below the target's folder.
+    /// Path below the target's folder.
     pub path: PathBuf,
-    /// It is there already, and is not sent.
+    /// True if the file exists already and is not sent.
     pub there: bool,
-    /// What an earlier copy has left of it.
+    /// Data left by an earlier copy.
     pub begun: Option<(Partial, Vec<(u64, BlockSum)>)>,
 }
 
 impl Target {
-    /// Settles the name. The error says what stands in the way.
+    /// Resolves the target's path. The error names the obstacle.
     pub fn settle(
         folder: Folder,
         wish: TargetWish,
@@ -61,7 +61,7 @@ impl Target {
             .map_err(|e| failed(&wish.path, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
             (Some(Kind::Folder), _) if wish.dry => wish.path.clone(),
-            // A scratch file stands where the file would.
+            // The scratch file is created in the folder where the file would be.
             _ if wish.dry => wish.path.parent().unwrap_or(&wish.path).to_owned(),
             (Some(Kind::Folder), Some(name)) => joined(&wish.path, &names::below(name)?),
             (Some(Kind::Folder), None) => {
@@ -80,7 +80,7 @@ impl Target {
         })
     }
 
-    /// Standard output.
+    /// Returns standard output as a target.
     pub fn stream() -> Target {
         Target {
             place: None,
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    /// Takes the next entries: makes folders, and looks what is there of files.
+    /// Adds the next entries: creates folders, and checks for existing files.
     pub fn enter(&mut self, entries: Vec<Entry>) -> Result<Entered, String> {
         let mut entered = Entered::default();
         for entry in entries {
@@ -114,7 +114,7 @@ impl Target {
         Ok(entered)
     }
 
-    /// Blocks of a file that are there, from `from` on.
+    /// Returns the existing blocks of a file, starting at `from`.
     pub fn held(&self, file: u32, from: u64, most: usize) -> Vec<(u64, [u8; 32])> {
         let planned = self.entries.get(file as usize);
         let left = planned.and_then(|planned| planned.begun.as_ref());
@@ -173,7 +173,8 @@ impl Target {
         Ok(planned)
     }
 
-    /// Whether what stands there is the file already; the error says why it cannot be replaced.
+    /// Returns whether the existing file is already complete; the error says why it cannot be
+    /// replaced.
     fn is_there(&self, seen: Seen, entry: &Entry) -> Result<bool, &'static str> {
         match seen.kind {
             Kind::Folder => return Err("a folder stands there"),
@@ -184,7 +185,7 @@ impl Target {
         if self.wish.overwrite {
             return Ok(false);
         }
-        // What an earlier run of a copy of many files has finished is not sent again.
+        // Files completed by an earlier run of the same copy are not sent again.
         let same =
             entry.size_bytes == Some(seen.size_bytes) && entry.modified_ns == seen.modified_ns;
         if self.wish.folder && same {

@@ -1,25 +1,25 @@
-//! What passes from one stage of a copy to the next: a bounded queue, and the word that ends all.
+//! Bounded queues between the stages of a copy, and the flag that stops all threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a halt may go unnoticed by whoever waits.
+/// Interval at which waiting threads notice a halt.
 pub(super) const WAKE: Duration = Duration::from_millis(50);
 
-/// Ends every thread of one end of a copy, and keeps why.
+/// Stops every thread of one end of a copy, and keeps the reason.
 #[derive(Debug, Default)]
 pub(super) struct Halt {
     halted: AtomicBool,
     first: Mutex<Option<Trouble>>,
 }
 
-/// Why an end of a copy could not go on.
+/// Reason why one end of a copy failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub what: String,
-    /// The peer, or the network to it, is at fault: not this end's files.
+    /// True if the peer or the network failed, not this end's files.
     pub lost: bool,
 }
 
@@ -28,22 +28,22 @@ impl Halt {
         self.halted.load(Ordering::Relaxed)
     }
 
-    /// Ends all; the first reason stands.
+    /// Stops all threads; the first reason is kept.
     pub fn fail(&self, what: impl Into<String>) {
         self.set(what.into(), false);
     }
 
-    /// The same, where the peer or the network failed.
+    /// Like `fail`, for a failure of the peer or the network.
     pub fn lose(&self, what: impl Into<String>) {
         self.set(what.into(), true);
     }
 
-    /// Ends all without a reason of this end's own.
+    /// Stops all threads without a reason.
     pub fn stop(&self) {
         self.halted.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps that the peer failed, and ends nothing: what is still on its way may come.
+    /// Records a failure of the peer without stopping: data in transit may still arrive.
     pub fn note_lost(&self, what: impl Into<String>) {
         self.note(what.into(), true);
     }
@@ -72,16 +72,16 @@ pub(super) struct Queue<T> {
     filled: Condvar,
     emptied: Condvar,
     most: usize,
-    /// What was put in last comes out first.
+    /// True if the queue is a stack.
     newest_first: bool,
 }
 
 #[derive(Debug)]
 struct Held<T> {
     items: VecDeque<T>,
-    /// Nobody will put anything in any more.
+    /// True once no more items will be pushed.
     closed: bool,
-    /// Who waits for an item, and who for room: where nobody does, nobody is woken.
+    /// Numbers of threads that wait for an item and for space; without them, no wake-up is needed.
     takers: usize,
     givers: usize,
 }
@@ -102,7 +102,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Of things that are used again and again: the one used last is still in a core's cache.
+    /// Creates a pool of reusable items: the one used last is still in a core's cache.
     pub fn pool(most: usize) -> Queue<T> {
         Queue {
             newest_first: true,
@@ -110,7 +110,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Waits for room. False: all is over.
+    /// Waits for space and pushes an item; returns false after a halt.
     pub fn push(&self, item: T, halt: &Halt) -> bool {
         let mut held = self.lock();
         while held.items.len() >= self.most && !halt.is_set() {
@@ -130,7 +130,7 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Waits for an item. `None`: no more will come, or all is over.
+    /// Waits for an item; returns `None` after a halt, or if no more will come.
     pub fn pop(&self, halt: &Halt) -> Option<T> {
         let mut held = self.lock();
         loop {

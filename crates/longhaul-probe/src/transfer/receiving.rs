@@ -1,5 +1,5 @@
-//! The end that gets the files: one thread for each connection that receives and sums up, and
-//! threads that write.
+//! The target's threads: one per connection receives and hashes blocks, and disk threads write
+//! them.
 
 mod keep;
 mod receive;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// For what a dead source's kernel still sends: full buffers of some hundred megabytes.
+/// Time for data that a dead source's kernel still sends: full buffers of some hundred megabytes.
 const LINGER: Duration = Duration::from_secs(2);
 
 struct Receiving {
@@ -39,26 +39,26 @@ struct Receiving {
     scratch_next: AtomicU64,
 }
 
-/// One file at the target.
+/// State of one file at the target.
 #[derive(Debug, Default)]
 struct Writing {
     open: Option<Arc<Partial>>,
-    /// Blocks that came, whether or not they are written yet.
+    /// Received blocks, whether written or not.
     came: FileSum,
     written: u64,
-    /// Length and sum as the source has them.
+    /// Length and hash reported by the source.
     end: Option<(u64, Digest)>,
     done: bool,
 }
 
-/// What is to be written.
+/// A job for the disk threads.
 enum Job {
     Data(BlockHead, BlockSum, Buffer),
     Hole(BlockHead, BlockSum),
     End(BlockHead, Digest),
 }
 
-/// Lets threads receive, sum up and write.
+/// Starts the threads that receive, hash and write.
 pub(crate) fn start(
     mut target: Target,
     (streams, key): (Vec<TcpStream>, BlockKey),
@@ -105,7 +105,7 @@ pub(crate) fn start(
 }
 
 impl Writing {
-    /// With what an earlier copy has left.
+    /// Creates the state from data left by an earlier copy.
     fn taken_up(planned: &mut Planned, common: &Common) -> Writing {
         let mut writing = Writing {
             done: planned.there || planned.entry.folder,
@@ -131,8 +131,8 @@ impl Work for Receiving {
         &self.common
     }
 
-    /// A source that was killed has left blocks to its kernel, and that still sends them: they
-    /// need not be sent again.
+    /// Returns the time to wait for data that a killed source's kernel still sends, which then need
+    /// not be sent again.
     fn lingers(&self) -> Duration {
         match self.mode {
             Mode::Files => LINGER,
@@ -140,7 +140,7 @@ impl Work for Receiving {
         }
     }
 
-    /// Folders get their times last: every file in them has changed them.
+    /// Sets the folders' times last, because every file created in them changes those.
     fn finish(&self) {
         if self.mode != Mode::Files {
             return;

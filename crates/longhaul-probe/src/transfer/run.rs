@@ -1,4 +1,4 @@
-//! What the two ends of a copy have in common: threads that end together, and what is read of them.
+//! Common part of both ends of a copy: threads that end together, and their counters.
 
 use super::buffer::Buffer;
 use super::counters::{StageCounters, Time};
@@ -13,30 +13,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Blocks that wait between two stages, for each thread of them.
+/// Number of blocks between two stages, per thread.
 const BLOCKS_PER_THREAD: usize = 2;
-/// How often an end that lingers is looked at.
+/// Polling interval of an end that lingers.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Threads at the disk: enough to keep a queue at the device, few enough to stay in order.
+/// Returns the number of disk threads: enough to keep the device's queue filled, few enough to stay
+/// in order.
 pub(super) fn disk_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.clamp(2, 4)
 }
 
-/// What the data connections carry.
+/// Content of the data connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Files.
     Files,
-    /// Each end its own disk, for so many bytes; no connection.
+    /// A disk-only dry run of this many bytes at each end; no connections.
     Disk(u64),
-    /// So many bytes of no file.
+    /// A network-only dry run of this many bytes.
     Network(u64),
 }
 
 impl Mode {
-    /// The connections that this carries blocks over; those that it needs none of are closed.
+    /// Returns the connections that this mode uses; closes the others.
     pub fn used(self, streams: Vec<TcpStream>) -> Vec<TcpStream> {
         match self {
             Mode::Disk(_) => Vec::new(),
@@ -45,7 +45,7 @@ impl Mode {
     }
 }
 
-/// Counters and the end of one end of a copy.
+/// Counters and stop flag of one end of a copy.
 #[derive(Debug)]
 pub(super) struct Common {
     pub halt: Halt,
@@ -60,18 +60,18 @@ pub(super) struct Common {
     pub held_bytes: AtomicU64,
     pub hole_bytes: AtomicU64,
     pub tcp: Mutex<Option<Tcp>>,
-    /// Of the one file, once it is whole.
+    /// Hash of a single file, once it is complete.
     pub sum: Mutex<Option<String>>,
     begun: Instant,
     cpu_before: Duration,
-    /// Threads that still run, and what stood when the last one ended.
+    /// Number of running threads, and the totals at the end of the last one.
     running: AtomicUsize,
     ended: Mutex<Option<(Duration, Duration)>>,
     over: AtomicBool,
 }
 
 impl Common {
-    /// With buffers for `threads` threads on the way of a block.
+    /// Creates the state, with block buffers for `threads` threads.
     pub fn new(key: BlockKey, threads: usize) -> io::Result<Common> {
         let blocks = threads * BLOCKS_PER_THREAD;
         let free = Queue::pool(blocks);
@@ -101,7 +101,7 @@ impl Common {
         })
     }
 
-    /// Adds what the kernel says of one sending socket.
+    /// Adds the kernel's statistics of one sending socket.
     pub fn note_socket(&self, socket: &TcpStream) {
         let Ok(info) = longhaul_sys::tcp_info::read(socket) else {
             return;
@@ -115,7 +115,7 @@ impl Common {
         sum.retransmitted_segments += u64::from(info.retransmitted_segments);
     }
 
-    /// How far this end is.
+    /// Returns the status of this end.
     pub fn status(&self) -> Status {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let over = self.over.load(Ordering::Acquire);
@@ -153,21 +153,21 @@ fn cpu() -> Duration {
     process_times().map_or(Duration::ZERO, |times| times.user + times.system)
 }
 
-/// What runs in the threads of an end.
+/// The work of one end's threads.
 pub(super) trait Work: Send + Sync + 'static {
     fn common(&self) -> &Common;
-    /// All threads have ended, and nothing went wrong: what is left to be done.
+    /// Runs after all threads have ended without a failure.
     fn finish(&self);
-    /// How long nobody may wait for it any more and it still goes on, if nothing went wrong here.
+    /// Returns how long this end continues after its owner has dropped it, unless it failed.
     fn lingers(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 pub(super) type Piece<W> = Box<dyn FnOnce(&W) + Send>;
 
-/// One end of a copy under way; ended when dropped.
+/// One running end of a copy; stops when dropped.
 pub(crate) struct Running {
     work: Arc<dyn Work>,
     handles: Vec<JoinHandle<()>>,
@@ -195,7 +195,7 @@ impl Running {
         Ok(threads)
     }
 
-    /// How far it is.
+    /// Returns the status of this end.
     pub fn status(&self) -> Status {
         self.work.common().status()
     }
@@ -215,7 +215,7 @@ impl Drop for Running {
     }
 }
 
-/// The last thread to leave closes up.
+/// Finishes the work when the last thread ends.
 struct Leaving<'a>(&'a dyn Work);
 
 impl Drop for Leaving<'_> {

@@ -1,5 +1,4 @@
-//! The end that has the files: threads that read and sum up blocks, and one for each connection
-//! that sends whatever block is next.
+//! The source's threads: disk threads read and hash blocks, and one per connection sends the next.
 
 mod read;
 mod send;
@@ -18,7 +17,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the target has already, by file and block.
+/// Files and blocks that the target already has.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub skipped: HashSet<u32>,
@@ -33,11 +32,11 @@ struct Sending {
     cursor: Mutex<Cursor>,
     ready: Queue<Ready>,
     readers: AtomicUsize,
-    /// Bytes of no file that are still to be sent.
+    /// Remaining filler bytes.
     filler: AtomicU64,
 }
 
-/// One file at the source.
+/// State of one file at the source.
 #[derive(Debug, Default)]
 struct Reading {
     open: Option<Arc<Opened>>,
@@ -47,25 +46,25 @@ struct Reading {
 #[derive(Debug)]
 struct Opened {
     file: File,
-    /// It has holes.
+    /// The file has holes.
     sparse: bool,
 }
 
-/// Which block is read next.
+/// Position of the next block to read.
 #[derive(Debug, Default)]
 struct Cursor {
     entry: usize,
     block: u64,
 }
 
-/// What is to be sent.
+/// An item to send.
 enum Ready {
     Block(BlockHead, Digest, Buffer),
-    /// A head with no payload but, at the end of a file, its sum.
+    /// A header without payload, except for the file's hash at its end.
     Bare(BlockHead, Digest),
 }
 
-/// A block to be read.
+/// A block to read.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     file: u32,
@@ -73,7 +72,7 @@ struct Job {
     length: u64,
 }
 
-/// Lets threads read, sum up and send.
+/// Starts the threads that read, hash and send.
 pub(crate) fn start(
     source: Source,
     known: Known,
@@ -84,7 +83,7 @@ pub(crate) fn start(
     let stdin = source.place.is_none();
     let readers = match mode {
         Mode::Network(_) => 0,
-        // Several threads would overtake each other.
+        // Several threads would reorder blocks.
         _ if source.in_order => 1,
         _ => disk_threads(),
     };
@@ -139,7 +138,7 @@ impl Sending {
             let file = cursor.entry as u32;
             let size = entry.size_bytes.unwrap_or(0);
             let done = match cursor.block {
-                // A file without a byte has an end to be told nevertheless.
+                // An empty file still needs its end message.
                 0 => entry.folder || self.known.skipped.contains(&file),
                 block => block_length(size, block) == 0,
             };

@@ -1,5 +1,5 @@
-//! Whole pieces over one data connection, with a look at the halt every now and then: a peer that
-//! says nothing holds nobody once the session is over.
+//! Sends and receives complete pieces over one data connection, and checks the halt regularly, so
+//! that a silent peer blocks no thread after the session has ended.
 
 use super::queue::Halt;
 use longhaul_sys::tcp;
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a halt may go unnoticed.
+/// Interval at which a halt is noticed.
 const TURN: Duration = Duration::from_millis(200);
 
 /// A data connection of a copy.
@@ -17,11 +17,11 @@ pub(super) struct DataStream<'a> {
     halt: &'a Halt,
 }
 
-/// What becomes of a piece.
+/// Result of sending or receiving a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     Whole,
-    /// The connection is of no use any more, or all is over; the halt knows why.
+    /// The connection is unusable or a halt is set; the halt has the reason.
     Over,
 }
 
@@ -54,8 +54,8 @@ impl<'a> DataStream<'a> {
         Moved::Whole
     }
 
-    /// An end in the middle ends this connection alone: those beside it may still carry what a peer
-    /// that died had handed to its kernel.
+    /// Receives a piece. An unexpected end stops only this connection: others may still carry data
+    /// that a dead peer had handed to its kernel.
     pub fn receive(&mut self, into: &mut [u8]) -> Moved {
         let mut filled = 0;
         while filled < into.len() {

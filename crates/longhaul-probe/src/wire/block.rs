@@ -1,4 +1,4 @@
-//! What stands in front of every block on a data connection of a copy.
+//! The header of every block on a data connection of a copy.
 //!
 //! ```text
 //!  0     1      4       8            16           24                        56
@@ -7,33 +7,33 @@
 //! +-----+------+-------+------------+------------+--------------------------+
 //! ```
 //!
-//! Numbers are big-endian. The tag is keyed BLAKE3 over the 24 bytes before it and the BLAKE3 sum
-//! of what follows, under the session's own key: whoever does not know the key can neither change
-//! a block nor add one.
+//! Numbers are big-endian. The tag is keyed BLAKE3, with the session's own key, over the 24 bytes
+//! before it and the BLAKE3 hash of the payload: without the key, blocks can be neither changed nor
+//! added.
 
-/// Length of what stands in front of a block.
+/// Length of a block header.
 pub const BLOCK_HEAD_BYTES: usize = 56;
 const TAGGED_BYTES: usize = 24;
 
-/// Keys the tags of one session.
+/// Key of the tags of one session.
 pub type BlockKey = [u8; 32];
 
-/// What follows.
+/// Content of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockKind {
     /// `length` bytes of the file.
     Data,
-    /// Nothing: the block is `length` bytes of hole.
+    /// No payload: the block is a hole of `length` bytes.
     Hole,
-    /// The 32 bytes of the file's sum; `length` is that of the whole file.
+    /// The 32 bytes of the file's hash; `length` is that of the whole file.
     End,
-    /// `length` bytes of no file, that a dry run sends.
+    /// `length` bytes of filler in a dry run.
     Filler,
-    /// Nothing: this connection has carried all.
+    /// No payload: end of this connection.
     Last,
 }
 
-/// What stands in front of a block.
+/// The header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHead {
     pub kind: BlockKind,
@@ -63,7 +63,7 @@ impl BlockKind {
 }
 
 impl BlockHead {
-    /// The bytes in front of a block whose sum is `sum`.
+    /// Encodes the header of a block whose hash is `sum`.
     pub fn encode(&self, key: &BlockKey, sum: &[u8; 32]) -> [u8; BLOCK_HEAD_BYTES] {
         let mut bytes = [0; BLOCK_HEAD_BYTES];
         bytes[..TAGGED_BYTES].copy_from_slice(&self.tagged());
@@ -71,7 +71,8 @@ impl BlockHead {
         bytes
     }
 
-    /// `None`: a kind that no version knows. The tag is looked at once the payload is there.
+    /// Decodes a header; `None` if its kind is unknown. The tag is verified after the payload
+    /// arrives.
     pub fn decode(bytes: &[u8; BLOCK_HEAD_BYTES]) -> Option<(BlockHead, [u8; 32])> {
         let (front, tag) = bytes.split_first_chunk::<TAGGED_BYTES>()?;
         let &[kind, 0, 0, 0, ref rest @ ..] = front else {
@@ -89,7 +90,7 @@ impl BlockHead {
         Some((head, tag.try_into().ok()?))
     }
 
-    /// Whether the tag is that of this head before a payload of this sum, in constant time.
+    /// Returns whether the tag matches this header and a payload of this hash, in constant time.
     pub fn holds(&self, key: &BlockKey, sum: &[u8; 32], tag: &[u8; 32]) -> bool {
         self.tag(key, sum) == *tag
     }

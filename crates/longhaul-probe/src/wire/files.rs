@@ -1,40 +1,40 @@
-//! What is said of files in a session of asks, from version 4 on.
+//! File messages within a session, from version 4 on.
 //!
-//! The initiator asks, whichever end has the files: the responder lists what it has, or takes a
-//! list; blocks go over data connections of their own.
+//! The client asks, whichever end has the files: the server lists its files or accepts a list.
+//! Blocks are sent over separate data connections.
 
 use super::{Nonce, Packed};
 use longhaul_model::report::v1::copy::End;
 use serde::{Deserialize, Serialize};
 
-/// The most entries of one message.
+/// The maximum number of entries in a message.
 pub const MOST_ENTRIES: usize = 1000;
-/// The most sums of blocks of one message: well within a frame as base64.
+/// The maximum number of block hashes in a message: well within a frame as base64.
 pub const MOST_SUMS: usize = 1000;
 
-/// What the initiator wants of the responder's files.
+/// A file request of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilesAsk {
-    /// You have the source: list it.
+    /// Be the source, and list it.
     Source(SourceAsk),
-    /// The entries from this one on.
+    /// Send the entries starting at this one.
     List { from: u64 },
-    /// The target has these blocks already: `sums` as [`FilesAnswer::Held`] has them.
+    /// The target already has these blocks; `sums` is encoded as in [`FilesAnswer::Held`].
     Hold { file: u32, sums: Packed },
-    /// The target has these files already.
+    /// The target already has these files.
     Skip { files: Vec<u32> },
-    /// You have the target: it goes there.
+    /// Be the target, at this path.
     Target(TargetAsk),
-    /// These are the next entries.
+    /// The next entries of the source.
     Enter { entries: Vec<Entry> },
-    /// Which blocks of this file are there, from this one on?
+    /// List the existing blocks of this file, starting at this one.
     Held { file: u32, from: u64 },
-    /// Data connections will come.
+    /// Expect data connections.
     Open(OpenAsk),
-    /// All is said: begin.
+    /// Start the copy.
     Begin { dry: Option<Dry> },
-    /// How far is it?
+    /// Report the status.
     Status,
 }
 
@@ -42,9 +42,9 @@ pub enum FilesAsk {
 #[serde(deny_unknown_fields)]
 pub struct SourceAsk {
     pub path: String,
-    /// Past the page cache.
+    /// Bypass the page cache.
     pub direct: bool,
-    /// Blocks must leave in their order: the target is a stream.
+    /// Send blocks in order, because the target is a stream.
     pub in_order: bool,
 }
 
@@ -52,62 +52,61 @@ pub struct SourceAsk {
 #[serde(deny_unknown_fields)]
 pub struct TargetAsk {
     pub path: String,
-    /// Last part of the source's name, for a target that is a folder.
+    /// Last component of the source's path, for a target that is a folder.
     pub name: Option<String>,
     /// The source is a folder.
     pub folder: bool,
     pub overwrite: bool,
     pub direct: bool,
-    /// Nothing will be written under a name that stays.
+    /// Dry run: no file keeps a name.
     pub dry: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenAsk {
-    /// The initiator has the source.
+    /// The client has the source.
     pub forward: bool,
     pub streams: u32,
     pub window_bytes: Option<u64>,
     pub congestion_control: Option<String>,
 }
 
-/// What is left out of a dry run.
+/// The kind of a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dry {
-    /// The network: each end reads or writes these bytes for itself.
+    /// Without the network: each end reads or writes this many bytes.
     Disk { bytes: u64 },
-    /// The disks: bytes of no file are sent.
+    /// Without the disks: filler is sent.
     Network { bytes: u64 },
 }
 
-/// One file or folder of the source, in an order in which folders come before what is in them.
+/// A file or folder of the source; folders precede their content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Below the source; empty: the source itself.
+    /// Path below the source; empty: the source itself.
     pub path: String,
     pub folder: bool,
-    /// Absent: not known before its end.
+    /// Size; absent if unknown until the end.
     pub size_bytes: Option<u64>,
     /// Permission bits.
     pub mode: u32,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub modified_ns: i64,
 }
 
-/// What the responder says of its files.
+/// The server's answer to a file request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilesAnswer {
-    /// Done.
     Done,
     Listed(Listed),
     Entries(Vec<Entry>),
-    /// Of the entries just told.
+    /// The result for the entries just sent.
     Entered(Entered),
-    /// For each block its number (8 bytes, big-endian) and its sum (32 bytes); none: that was all.
+    /// For each block its number (8 bytes, big-endian) and its hash (32 bytes); empty: no more.
     Held(Packed),
     Opened(Opened),
     Status(Box<Status>),
@@ -119,18 +118,18 @@ pub struct Listed {
     pub entries: u64,
     /// The source itself is a folder.
     pub folder: bool,
-    /// Last part of its name.
+    /// Last component of its path.
     pub name: String,
-    /// What is neither file nor folder, and stays.
+    /// Number of items that are neither file nor folder, and are not copied.
     pub left_out: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entered {
-    /// Files that are there already.
+    /// Files that exist already.
     pub there: Vec<u32>,
-    /// Files of which some blocks are there.
+    /// Files of which some blocks exist.
     pub begun: Vec<u32>,
 }
 
@@ -138,24 +137,24 @@ pub struct Entered {
 #[serde(deny_unknown_fields)]
 pub struct Opened {
     pub nonce: Nonce,
-    /// 32 bytes, for the tags of blocks.
+    /// The 32-byte key of the blocks' tags.
     pub key: Packed,
 }
 
-/// How far one end is.
+/// Status of one end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// All is done, or the end failed.
+    /// The end is done or has failed.
     pub over: bool,
-    /// Why it failed.
+    /// Reason of the failure.
     pub failed: Option<String>,
-    /// The failure is of the peer, or of the network between.
+    /// The peer or the network failed.
     pub lost: bool,
     pub moved_bytes: u64,
     pub held_bytes: u64,
     pub hole_bytes: u64,
-    /// The sum of the file, where there is one alone and it is done.
+    /// Hash of a single file, once it is done.
     pub blake3: Option<String>,
     pub end: End,
 }

@@ -1,37 +1,38 @@
-//! Frames on the control connection: four bytes of length, big-endian, then that many of JSON.
+//! Frames on the control connection: four bytes of length, big-endian, then that many bytes of
+//! JSON.
 //!
-//! The decoder takes bytes as they come, in any pieces. It holds one frame at most, and memory
-//! grows only with bytes that really arrived: a length alone allocates nothing.
+//! The decoder accepts bytes in pieces of any size. It holds at most one frame, and memory grows
+//! only with bytes that really arrived: a length alone allocates nothing.
 
 use super::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The most bytes in the body of a frame that is not a result.
+/// The maximum body size of a frame that is not a result.
 pub const MOST_FRAME_BYTES: usize = 64 << 10;
-/// The most bytes in the body of a result frame (`stream`, `end`).
+/// The maximum body size of a result frame (`stream`, `end`).
 pub const MOST_RESULT_BYTES: usize = 4 << 20;
 
 const LENGTH_BYTES: usize = 4;
 const FIRST_ROOM_BYTES: usize = 512;
 
-/// What came is no message.
+/// Error of an invalid frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The length in front is over the limit.
+    /// The announced length exceeds the limit.
     #[error("a frame of {length} bytes, where {limit} are allowed")]
     TooLong { length: usize, limit: usize },
-    /// The body is not JSON of a known message.
+    /// The body is not a known message in JSON.
     #[error("no message of this protocol: {why}")]
     Malformed { why: String },
 }
 
-/// Frames a message; an error when it is over `limit` (a result that must be thinned).
+/// Encodes a message as a frame; fails if it exceeds `limit` (a result must then be thinned).
 pub fn encode(message: &Message, limit: usize) -> Result<Vec<u8>, WireError> {
     frame_json(message, limit)
 }
 
-/// The same for whatever becomes JSON: iperf3 frames alike.
+/// Encodes any JSON value as a frame; iperf3 uses the same framing.
 pub(crate) fn frame_json(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
     let mut frame = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(|error| malformed(&error))?;
@@ -50,53 +51,53 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError
 }
 
 fn malformed(error: &serde_json::Error) -> WireError {
-    // The text may quote what the peer sent: bounded, and without control characters.
+    // The text may quote the peer: limit it and escape control characters.
     let why = error.to_string().escape_debug().take(200).collect();
     WireError::Malformed { why }
 }
 
-/// Turns bytes into messages, incrementally.
+/// Decodes bytes to messages, incrementally.
 #[derive(Debug)]
 pub struct Decoder {
     bodies: Bodies,
 }
 
 impl Decoder {
-    /// A decoder that refuses bodies over `limit` bytes.
+    /// Creates a decoder that rejects bodies over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Decoder {
             bodies: Bodies::new(limit),
         }
     }
 
-    /// Changes the limit, for the states in which results may come.
+    /// Changes the limit, for the states in which results are expected.
     pub fn set_limit(&mut self, limit: usize) {
         self.bodies.set_limit(limit);
     }
 
-    /// Bytes of memory held for the frame under way.
+    /// Returns the memory allocated for the current frame.
     pub fn held_bytes(&self) -> usize {
         self.bodies.held_bytes()
     }
 
-    /// Takes from the front of `bytes` as much as the next message needs. `None`: all was taken
-    /// and more is needed. After an error the stream has no frames any more: close it.
+    /// Consumes the part of `bytes` that the next message needs. Returns `None` if all was consumed
+    /// and more is needed. After an error the framing is lost: close the connection.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, WireError> {
         let body = self.bodies.next(bytes)?;
         body.map(|body| read_json(&body)).transpose()
     }
 }
 
-/// Turns bytes into the bodies of frames, incrementally.
+/// Splits bytes into the bodies of frames, incrementally.
 #[derive(Debug)]
 pub struct Bodies {
     limit: usize,
-    /// Length and body of the frame under way.
+    /// Length and body of the current frame.
     held: Vec<u8>,
 }
 
 impl Bodies {
-    /// Refuses bodies over `limit` bytes.
+    /// Creates a splitter that rejects bodies over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Bodies {
             limit,
@@ -104,18 +105,18 @@ impl Bodies {
         }
     }
 
-    /// From the next frame on.
+    /// Changes the limit, starting with the next frame.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Bytes of memory held for the frame under way.
+    /// Returns the memory allocated for the current frame.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Takes from the front of `bytes` what the next body needs, and not a byte more. `None`: all
-    /// was taken and more is needed. After an error there are no frames any more.
+    /// Consumes exactly what the next body needs from `bytes`. Returns `None` if all was consumed
+    /// and more is needed. After an error the framing is lost.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         self.take(bytes, LENGTH_BYTES);
         let Some(prefix) = self.held.first_chunk::<LENGTH_BYTES>() else {
@@ -130,18 +131,18 @@ impl Bodies {
         if self.held.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
-        // A large result was an exception: its memory goes with it.
+        // Release the memory of a large result with its body.
         let mut body = std::mem::take(&mut self.held);
         body.drain(..LENGTH_BYTES);
         Ok(Some(body))
     }
 
-    /// Moves bytes over until `wanted` are held.
+    /// Moves bytes until `wanted` are held.
     fn take(&mut self, bytes: &mut &[u8], wanted: usize) {
         let missing = wanted.saturating_sub(self.held.len()).min(bytes.len());
         let (taken, rest) = bytes.split_at(missing);
         if self.held.len() + missing > self.held.capacity() {
-            // Doubling, but never past the frame itself, so that the limit bounds the memory.
+            // Double, but never beyond the frame itself, so that the limit bounds the memory.
             let room = self.held.len().max(missing).max(FIRST_ROOM_BYTES);
             self.held.reserve_exact(room.min(wanted - self.held.len()));
         }

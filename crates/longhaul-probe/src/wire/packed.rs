@@ -1,13 +1,13 @@
-//! Bytes within JSON, as base64 (RFC 4648, section 4).
+//! Bytes in JSON, as base64 (RFC 4648, section 4).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes in one message: a third more of text fits well into a result's frame.
+/// The maximum number of bytes in a message: as base64 they fit well into a result's frame.
 pub const MOST_PACKED_BYTES: usize = 1 << 20;
 
-/// Any bytes.
+/// Arbitrary bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Packed(pub Vec<u8>);

@@ -1,4 +1,4 @@
-//! The 24 bytes in front of a data connection, and in the datagrams that open a UDP flow.
+//! The 24 bytes at the start of a data connection, and in the datagrams that open a UDP flow.
 //!
 //! ```text
 //!  0      4                                   20      22         23        24
@@ -7,29 +7,28 @@
 //! +------+-----------------------------------+-------+----------+---------+
 //! ```
 //!
-//! Magic: `LHD1` in front of a TCP data connection, `LHU1` in the initiator's first datagram,
-//! `LHU2` in the responder's answer. Index is big-endian. Direction: 0 the initiator sends, 1 the
-//! responder sends.
+//! Magic: `LHD1` on a TCP data connection, `LHU1` in the client's first datagram, `LHU2` in the
+//! server's answer. Index is big-endian. Direction: 0 the client sends, 1 the server sends.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Magic of a TCP data connection.
 pub const DATA_STREAM: [u8; 4] = *b"LHD1";
-/// Magic of the datagram by which the initiator opens a UDP flow.
+/// Magic of the datagram with which the client opens a UDP flow.
 pub const DATAGRAM_HELLO: [u8; 4] = *b"LHU1";
-/// Magic of the responder's answer to it, through the connected socket.
+/// Magic of the server's answer to it, through the connected socket.
 pub const DATAGRAM_ACKNOWLEDGED: [u8; 4] = *b"LHU2";
 /// Length of a preamble.
 pub const PREAMBLE_BYTES: usize = 24;
 
-/// The unguessable name of a session: whoever shows it may join data streams to it.
+/// The unguessable name of a session, which authorizes data streams to join it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Nonce(pub [u8; 16]);
 
 impl fmt::Debug for Nonce {
-    /// A secret: logs show a quarter of it, enough to tell sessions apart.
+    /// Prints a quarter of the secret, enough to distinguish sessions in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Nonce({}…)", crate::secure::hex(&self.0[..4]))
     }
@@ -51,12 +50,12 @@ impl TryFrom<String> for Nonce {
     }
 }
 
-/// Which stream of which session a connection or datagram belongs to.
+/// Session and stream of a connection or datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Preamble {
     pub nonce: Nonce,
     pub index: u16,
-    /// The initiator sends on it.
+    /// True if the client sends on it.
     pub forward: bool,
 }
 
@@ -70,7 +69,7 @@ impl Preamble {
         bytes
     }
 
-    /// `None`: other magic, other length, or a value that no version knows.
+    /// Decodes a preamble; `None` for another magic or length, or an unknown value.
     pub fn decode(bytes: &[u8], magic: [u8; 4]) -> Option<Preamble> {
         let bytes: &[u8; PREAMBLE_BYTES] = bytes.try_into().ok()?;
         let (front, rest) = bytes.split_first_chunk::<4>()?;

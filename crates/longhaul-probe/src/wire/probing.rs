@@ -1,4 +1,4 @@
-//! What is said in a session of probes, from version 2 on.
+//! Messages of a probe session, from version 2 on.
 
 use super::{FilesAnswer, FilesAsk};
 use longhaul_model::report::v1::Party;
@@ -7,7 +7,7 @@ use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{Echoes, Protocol, RoundTrips, Route, Trace};
 use serde::{Deserialize, Serialize};
 
-/// The initiator wants to probe; in the place of `propose`.
+/// The client proposes a probe session; replaces `propose`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
@@ -17,38 +17,38 @@ pub struct Probe {
     pub boot_proof: Option<String>,
 }
 
-/// What a session of probes may cost, both directions together.
+/// Limits of a probe session, for both directions together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// UDP flows: none (only routes and options are asked for) or one.
+    /// UDP flows: none (for routes and options only) or one.
     pub flows: u32,
     /// IP bytes of trains and echoes.
     pub most_bytes: u64,
-    /// From `accept` to `bye`.
+    /// Time from `accept` to `bye`.
     pub most_time_us: u64,
-    /// Of the responder's datagrams.
+    /// DSCP of the server's datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
 }
 
-/// What the initiator wants next.
+/// The client's next request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Get ready for these trains of the initiator's.
+    /// Expect these trains from the client.
     Arm(Vec<TrainPlan>),
-    /// Say what came of them; those under way have this long.
+    /// Report their receive times, after this wait for outstanding packets.
     Collect(Collect),
     /// Send these trains.
     Send(Vec<TrainPlan>),
-    /// Trace the route to the initiator's address.
+    /// Trace the route to the client's address.
     Trace(TraceBack),
-    /// Measure round trips to the initiator's address.
+    /// Measure round trips to the client's address.
     Echoes(RoundTrips),
-    /// Say what TCP options hold on the control connection.
+    /// Report the TCP options in effect on the control connection.
     Options,
-    /// About files, from version 4 on.
+    /// A file request, from version 4 on.
     Files(Box<FilesAsk>),
 }
 
@@ -67,7 +67,7 @@ pub struct TraceBack {
     pub trace: Trace,
 }
 
-/// What the responder did.
+/// The server's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -78,12 +78,12 @@ pub enum Answer {
     Echoes(Echoes),
     Options(Options),
     Files(FilesAnswer),
-    /// It could not; why. The session goes on.
+    /// The request failed, with the reason. The session continues.
     Failed(String),
 }
 
 impl Answer {
-    /// For a sentence about an answer that was not expected.
+    /// Returns the name for errors about an unexpected answer.
     pub fn name(&self) -> &'static str {
         match self {
             Answer::Armed => "armed",
@@ -98,13 +98,13 @@ impl Answer {
     }
 }
 
-/// Trains that were received.
+/// Received trains.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// `kernel` or `user`: what took the times.
+    /// Source of the times: `kernel` or `user`.
     pub clock: String,
     pub trains: Vec<TrainSeen>,
-    /// Datagrams that the kernel has dropped on the flow for want of buffer.
+    /// Datagrams of the flow that the kernel dropped because of a full buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflowed: Option<u64>,
 }
@@ -114,18 +114,18 @@ pub struct Seen {
 pub struct TrainSeen {
     pub index: u32,
     pub times: Times,
-    /// By how much the wall clock moved against the monotonic one meanwhile.
+    /// Movement of the wall clock against the monotonic one during the train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step_ns: Option<i64>,
-    /// The kernel dropped datagrams of it, or just before it, for want of buffer.
+    /// The kernel dropped datagrams in or just before the train because of a full buffer.
     #[serde(default)]
     pub overflowed: bool,
 }
 
-/// Trains that were sent.
+/// Sent trains.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sent {
-    /// Speed of the interface that they left by, where the kernel says it.
+    /// Speed of the outgoing interface, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bps: Option<u64>,
     pub trains: Vec<TrainSent>,
@@ -135,24 +135,24 @@ pub struct Sent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainSent {
     pub index: u32,
-    /// Packets that left with one call.
+    /// Packets per send call.
     pub micro_burst_packets: u32,
     pub times: Times,
-    /// Why nothing can be read from it.
+    /// Reason why the train is unusable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoilt: Option<String>,
 }
 
-/// Times by packet: each as its distance from the one before it that is there.
+/// Times by packet, each as the difference from the previous present one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Times {
-    /// Of the first that is there.
+    /// Time of the first present packet.
     pub first_ns: u64,
-    /// The first one is 0; absent: no such packet came.
+    /// The first one is 0; absent: the packet is missing.
     pub steps: Vec<Option<i64>>,
 }
 
-/// The control connection as the responder sees it.
+/// The server's view of the control connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct Options {
 }
 
 impl Times {
-    /// From times by packet.
+    /// Encodes times by packet.
     pub fn of(times: &[Option<u64>]) -> Times {
         let first_ns = times.iter().flatten().next().copied().unwrap_or(0);
         let mut before = first_ns;
@@ -180,7 +180,8 @@ impl Times {
         }
     }
 
-    /// Times by packet. `None`: they leave the range of a clock, so somebody lies.
+    /// Decodes times by packet; `None` if they exceed the clock's range, so the peer's data is
+    /// invalid.
     pub fn absolute(&self) -> Option<Vec<Option<u64>>> {
         let mut now = self.first_ns;
         let time = |step: &Option<i64>| match step {

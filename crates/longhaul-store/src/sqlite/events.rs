@@ -1,4 +1,4 @@
-//! Events: their JSON as it is, and columns to find them by.
+//! Events: the original JSON, and columns to search by.
 
 use super::names;
 use super::outbox::Outbox;

@@ -1,4 +1,4 @@
-//! The hourly series: which hours are to be counted again, and the counting.
+//! The hourly series: aggregates the values of each hour.
 
 use super::landing::Sample;
 use crate::watched::buckets::{self, HOUR_US};
@@ -6,22 +6,22 @@ use longhaul_model::report::v1::series::Bucket;
 use rusqlite::{OptionalExtension, Transaction, params};
 use std::collections::BTreeSet;
 
-/// To be counted from its values.
+/// To be aggregated from its values.
 pub const DUE: i64 = 0;
 pub const COUNTED: i64 = 1;
-/// Its values are gone.
+/// Its values have been deleted.
 pub const CLOSED: i64 = 2;
 
-/// Hours of the week before the newest one that are usual.
+/// The number of hours before the latest one that define the usual value.
 const USUAL_HOURS: i64 = 168;
 
-/// The usual is looked at again after so many hours.
+/// The interval for updating the usual value, in hours.
 const USUAL_EVERY_HOURS: i64 = 6;
 
-/// Hours that every batch counts beyond its own share, so that a backlog goes.
+/// Rows that every batch aggregates beyond its own share, so that a backlog shrinks.
 const SPARE_ROWS: u64 = 64;
 
-/// The hour that the values of a batch are in at present, as they come in order.
+/// The hour of the current value while a sorted batch is written.
 #[derive(Default)]
 pub struct Touched {
     at: Option<(i64, i64)>,
@@ -29,7 +29,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Whether the hour of this value takes none any more.
+    /// Returns true if the hour of this value is closed.
     pub fn is_closed(&mut self, to: &Transaction<'_>, value: &Sample) -> rusqlite::Result<bool> {
         let hour = (value.series, value.at_us.div_euclid(HOUR_US));
         if self.at != Some(hour) {
@@ -42,7 +42,7 @@ impl Touched {
         Ok(self.state == Some(CLOSED))
     }
 
-    /// The hour of the value that was just looked at has one more.
+    /// Marks the hour of the value last checked for aggregation.
     pub fn mark(&mut self, to: &Transaction<'_>, value: &Sample) -> rusqlite::Result<()> {
         if self.state != Some(DUE) {
             to.prepare_cached(
@@ -56,7 +56,7 @@ impl Touched {
     }
 }
 
-/// Counts hours that are over, as many as keep pace with a batch of these values.
+/// Aggregates past hours, as many as keep pace with a batch of these values.
 pub fn count_some(to: &Transaction<'_>, values: &[Sample]) -> rusqlite::Result<()> {
     let Some(newest_us) = values.iter().map(|value| value.at_us).max() else {
         return Ok(());
@@ -65,8 +65,8 @@ pub fn count_some(to: &Transaction<'_>, values: &[Sample]) -> rusqlite::Result<(
     count_before(to, newest_us.div_euclid(HOUR_US), rows).map(drop)
 }
 
-/// Counts due hours before `hour`, the earliest first, until so many rows are read. Says how many
-/// hours that were.
+/// Aggregates due hours before `hour`, earliest first, until `rows` rows have been read. Returns
+/// the number of hours.
 pub fn count_before(to: &Transaction<'_>, hour: i64, rows: u64) -> rusqlite::Result<u64> {
     let due: Vec<(i64, i64)> = to
         .prepare_cached(
@@ -88,7 +88,7 @@ pub fn count_before(to: &Transaction<'_>, hour: i64, rows: u64) -> rusqlite::Res
     Ok(counted)
 }
 
-/// Counts one hour from its values and says how many they are.
+/// Aggregates one hour and returns the number of its values.
 fn count(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
     let begin_us = hour * HOUR_US;
     let Some(bucket) = bucket(to, series, begin_us, begin_us + HOUR_US)? else {
@@ -111,7 +111,7 @@ fn count(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> 
     Ok(u64::from(bucket.samples))
 }
 
-/// Counts an hour that is due, or that nobody has marked.
+/// Aggregates an hour that is due or was never marked.
 pub fn count_again(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<()> {
     to.prepare_cached("INSERT OR IGNORE INTO hour (series, hour, state) VALUES (?1, ?2, 0)")?
         .execute((series, hour))?;
@@ -124,7 +124,7 @@ pub fn count_again(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Re
     Ok(())
 }
 
-/// The values of a span within one hour as the bucket of that hour.
+/// Returns the values of a span within one hour as that hour's bucket.
 pub fn bucket(
     from: &Transaction<'_>,
     series: i64,
@@ -139,7 +139,7 @@ pub fn bucket(
     Ok(buckets::of_values(hour_us, HOUR_US, &mut values))
 }
 
-/// Looks again, now and then, at what is usual for a series.
+/// Updates the usual value of a series if it is older than [`USUAL_EVERY_HOURS`].
 fn usual(to: &Transaction<'_>, series: i64) -> rusqlite::Result<()> {
     let (newest_us, last): (Option<i64>, Option<i64>) = to
         .prepare_cached("SELECT newest_at_us, usual_hour FROM series WHERE id = ?1")?

@@ -1,4 +1,4 @@
-//! Runs and their values come in, in any order, once or more than once.
+//! Inserts runs and their values, in any order, and any number of times.
 
 use super::hours;
 use super::names::{NO_PAIR, Names};
@@ -10,7 +10,7 @@ use crate::watched::{Landed, Outcome, WatchedRun};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeSet, HashMap};
 
-/// One value with the number of its series.
+/// One value with the id of its series.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     pub series: i64,
@@ -20,13 +20,13 @@ pub struct Sample {
 
 enum Fate {
     New,
-    /// There, and from now on watched.
+    /// Stored before, and watched from now on.
     Joined,
     Already,
     Differing,
 }
 
-/// Stores a batch; what is new in it also goes to the outbox, where there is one.
+/// Stores a batch; new items are also recorded in the outbox, if it is enabled.
 pub fn land(
     to: &Transaction<'_>,
     runs: &[WatchedRun],
@@ -51,12 +51,12 @@ pub fn land(
             }
         }
         if let Some(planned) = &run.planned_id {
-            // An agent's plan is not known to its collector; the run counts all the same.
+            // A collector may not know the agent's planned run; the run is stored anyway.
             let run_id = run.run.id.clone();
             planned::settle(to, planned, &Outcome::Done { run_id }, outbox)?;
         }
     }
-    // In the order of the table, so that neighbours share a page while it is at hand.
+    // Sorted like the table, so that neighbouring values share a cached page.
     values.sort_by_key(|value| (value.series, value.at_us));
     landed.late_values = store(to, &values)?;
     hours::count_some(to, &values)?;
@@ -89,9 +89,9 @@ fn insert(to: &Transaction<'_>, run: &WatchedRun) -> rusqlite::Result<Fate> {
     Ok(Fate::Joined)
 }
 
-/// Whether another text is the stored report: laid out otherwise, or written by somebody who has
-/// read it. That one may not know every field that was stored, and loses the last digit of a number
-/// here and there.
+/// Returns true if another text is the stored report with a different layout, or written by a
+/// program that parsed it. Such a program may drop fields that it does not know and round the last
+/// digit of numbers.
 fn says_the_same(stored: &str, other: &str) -> bool {
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     let Some(other_value) = value(other) else {
@@ -105,7 +105,7 @@ fn says_the_same(stored: &str, other: &str) -> bool {
     again.is_some_and(|again| again == other || value(&again) == Some(other_value))
 }
 
-/// Notes which pairs a new run is of, and sets its values aside.
+/// Records the pairs of a new run and collects its values.
 fn follow(
     to: &Transaction<'_>,
     run: &WatchedRun,
@@ -134,7 +134,7 @@ fn follow(
     Ok(())
 }
 
-/// Values in the order of their table; says how many came too late.
+/// Inserts sorted values and returns the number of late ones.
 fn store(to: &Transaction<'_>, values: &[Sample]) -> rusqlite::Result<u64> {
     let mut hours = hours::Touched::default();
     let mut newest: HashMap<i64, Sample> = HashMap::new();
@@ -145,7 +145,7 @@ fn store(to: &Transaction<'_>, values: &[Sample]) -> rusqlite::Result<u64> {
             late += 1;
         } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
             hours.mark(to, value)?;
-            // Ascending, so the last of a series is its newest.
+            // Values ascend, so the last one of a series is its latest.
             newest.insert(value.series, *value);
         }
     }

@@ -1,18 +1,18 @@
-//! Pairs and series are numbers in the tables that grow.
+//! Ids of pairs and series, which the large tables use instead of names.
 
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::Pair;
 use rusqlite::{OptionalExtension, Transaction};
 use std::collections::HashMap;
 
-/// Stands for no pair.
+/// The id that means "no pair".
 pub const NO_PAIR: i64 = 0;
 
-/// Series whose numbers a connection remembers; those of some thousand pairs.
+/// The maximum number of cached series ids; enough for some thousand pairs.
 const SERIES_MAX: usize = 50_000;
 
-/// Numbers that were looked up or given. They never change, so a connection keeps them from one
-/// transaction to the next, unless that failed: what it gave is not given then.
+/// A cache of ids. Ids never change, so a connection keeps them across transactions. A failed
+/// transaction drops the cache, because its new ids were not committed.
 #[derive(Debug, Default)]
 pub struct Names {
     pairs: HashMap<Pair, i64>,
@@ -20,7 +20,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Forgets all of them when they are too many.
+    /// Empties the cache if it is too large.
     pub fn bounded(self) -> Names {
         if self.pairs.len().max(self.series.len()) > SERIES_MAX {
             return Names::default();
@@ -53,7 +53,7 @@ impl Names {
     }
 }
 
-/// The number of a pair, which it is given where it has none.
+/// Returns the id of a pair and inserts the pair if it is new.
 pub fn pair_or_new(to: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<i64> {
     if let Some(id) = self::pair(to, pair)? {
         return Ok(id);
@@ -62,14 +62,14 @@ pub fn pair_or_new(to: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<i64> {
         .query_row([&pair.from, &pair.to], |row| row.get(0))
 }
 
-/// The number of a pair that is known.
+/// Returns the id of a known pair.
 pub fn pair(from: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<i64>> {
     from.prepare_cached("SELECT id FROM pair WHERE sender = ?1 AND receiver = ?2")?
         .query_row([&pair.from, &pair.to], |row| row.get(0))
         .optional()
 }
 
-/// The number of a series that is known.
+/// Returns the id of a known series.
 pub fn series(
     from: &Transaction<'_>,
     pair: &Pair,
@@ -81,7 +81,7 @@ pub fn series(
     }
 }
 
-/// Every pair, by name.
+/// Returns all pairs, sorted by name.
 pub fn pairs(from: &Transaction<'_>) -> rusqlite::Result<Vec<Pair>> {
     from.prepare_cached("SELECT sender, receiver FROM pair ORDER BY sender, receiver")?
         .query_map([], |row| {

@@ -1,9 +1,9 @@
-//! What another archive is to have: kept until it says that it has it.
+//! The outbox: items that another archive has not acknowledged yet.
 //!
-//! A connection that [`Archive::send_on`] has set so puts every run, planned run and event that it
-//! writes into the outbox, in the same transaction. An item is there once, in its newest state. An
-//! agent whose collector is away goes on storing, and retention takes nothing that waits. The
-//! other side may get an item twice, and stores it once.
+//! After [`Archive::send_on`] a connection records every run, planned run and event that it writes
+//! in the outbox, in the same transaction. The outbox has each item once, in its latest state.
+//! While the collector is unreachable the agent continues to store, and retention keeps everything
+//! that waits. An item may be delivered twice; the receiver stores it once.
 
 use super::{events, planned};
 use crate::archive::Archive;
@@ -17,10 +17,10 @@ const RUN: i64 = 0;
 const PLANNED: i64 = 1;
 const EVENT: i64 = 2;
 
-/// What a planned run weighs: its names, and the outcome that it will have.
+/// The assumed size of a planned run: its names and a later outcome.
 const PLANNED_BYTES: usize = 256;
 
-/// Whether what is written is noted here.
+/// Records writes if the outbox is enabled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outbox {
     open: bool,
@@ -68,10 +68,10 @@ impl Outbox {
     }
 }
 
-/// Something on its way to another archive.
+/// An item to send, with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToSend {
-    /// Later ones are greater; an item that changes gets a new one.
+    /// Increases over time; an item that changes gets a new position.
     pub place: i64,
     pub item: Item,
 }
@@ -83,7 +83,7 @@ pub enum Item {
     Event(Box<Event>),
 }
 
-/// A run without its values: these follow from its report.
+/// A run without its values, which follow from its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentRun {
     pub id: String,
@@ -91,37 +91,37 @@ pub struct SentRun {
     /// As JSON on one line.
     pub report: String,
     pub pairs: Vec<Pair>,
-    /// Name of the host that began it; absent: the agent itself.
+    /// Name of the host that started it; absent: the agent itself.
     pub near: Option<String>,
 }
 
-/// The next items, and how far they go.
+/// The next items to send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outgoing {
-    /// What to acknowledge when all of them have arrived.
+    /// The position to acknowledge when all items have arrived.
     pub up_to: i64,
     pub items: Vec<ToSend>,
 }
 
-/// An item that the other side will not have.
+/// An item that the receiver rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub place: i64,
     pub why: String,
 }
 
-/// How much waits.
+/// The number and size of waiting items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     pub items: u64,
     pub bytes: u64,
-    /// Those that retention would have removed.
+    /// Size of those that retention would have deleted.
     pub held_bytes: u64,
-    /// Items that the other side refused.
+    /// Items that the receiver rejected.
     pub set_aside: u64,
 }
 
-/// An item that the other side refused.
+/// A rejected item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// `run`, `planned`, `event`.
@@ -131,7 +131,7 @@ pub struct SetAside {
 }
 
 impl Archive {
-    /// From here on, whatever this connection writes is also to be sent, or is not.
+    /// Enables or disables recording this connection's writes in the outbox.
     pub fn send_on(&mut self, on: bool) {
         self.sends_on = on;
     }
@@ -142,14 +142,14 @@ impl Archive {
         }
     }
 
-    /// What is not acknowledged, the earliest first: at most `limit` items, and no more when they
-    /// weigh `bytes`. `None`: nothing waits.
+    /// Returns unacknowledged items, earliest first: at most `limit` items and about `bytes` bytes.
+    /// `None` if nothing waits.
     pub fn to_send(&self, limit: u32, bytes: u64) -> Result<Option<Outgoing>, StoreError> {
         self.read("read what is to be sent", |from| next(from, limit, bytes))
     }
 
-    /// The other side has everything up to this place, but for what it refused: that is set aside
-    /// with the reason, and stays in this archive.
+    /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
+    /// in this archive.
     pub fn acknowledged(&mut self, up_to: i64, refused: &[Refusal]) -> Result<(), StoreError> {
         self.write("note what has arrived", |to| {
             let mut aside = to.prepare_cached(
@@ -166,7 +166,7 @@ impl Archive {
         })
     }
 
-    /// Puts what was refused into the outbox once more; says how many items that are.
+    /// Moves rejected items back into the outbox and returns their number.
     pub fn send_refused_again(&mut self) -> Result<u64, StoreError> {
         self.write("send again what was refused", |to| {
             let again = to.execute(
@@ -179,7 +179,7 @@ impl Archive {
         })
     }
 
-    /// What was refused, at most `limit` items.
+    /// Returns rejected items, at most `limit`.
     pub fn refused(&self, limit: u32) -> Result<Vec<SetAside>, StoreError> {
         self.read("list what was refused", |from| {
             from.prepare_cached("SELECT kind, id, why FROM set_aside ORDER BY at_us LIMIT ?1")?
@@ -194,7 +194,7 @@ impl Archive {
         })
     }
 
-    /// How much waits; `before_us` is where retention begins.
+    /// Returns the size of the outbox; `before_us` is the cutoff of retention.
     pub fn backlog(&self, before_us: i64) -> Result<Backlog, StoreError> {
         self.read("count what is to be sent", |from| {
             let set_aside =
@@ -261,7 +261,7 @@ fn next(from: &Transaction<'_>, limit: u32, bytes: u64) -> rusqlite::Result<Opti
             items: Vec::new(),
         });
         so_far.up_to = place;
-        // What is gone from the archive by another hand cannot be sent any more.
+        // An item that another process has deleted cannot be sent.
         let item = item(from, row)?.map(|item| ToSend { place, item });
         so_far.items.extend(item);
     }
@@ -286,7 +286,7 @@ fn run(from: &Transaction<'_>, row: Row) -> rusqlite::Result<Option<SentRun>> {
     let Some(report) = report else {
         return Ok(None);
     };
-    // Along the key of the table: there is no index by run.
+    // Uses the primary key, because there is no index by run.
     let pairs = from
         .prepare_cached(
             "SELECT sender, receiver FROM pair JOIN watched_run ON watched_run.pair = pair.id \

@@ -1,4 +1,4 @@
-//! Runs that are due, and what became of them.
+//! Planned runs and their outcomes.
 
 use super::names::{self, Names};
 use super::outbox::Outbox;
@@ -13,7 +13,7 @@ const MISSED: i64 = 2;
 const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver \
                       FROM planned LEFT JOIN pair ON pair.id = planned.pair";
 
-/// Notes what is due; says how many were new.
+/// Stores planned runs and returns the number of new ones.
 pub fn plan(
     to: &Transaction<'_>,
     planned: &[Planned],
@@ -37,7 +37,7 @@ pub fn plan(
     Ok(new)
 }
 
-/// Says what became of it; whether there is such a planned run.
+/// Stores the outcome of a planned run; returns false if the id is unknown.
 pub fn settle(
     to: &Transaction<'_>,
     id: &str,
@@ -87,7 +87,7 @@ pub fn rows(from: &Transaction<'_>, filter: &PlannedFilter) -> rusqlite::Result<
     .collect()
 }
 
-/// The planned run of exactly this id.
+/// Returns the planned run with exactly this id.
 pub fn one(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<PlannedRow>> {
     from.prepare_cached(&format!("{SELECT} WHERE planned.id = ?1"))?
         .query_row([id], row)

@@ -1,4 +1,4 @@
-//! Series, the grid and lists of runs go out.
+//! Queries of series, grid and run lists.
 
 use super::hours::{self, CLOSED, COUNTED};
 use super::names;
@@ -12,7 +12,7 @@ use rusqlite::{Row, Transaction, params};
 
 type Both = (Vec<Point>, Vec<Bucket>);
 
-/// A series and the part of it that is asked for, which may be empty.
+/// The requested part of a series, which may be empty.
 struct Part<'a> {
     from: &'a Transaction<'a>,
     series: i64,
@@ -20,7 +20,8 @@ struct Part<'a> {
     end_us: i64,
 }
 
-/// Points, or buckets, or buckets where only those are left and points after them.
+/// Returns points, or buckets, or buckets followed by points where single values are no longer
+/// stored.
 pub fn series(
     from: &Transaction<'_>,
     series: i64,
@@ -52,7 +53,7 @@ pub fn series(
 }
 
 impl Part<'_> {
-    /// A closed hour belongs to the part that its begin lies in.
+    /// Returns the closed hours. A closed hour belongs to the part that contains its start.
     fn closed(&self) -> rusqlite::Result<Vec<Bucket>> {
         self.from
             .prepare_cached(
@@ -71,7 +72,7 @@ impl Part<'_> {
             .collect()
     }
 
-    /// How many values there are, counted no further than `most`.
+    /// Returns the number of values, counting at most `most`.
     fn count_up_to(&self, most: i64) -> rusqlite::Result<i64> {
         self.from
             .prepare_cached(
@@ -89,7 +90,7 @@ impl Part<'_> {
         Ok(points)
     }
 
-    /// The values in buckets of less than an hour; not all of them are in memory at once.
+    /// Returns the values in buckets shorter than an hour, without loading all values into memory.
     fn gathered(&self, span_us: i64) -> rusqlite::Result<Vec<Bucket>> {
         let mut gather = Gather::new(span_us);
         self.each(|point| gather.take(point))?;
@@ -111,7 +112,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// The first and the last time that something is kept of.
+    /// Returns the first and the last time with stored data.
     fn extent(&self, closed: &[Bucket]) -> rusqlite::Result<Option<(i64, i64)>> {
         let (first, last): (Option<i64>, Option<i64>) = self
             .from
@@ -130,8 +131,8 @@ impl Part<'_> {
         Ok(first.zip(last))
     }
 
-    /// Every hour of the part as one bucket: counted ones as they stand, the others from their
-    /// values; those that the part cuts, from the values inside.
+    /// Returns one bucket per hour: aggregated hours as stored, others from their values. Hours
+    /// that the part cuts are computed from the values inside it.
     fn hours(&self) -> rusqlite::Result<Vec<Bucket>> {
         let mut statement = self.from.prepare_cached(
             "SELECT hour, samples, min, median, max, state FROM hour \
@@ -159,12 +160,12 @@ impl Part<'_> {
     }
 }
 
-/// The first hour that begins at or after this time.
+/// Returns the first hour that starts at or after this time.
 fn up_to_hour(us: i64) -> i64 {
     us.saturating_add(HOUR_US - 1).div_euclid(HOUR_US)
 }
 
-/// `hour, samples, min, median, max` from column `at` on.
+/// Reads `hour, samples, min, median, max` from column `at` on.
 fn bucket(row: &Row<'_>, at: usize) -> rusqlite::Result<Bucket> {
     Ok(Bucket {
         at_us: row.get::<_, i64>(at)? * HOUR_US,
@@ -176,7 +177,7 @@ fn bucket(row: &Row<'_>, at: usize) -> rusqlite::Result<Bucket> {
     })
 }
 
-/// Every pair, also those without a value of this quantity.
+/// Returns every pair, including those without a value of this quantity.
 pub fn grid(from: &Transaction<'_>, quantity: Quantity) -> rusqlite::Result<Vec<GridCell>> {
     from.prepare_cached(
         "SELECT sender, receiver, newest_at_us, newest, usual, coalesce(open.events, 0) \
@@ -203,7 +204,7 @@ pub fn grid(from: &Transaction<'_>, quantity: Quantity) -> rusqlite::Result<Vec<
     .collect()
 }
 
-/// The columns of a list, in the order that [`archive::entry`] reads.
+/// The columns of a run list, in the order that [`archive::entry`] reads.
 const COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host, responder_address, \
      streams, goodput_bps, limited_by, analysis_version, \
      (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
@@ -236,7 +237,7 @@ pub fn runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<
     );
     let begin_s = filter.range.begin_us.max(0).div_euclid(1_000_000);
     let end_s = filter.range.end_us.clamp(0, TIME_END_US);
-    // Up: a run that started within the last second is in the range.
+    // Rounded up, so that a run that started within the last second is included.
     let end_s = end_s.saturating_add(999_999).div_euclid(1_000_000);
     from.prepare_cached(&query)?
         .query_map(params![begin_s, end_s, kind, filter.limit], archive::entry)?

@@ -1,4 +1,4 @@
-//! What is old goes, in steps that each leave the archive whole.
+//! Deletes expired data, in steps that each leave the archive consistent.
 
 use super::hours;
 use crate::archive::Archive;
@@ -8,13 +8,13 @@ use crate::watched::{Removed, Retention};
 use rusqlite::Transaction;
 use std::time::Duration;
 
-/// Rows that one step touches: others wait for the write lock no longer than this takes.
+/// The number of rows changed in one step, which bounds the time that other writers wait.
 const STEP_ROWS: u64 = 20_000;
 
-/// Reports are larger.
+/// Smaller, because reports are larger.
 const STEP_REPORTS: u64 = 200;
 
-/// Closes the hours that are old: counts them, and removes their values.
+/// Closes expired hours: aggregates them and deletes their values.
 pub fn values(
     archive: &mut Archive,
     now_us: i64,
@@ -43,12 +43,12 @@ pub fn values(
 struct Step {
     values: u64,
     hours: u64,
-    /// Series up to this one have been looked at; none: all of them.
+    /// The last series that was completed; none: all of them.
     last_series: Option<i64>,
 }
 
-/// Goes on behind the series `after`. A series with more values than a step takes is looked at
-/// again by the next step.
+/// Continues after the series `after`. A series with more values than one step allows is continued
+/// by the next step.
 fn close_some(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<Step> {
     let mut step = Step::default();
     let series: Vec<i64> = to
@@ -77,9 +77,9 @@ fn oldest_before(to: &Transaction<'_>, series: i64, end_us: i64) -> rusqlite::Re
         .query_row((series, end_us), |row| row.get(0))
 }
 
-/// Removes the values of one hour and says how many they were.
+/// Deletes the values of one hour and returns their number.
 fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
-    // Another process may have added to it since the old hours were counted.
+    // Another process may have added values since the hours were aggregated.
     hours::count_again(to, series, hour)?;
     let values = to
         .prepare_cached("DELETE FROM value WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3")?
@@ -89,7 +89,7 @@ fn close(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> 
     Ok(values as u64)
 }
 
-/// Forgets hours whose values are gone.
+/// Deletes closed hours.
 pub fn hours(
     archive: &mut Archive,
     now_us: i64,
@@ -117,7 +117,7 @@ struct Reports {
     notes: usize,
 }
 
-/// Removes watched runs whose report is old and not to be sent any more.
+/// Deletes expired reports of watched runs that are not waiting in the outbox.
 pub fn reports(
     archive: &mut Archive,
     now_us: i64,
@@ -142,8 +142,8 @@ pub fn reports(
     Ok(())
 }
 
-/// A run of several pairs goes with the first of them, and its parts with it; the notes of the others
-/// follow.
+/// Deletes a run with the first of its pairs, together with its parts; the rows of the other pairs
+/// are deleted later.
 fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports> {
     let old: Vec<(i64, i64, String)> = to
         .prepare_cached(
@@ -171,7 +171,7 @@ fn remove_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Reports
     Ok(reports)
 }
 
-/// Removes planned runs that are old and have an outcome: one without is not forgotten.
+/// Deletes expired planned runs that have an outcome; those without one are kept.
 pub fn planned(
     archive: &mut Archive,
     now_us: i64,

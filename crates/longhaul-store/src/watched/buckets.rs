@@ -1,4 +1,4 @@
-//! How values over time become fewer: spans, and what is kept of each.
+//! Downsampling of series: bucket lengths and aggregation.
 
 use longhaul_model::report::v1::series::{Bucket, Point};
 
@@ -7,7 +7,7 @@ pub const HOUR_US: i64 = 3_600_000_000;
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 24 * HOUR_US;
 
-/// Spans that divide hours, days and weeks, as people read them.
+/// Bucket lengths that divide hours, days and weeks evenly.
 const SPANS_US: [i64; 19] = [
     SECOND_US,
     5 * SECOND_US,
@@ -30,8 +30,8 @@ const SPANS_US: [i64; 19] = [
     28 * DAY_US,
 ];
 
-/// The least of the round spans that covers `first_us` to `last_us` with at most `at_most` buckets,
-/// which start at multiples of it. Two buckets are always allowed.
+/// Returns the shortest bucket length that covers `first_us` to `last_us` with at most `at_most`
+/// buckets, which start at multiples of it. Two buckets are always allowed.
 pub fn span_us(first_us: i64, last_us: i64, at_most: u32) -> i64 {
     let at_most = i64::from(at_most.max(2));
     let buckets = |span: i64| {
@@ -46,8 +46,8 @@ pub fn span_us(first_us: i64, last_us: i64, at_most: u32) -> i64 {
         .unwrap_or(i64::MAX)
 }
 
-/// Makes buckets of even spans from single values in the order of time, holding those of one
-/// span. Spans without a value have no bucket.
+/// Aggregates values in time order into buckets of equal length, with one bucket's values in
+/// memory. Spans without a value get no bucket.
 #[derive(Debug)]
 pub struct Gather {
     span_us: i64,
@@ -88,7 +88,7 @@ impl Gather {
     }
 }
 
-/// The values of one span as one bucket; none of none. Sorts them.
+/// Returns the values of one span as a bucket, or `None` without values. Sorts the values.
 pub fn of_values(at_us: i64, span_us: i64, values: &mut [f64]) -> Option<Bucket> {
     values.sort_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);
@@ -108,7 +108,7 @@ pub fn of_values(at_us: i64, span_us: i64, values: &mut [f64]) -> Option<Bucket>
     })
 }
 
-/// Buckets, in the order of time, as wider ones: extremes are kept, the median is the one of
+/// Merges sorted buckets into longer ones with exact extremes; the median is the median of the
 /// medians, weighted by samples.
 pub fn widened(buckets: &[Bucket], span_us: i64) -> Vec<Bucket> {
     let place = |bucket: &Bucket| bucket.at_us.div_euclid(span_us);

@@ -1,42 +1,42 @@
-//! What the archive takes: sizes and forms of everything that comes from outside.
+//! Limits of the archive for all input from outside.
 
 use super::{Outcome, Planned, WatchedRun};
 use crate::error::StoreError;
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::series::Pair;
 
-/// Bytes of a name of a host, a measurement, a reason.
+/// The maximum size of the name of a host or measurement, or of a reason.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Bytes of an id of a run, a planned run, an event.
+/// The maximum size of the id of a run, a planned run or an event.
 pub const ID_BYTES_MAX: usize = 128;
 
-/// Bytes of one report: a day of samples of many streams is far below.
+/// The maximum size of a report; a day of samples of many streams is far below.
 pub const REPORT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of one event as JSON.
+/// The maximum size of an event as JSON.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// Runs or planned runs in one batch.
+/// The maximum number of runs or planned runs in one batch.
 pub const BATCH_MAX: usize = 100_000;
 
-/// Values of one run, and pairs that it is of.
+/// The maximum number of values and of pairs of one run.
 pub const READINGS_MAX: usize = 10_000;
 
-/// Points and buckets of one answer.
+/// The maximum number of points and buckets in one answer.
 pub const SERIES_MAX: u32 = 100_000;
 
-/// The first microsecond that is no longer taken, 2200-01-01: what lies beyond is a broken clock,
-/// and would stay the newest value for ever.
+/// The first rejected time, 2200-01-01. A later time comes from a broken clock and would remain the
+/// latest value forever.
 pub const TIME_END_US: i64 = 7_258_118_400_000_000;
 
-/// Whether a batch of runs can be taken.
+/// Checks a batch of runs.
 pub fn runs(runs: &[WatchedRun]) -> Result<(), StoreError> {
     batch("runs", runs.len())?;
     runs.iter().try_for_each(run)
 }
 
-/// Whether a run can be taken.
+/// Checks one run.
 pub fn run(run: &WatchedRun) -> Result<(), StoreError> {
     let id = &run.run.id;
     identifier("the id of a run", id)?;
@@ -60,7 +60,7 @@ pub fn run(run: &WatchedRun) -> Result<(), StoreError> {
     named.chain(&run.pairs).try_for_each(pair)
 }
 
-/// Whether planned runs can be taken.
+/// Checks planned runs.
 pub fn planned(planned: &[Planned]) -> Result<(), StoreError> {
     batch("planned runs", planned.len())?;
     planned.iter().try_for_each(|it| {
@@ -74,7 +74,7 @@ pub fn planned(planned: &[Planned]) -> Result<(), StoreError> {
     })
 }
 
-/// Whether an outcome can be taken.
+/// Checks an outcome.
 pub fn outcome(outcome: &Outcome) -> Result<(), StoreError> {
     match outcome {
         Outcome::Done { run_id } => identifier("the id of a run", run_id),
@@ -82,7 +82,7 @@ pub fn outcome(outcome: &Outcome) -> Result<(), StoreError> {
     }
 }
 
-/// Whether an event can be taken; `text` is its JSON.
+/// Checks an event; `text` is its JSON.
 pub fn event(event: &Event, text: &str) -> Result<(), StoreError> {
     identifier("the id of an event", &event.id)?;
     pair(&event.pair)?;
@@ -130,7 +130,7 @@ fn words(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError> {
     } else {
         return Ok(());
     };
-    // A name of a megabyte is not repeated.
+    // Only the start is repeated, because a name may be very long.
     let start: String = text.chars().take(40).collect();
     Err(refused(&format!("{what}, {start:?}"), why))
 }

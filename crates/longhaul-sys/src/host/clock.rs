@@ -1,4 +1,4 @@
-//! The machine's clock: what it is read from, and whether somebody keeps it right.
+//! The machine's clock: its source, and whether it is synchronised.
 //!
 //! Source: sysfs `clocksource0`, adjtimex(2).
 
@@ -12,19 +12,19 @@ fn text(file: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The source in force, such as `tsc`.
+/// Returns the current clock source, such as `tsc`.
 pub fn source() -> Option<String> {
     text("current_clocksource")
 }
 
-/// The sources that could be chosen.
+/// Returns the selectable clock sources.
 pub fn available_sources() -> Option<String> {
     text("available_clocksource")
 }
 
-/// Whether the kernel has been told that its clock is synchronised (STA_UNSYNC is off).
+/// Returns whether the kernel considers its clock synchronised (STA_UNSYNC is off).
 ///
-/// Wrong when: the clock is kept by something that steps it and never tells the kernel.
+/// Wrong when: the clock is maintained by a program that steps it without informing the kernel.
 pub fn is_synchronised() -> io::Result<bool> {
     // SAFETY: an all-zero timex asks for nothing to be changed.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };

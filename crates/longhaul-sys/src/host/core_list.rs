@@ -1,9 +1,9 @@
-//! Lists of cores as the kernel writes them: `0-3,8`.
+//! Core lists in the kernel's format: `0-3,8`.
 
-/// No kernel is built for more.
+/// The maximum number of cores of any kernel configuration.
 const CORES_MAX: u32 = 8192;
 
-/// The cores of a list, ascending; what is no number is passed over.
+/// Parses a list to ascending cores; skips items that are no numbers.
 pub fn parse(list: &str) -> Vec<u32> {
     let mut cores: Vec<u32> = list
         .trim()
@@ -21,7 +21,7 @@ pub fn parse(list: &str) -> Vec<u32> {
     cores
 }
 
-/// The list of ascending cores, as the kernel would write it.
+/// Formats ascending cores as the kernel would.
 pub fn write(cores: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &core in cores {

@@ -1,4 +1,4 @@
-//! How has each core spent its time? From `/proc/stat`, which ticks in hundredths of a second.
+//! CPU time of each core, from `/proc/stat`, in ticks of 10 ms.
 
 use std::io;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoreTimes {
     pub index: u32,
-    /// User, system and interrupt work.
+    /// User, system and interrupt time.
     pub busy: Duration,
-    /// Of this, software interrupts.
+    /// The part of it in software interrupts.
     pub softirq: Duration,
-    /// Time that the hypervisor gave to others.
+    /// Time that the hypervisor gave to other guests.
     pub steal: Duration,
 }
 
-/// The times of every online core.
+/// Reads the times of every online core.
 pub fn read() -> io::Result<Vec<CoreTimes>> {
     Ok(parse(&std::fs::read_to_string("/proc/stat")?))
 }
 
-/// Every line of `/proc/stat` that speaks of one core; others are passed over.
+/// Parses the lines of `/proc/stat` about single cores; skips all others.
 pub fn parse(stat: &str) -> Vec<CoreTimes> {
     stat.lines().filter_map(parse_line).collect()
 }
@@ -41,7 +41,7 @@ fn parse_line(line: &str) -> Option<CoreTimes> {
     })
 }
 
-/// USER_HZ is 100 on every architecture that Linux still serves.
+/// Converts ticks; USER_HZ is 100 on every architecture that Linux supports.
 fn time(ticks: u64) -> Duration {
     Duration::from_millis(ticks.saturating_mul(10))
 }

@@ -1,7 +1,7 @@
-//! How the processors are set up: governor, idle driver, hyper-threads.
+//! Processor configuration: frequency governor, idle driver, hyper-threading.
 //!
-//! Source: sysfs `devices/system/cpu`, `/proc/cpuinfo`. Of the machine, in every namespace.
-//! Absent where the machine has no such thing: a virtual machine mostly has no frequency to govern.
+//! Source: sysfs `devices/system/cpu`, `/proc/cpuinfo`; the same in every namespace. Absent if the
+//! machine lacks the feature: most virtual machines have no frequency control.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ fn word(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The cores that are online.
+/// Returns the online cores.
 pub fn online() -> Vec<u32> {
     word("online").map_or_else(Vec::new, |list| super::core_list::parse(&list))
 }
@@ -23,10 +23,10 @@ fn governor_file(core: u32) -> String {
     format!("{FOLDER}/cpu{core}/cpufreq/scaling_governor")
 }
 
-/// The frequency governor of each online core that has one, with the core's number.
+/// Returns the frequency governor of each online core that has one, with the core's number.
 ///
 /// # Errors
-/// `NotFound` where no core's frequency is governed.
+/// `NotFound` if no core has a governor.
 pub fn governors() -> io::Result<Vec<(u32, String)>> {
     let found: Vec<(u32, String)> = online()
         .into_iter()
@@ -49,41 +49,42 @@ pub fn set_governor(core: u32, governor: &str) -> io::Result<()> {
     fs::write(governor_file(core), governor)
 }
 
-/// The governors that could be set.
+/// Returns the selectable governors.
 pub fn available_governors() -> Option<String> {
     word("cpu0/cpufreq/scaling_available_governors")
 }
 
-/// Who puts idle cores to sleep.
+/// Returns the driver that puts idle cores to sleep.
 pub fn idle_driver() -> Option<String> {
     word("cpuidle/current_driver")
 }
 
-/// How deep a sleep is chosen.
+/// Returns the governor that chooses the depth of sleep.
 pub fn idle_governor() -> Option<String> {
     word("cpuidle/current_governor").or_else(|| word("cpuidle/current_governor_ro"))
 }
 
-/// Simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+/// Returns the state of simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported`,
+/// `notimplemented`.
 pub fn smt() -> Option<String> {
     word("smt/control")
 }
 
-/// What the processor is, and whether it is a hypervisor's.
+/// Name of the processor, and whether it is virtual.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
-    /// Absent on architectures that have no name for it.
+    /// Absent on architectures without a model name.
     pub name: Option<String>,
-    /// Absent where the architecture has no such flag.
+    /// Absent on architectures without this flag.
     pub hypervisor: Option<bool>,
 }
 
-/// The first processor.
+/// Reads the model of the first processor.
 pub fn model() -> io::Result<Model> {
     Ok(parse_model(&fs::read_to_string("/proc/cpuinfo")?))
 }
 
-/// The first processor of `/proc/cpuinfo`.
+/// Parses the first processor of `/proc/cpuinfo`.
 pub fn parse_model(cpuinfo: &str) -> Model {
     let value = |name: &str| {
         cpuinfo.lines().find_map(|line| {

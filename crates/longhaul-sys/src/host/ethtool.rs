@@ -1,8 +1,8 @@
-//! What a driver says of its device: offloads, rings, coalescing, queues, pause frames.
+//! Device settings reported by drivers: offloads, rings, coalescing, queues, pause frames.
 //!
 //! Source: SIOCETHTOOL, `linux/ethtool.h`; of the calling thread's network namespace.
-//! Errors: `Unsupported` (EOPNOTSUPP) where the driver does not tell, as loopback has no rings;
-//! `NotFound` (ENODEV) where there is no such interface.
+//! Errors: `Unsupported` (EOPNOTSUPP) if the driver does not report the setting, as loopback has no
+//! rings; `NotFound` (ENODEV) if there is no such interface.
 
 use super::interface::{asking_socket, request};
 use crate::syscall::status;
@@ -18,8 +18,8 @@ const GET_FLAGS: u32 = 0x25;
 const GET_CHANNELS: u32 = 0x3c;
 const FLAG_LRO: u32 = 1 << 15;
 
-/// Every command used here is a structure of 32-bit words, the first of which says what is asked.
-/// `N` must be the whole length of the command's structure.
+/// Sends a command; all commands used here are structures of 32-bit words that start with the
+/// command's number. `N` must be the total length of the command's structure.
 fn exchange<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
@@ -38,19 +38,19 @@ fn ask<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
     exchange(name, words)
 }
 
-/// Who drives the device.
+/// Driver of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Driver {
     pub name: String,
-    /// Empty where there is none.
+    /// Firmware version; empty if none.
     pub firmware: String,
-    /// Its address on the bus, such as `0000:3b:00.0`; empty for a virtual device.
+    /// Bus address, such as `0000:3b:00.0`; empty for a virtual device.
     pub bus: String,
 }
 
-/// The driver of an interface.
+/// Reads the driver of an interface.
 pub fn driver(name: &str) -> io::Result<Driver> {
-    // struct ethtool_drvinfo: 49 words, of which texts from the second on.
+    // struct ethtool_drvinfo: 49 words; the texts start at the second.
     let words: [u32; 49] = ask(name, GET_DRIVER)?;
     let bytes: Vec<u8> = words[1..].iter().flat_map(|w| w.to_ne_bytes()).collect();
     Ok(Driver {
@@ -60,30 +60,30 @@ pub fn driver(name: &str) -> io::Result<Driver> {
     })
 }
 
-/// A text that ends at the first zero; what drivers write for "none" is empty.
+/// Parses a zero-terminated text; the drivers' "N/A" becomes empty.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]).trim().to_owned();
     if text == "N/A" { String::new() } else { text }
 }
 
-/// Work that the device, or the stack for it, takes off the CPU.
+/// Work that the device or the stack takes off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// Segments are cut by the device.
+    /// The device splits packets into segments.
     Tso,
-    /// Segments are cut as late as possible.
+    /// The stack splits packets as late as possible.
     Gso,
-    /// Received segments are joined by the stack.
+    /// The stack merges received segments.
     Gro,
-    /// Received segments are joined by the device.
+    /// The device merges received segments.
     Lro,
     TxChecksum,
     RxChecksum,
     ScatterGather,
 }
 
-/// Whether a feature is on.
+/// Returns whether a feature is on.
 pub fn feature(name: &str, feature: Feature) -> io::Result<bool> {
     let (command, bit) = match feature {
         Feature::Tso => (0x1e, u32::MAX),
@@ -99,7 +99,7 @@ pub fn feature(name: &str, feature: Feature) -> io::Result<bool> {
     Ok(value & bit != 0)
 }
 
-/// Descriptors in the rings between host and device.
+/// Numbers of descriptors in the rings between host and device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rings {
     pub rx: u32,
@@ -108,7 +108,7 @@ pub struct Rings {
     pub tx_max: u32,
 }
 
-/// The rings of an interface.
+/// Reads the ring sizes of an interface.
 pub fn rings(name: &str) -> io::Result<Rings> {
     // struct ethtool_ringparam: four limits, then four values; mini and jumbo between rx and tx.
     let [_, rx_max, _, _, tx_max, rx, _, _, tx] = ask::<9>(name, GET_RINGS)?;
@@ -120,7 +120,7 @@ pub fn rings(name: &str) -> io::Result<Rings> {
     })
 }
 
-/// Sets the size of one ring or both; most drivers take the link down for a moment.
+/// Sets the size of one or both rings; most drivers take the link down for a moment.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the limit.
@@ -132,7 +132,7 @@ pub fn set_rings(name: &str, rx: Option<u32>, tx: Option<u32>) -> io::Result<()>
     exchange(name, words).map(|_| ())
 }
 
-/// How long the device gathers packets before it interrupts.
+/// Interrupt coalescing: limits of time and packets before an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coalescing {
     pub rx_usecs: u32,
@@ -143,7 +143,7 @@ pub struct Coalescing {
     pub adaptive_tx: bool,
 }
 
-/// The interrupt coalescing of an interface.
+/// Reads the interrupt coalescing of an interface.
 pub fn coalescing(name: &str) -> io::Result<Coalescing> {
     // struct ethtool_coalesce: 23 words.
     let words: [u32; 23] = ask(name, GET_COALESCING)?;
@@ -157,7 +157,7 @@ pub fn coalescing(name: &str) -> io::Result<Coalescing> {
     })
 }
 
-/// Queues of a device.
+/// Numbers of a device's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Channels {
     pub rx: u32,
@@ -169,7 +169,7 @@ pub struct Channels {
     pub combined_max: u32,
 }
 
-/// The queues of an interface.
+/// Reads the queue numbers of an interface.
 pub fn channels(name: &str) -> io::Result<Channels> {
     // struct ethtool_channels: four limits, then four values, in the same order.
     let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = ask::<9>(name, GET_CHANNELS)?;
@@ -191,7 +191,7 @@ pub struct Pause {
     pub tx: bool,
 }
 
-/// The pause frames of an interface.
+/// Reads the pause frame settings of an interface.
 pub fn pause(name: &str) -> io::Result<Pause> {
     // struct ethtool_pauseparam.
     let [_, autoneg, rx, tx] = ask::<4>(name, GET_PAUSE)?;

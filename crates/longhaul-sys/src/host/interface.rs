@@ -1,8 +1,9 @@
-//! Network interfaces: which one holds an address, its MTU, speed and counters.
+//! Network interfaces: their addresses, MTU, speed and counters.
 //!
 //! Source: getifaddrs(3), SIOCGIFMTU, ETHTOOL_GSET, `/proc/net/dev`; of the calling thread's
 //! network namespace, unlike `/sys/class/net`.
-//! Wrong when: the speed is that of a virtual device; veth claims 10 Gbit/s, whatever it does.
+//! Wrong when: the speed is that of a virtual device; veth reports 10 Gbit/s regardless of its real
+//! speed.
 
 use super::protocol::Counters;
 use crate::syscall::status;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Every address of every interface, with the interface's name.
+/// Lists every address of every interface, with the interface's name.
 pub fn addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `first` lives for the call, which sets it to a list that is freed below.
@@ -54,8 +55,8 @@ unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// The interface that traffic from `local` to `peer` uses: the one that holds `local`, or the
-/// loopback one where `peer` too is an address of this host.
+/// Returns the interface used by traffic from `local` to `peer`: the one with `local`, or loopback
+/// if `peer` is also an address of this host.
 pub fn between(local: IpAddr, peer: IpAddr) -> Option<String> {
     let (local, peer) = (local.to_canonical(), peer.to_canonical());
     let all = addresses().ok()?;
@@ -70,7 +71,7 @@ pub fn between(local: IpAddr, peer: IpAddr) -> Option<String> {
     holder(local)
 }
 
-/// A request about the interface; `None` where no interface can have this name.
+/// Builds a request for an interface; `None` if the name is too long.
 pub(super) fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: an all-zero ifreq has an empty name.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -84,21 +85,21 @@ pub(super) fn request(name: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// Any socket of the namespace will do to ask after its interfaces.
+/// Opens any socket of the namespace, as needed for interface ioctls.
 pub(super) fn asking_socket() -> Option<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))
         .ok()
 }
 
-/// The interface's MTU.
+/// Returns the interface's MTU.
 pub fn mtu_bytes(name: &str) -> Option<u32> {
     let request = call(name, libc::SIOCGIFMTU, |_| ()).ok()?;
     // SAFETY: on success the kernel has set this member.
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
 }
 
-/// Sends one request about an interface.
+/// Executes an ioctl on an interface.
 fn call(
     name: &str,
     what: libc::Ioctl,
@@ -116,7 +117,7 @@ fn call(
 /// Sets the interface's MTU.
 ///
 /// # Errors
-/// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond what the device can do.
+/// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the device's limit.
 pub fn set_mtu(name: &str, bytes: u32) -> io::Result<()> {
     let value = i32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     call(name, libc::SIOCSIFMTU, |request| {
@@ -125,14 +126,14 @@ pub fn set_mtu(name: &str, bytes: u32) -> io::Result<()> {
     .map(|_| ())
 }
 
-/// How many packets may wait in front of the device (where its queueing discipline asks this).
+/// Returns the transmit queue length in packets, which some queueing disciplines use.
 pub fn queue_packets(name: &str) -> io::Result<u32> {
     let request = call(name, libc::SIOCGIFTXQLEN, |_| ())?;
     // SAFETY: the kernel has set an int at the place of this member, which is an int.
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
 }
 
-/// Whether the device is up and has a carrier.
+/// Returns whether the device is up and has a carrier.
 pub fn has_carrier(name: &str) -> io::Result<bool> {
     let request = call(name, libc::SIOCGIFFLAGS, |_| ())?;
     // SAFETY: on success the kernel has set this member.
@@ -158,7 +159,7 @@ const _: () = assert!(size_of::<EthtoolCommand>() == 44);
 const _: () = assert!(std::mem::offset_of!(EthtoolCommand, speed_low) == 12);
 const _: () = assert!(std::mem::offset_of!(EthtoolCommand, speed_high) == 28);
 
-/// What the interface's driver states as its speed; absent for loopback and many virtual ones.
+/// Returns the speed reported by the driver; absent for loopback and many virtual interfaces.
 pub fn speed(name: &str) -> Option<Rate> {
     const ETHTOOL_GSET: u32 = 1;
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
@@ -177,13 +178,13 @@ pub fn speed(name: &str) -> Option<Rate> {
     (!unknown).then(|| Rate::bits_per_second(u64::from(megabits) * 1_000_000))
 }
 
-/// Counters of one interface by their own names (`rx_dropped`), prefixed with the interface's.
+/// Reads an interface's counters by kernel name (`rx_dropped`), prefixed with the interface's name.
 pub fn counters(name: &str) -> io::Result<Counters> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     Ok(parse_counters(&text, name))
 }
 
-/// The line of `/proc/net/dev` that speaks of `name`.
+/// Parses the line of `/proc/net/dev` for `name`.
 pub fn parse_counters(text: &str, name: &str) -> Counters {
     const NAMES: [&str; 16] = [
         "rx_bytes",

@@ -1,29 +1,29 @@
-//! Which cores serve a device's interrupts.
+//! Cores that serve a device's interrupts.
 //!
-//! Source: `/proc/interrupts`, `/proc/irq/N/{effective,smp}_affinity_list`. Of the machine.
+//! Source: `/proc/interrupts`, `/proc/irq/N/{effective,smp}_affinity_list`; of the whole machine.
 //! Wrong when: a virtual device has no interrupts of its own; the counts are since boot, and say
-//! little of an affinity that was changed an hour ago.
+//! little about an affinity that was changed an hour ago.
 
 use super::core_list;
 use std::collections::BTreeMap;
 use std::{fs, io};
 
-/// One line of `/proc/interrupts`.
+/// A line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Times served since boot, by core.
+    /// Interrupts served since boot, by core.
     pub counts: BTreeMap<u32, u64>,
-    /// Chip, trigger, and the names of those who take it.
+    /// Chip, trigger, and names of the handlers.
     pub names: String,
 }
 
-/// The numbered interrupts of this machine.
+/// Reads the numbered interrupts of this machine.
 pub fn read() -> io::Result<BTreeMap<u32, Line>> {
     Ok(parse(&fs::read_to_string("/proc/interrupts")?))
 }
 
-/// A heading that names the cores, then a line for each interrupt; those without a number (the
-/// processor's own) and what is not as known are passed over.
+/// Parses a heading with the cores, then a line per interrupt. Skips unnumbered interrupts (the
+/// processor's own) and malformed lines.
 pub fn parse(text: &str) -> BTreeMap<u32, Line> {
     let mut lines = text.lines();
     let cores: Vec<u32> = lines
@@ -47,7 +47,7 @@ fn parse_line(line: &str, cores: &[u32]) -> Option<(u32, Line)> {
     Some((number, Line { counts, names }))
 }
 
-/// Interrupts whose names say that they are of `interface`: `eth0`, `eth0-TxRx-3`, `mlx5@eth0`.
+/// Finds the interrupts whose names contain `interface`: `eth0`, `eth0-TxRx-3`, `mlx5@eth0`.
 pub fn named_after(lines: &BTreeMap<u32, Line>, interface: &str) -> Vec<u32> {
     let named = |line: &Line| {
         let mut words = line.names.split([' ', ',', '-', '@', ':']);
@@ -60,8 +60,8 @@ pub fn named_after(lines: &BTreeMap<u32, Line>, interface: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The cores that an interrupt goes to: those that the kernel really chose, or where it does not
-/// tell, those that it may choose from.
+/// Returns the cores that an interrupt is delivered to: the effective ones, or the permitted ones
+/// if the kernel does not report those.
 pub fn cores(number: u32) -> Option<Vec<u32>> {
     let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/irq/{number}/{file}")).ok()?;

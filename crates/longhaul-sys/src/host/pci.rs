@@ -1,12 +1,12 @@
-//! Where a device sits: its PCIe link, its NUMA node, its interrupts, and the IOMMU before it.
+//! PCIe properties of a device: link, NUMA node, interrupts, and the machine's IOMMU.
 //!
-//! Source: sysfs `bus/pci/devices` and `kernel/iommu_groups`. Devices are named by their bus
-//! address, so that this holds in every network namespace.
+//! Source: sysfs `bus/pci/devices` and `kernel/iommu_groups`. Devices are identified by bus
+//! address, so results are the same in every network namespace.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// `None` for what is no bus address, so that no path can be smuggled in.
+/// Returns a device's sysfs folder; `None` for invalid bus addresses, to prevent path injection.
 fn folder(bus: &str) -> Option<PathBuf> {
     let plain = bus
         .bytes()
@@ -20,17 +20,17 @@ fn text(bus: &str, file: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Speed and width of a PCIe link, in force and at most.
+/// Speed and width of a PCIe link, current and maximum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Link {
-    /// GT/s as the kernel writes it, such as `8.0`; absent for a virtual device.
+    /// Speed in GT/s as the kernel writes it, such as `8.0`; absent for a virtual device.
     pub speed_gtps: Option<String>,
     pub speed_gtps_max: Option<String>,
     pub width_lanes: Option<u32>,
     pub width_lanes_max: Option<u32>,
 }
 
-/// The link of the device at `bus`.
+/// Reads the link of the device at `bus`.
 pub fn link(bus: &str) -> Link {
     let speed = |file| parse_speed(&text(bus, file)?);
     let width = |file| parse_width(&text(bus, file)?);
@@ -42,25 +42,25 @@ pub fn link(bus: &str) -> Link {
     }
 }
 
-/// `8.0 GT/s PCIe` (or, of older kernels, `8 GT/s`); a virtual device is `Unknown`.
+/// Parses `8.0 GT/s PCIe` (older kernels: `8 GT/s`); a virtual device has `Unknown`.
 fn parse_speed(text: &str) -> Option<String> {
     let (speed, _) = text.split_once(" GT/s")?;
     speed.parse::<f64>().ok()?;
     Some(speed.to_owned())
 }
 
-/// Lanes; 0 and 255 are the kernel's words for "not known".
+/// Parses the number of lanes; 0 and 255 mean unknown.
 fn parse_width(text: &str) -> Option<u32> {
     let width = text.trim_start_matches('x').parse().ok()?;
     (1..=64).contains(&width).then_some(width)
 }
 
-/// The NUMA node; absent on a machine that has none.
+/// Returns the NUMA node, if the machine has several.
 pub fn numa_node(bus: &str) -> Option<u32> {
     text(bus, "numa_node")?.parse().ok()
 }
 
-/// The numbers of the device's message-signalled interrupts; empty where it has none.
+/// Returns the numbers of the device's message-signalled interrupts, if any.
 pub fn interrupts(bus: &str) -> Vec<u32> {
     let Some(folder) = folder(bus) else {
         return Vec::new();
@@ -74,8 +74,8 @@ pub fn interrupts(bus: &str) -> Vec<u32> {
     numbers
 }
 
-/// Kinds of the machine's IOMMU groups, each once: `DMA`, `DMA-FQ`, `identity`. Empty: no IOMMU is
-/// in use. `None`: it cannot be read.
+/// Returns the distinct types of the machine's IOMMU groups: `DMA`, `DMA-FQ`, `identity`. Empty: no
+/// IOMMU is in use. `None`: unreadable.
 pub fn iommu_kinds() -> Option<Vec<String>> {
     let mut kinds: Vec<String> = fs::read_dir("/sys/kernel/iommu_groups")
         .ok()?

@@ -1,7 +1,7 @@
-//! The kernel's protocol counters, by its own names: `TcpExt.TCPTimeouts`, `Udp.RcvbufErrors`.
+//! Protocol counters with the kernel's names: `TcpExt.TCPTimeouts`, `Udp.RcvbufErrors`.
 //!
 //! Source: `/proc/net/snmp` and `/proc/net/netstat`, of the calling thread's network namespace.
-//! Wrong when: others on the host use the network too; the counters know no process.
+//! Wrong when: other programs on the host use the network; the counters are not per process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::io;
 /// Counters by name.
 pub type Counters = BTreeMap<String, u64>;
 
-/// All counters of both files.
+/// Reads all counters of both files.
 pub fn read() -> io::Result<Counters> {
     let mut counters = parse(&std::fs::read_to_string("/proc/thread-self/net/snmp")?);
     counters.extend(parse(&std::fs::read_to_string(
@@ -18,8 +18,8 @@ pub fn read() -> io::Result<Counters> {
     Ok(counters)
 }
 
-/// Pairs of lines, names over values, both beginning with the group's name. Values that are no
-/// counters (`Tcp.MaxConn` is -1) and lines without a partner are passed over.
+/// Parses pairs of lines, names above values, both prefixed with the group's name. Skips values
+/// that are no counters (`Tcp.MaxConn` is -1) and unpaired lines.
 pub fn parse(text: &str) -> Counters {
     let mut counters = Counters::new();
     let mut lines = text.lines().peekable();
@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Counters {
     counters
 }
 
-/// What grew from `before` to `after`, and by how much.
+/// Returns the counters that increased from `before` to `after`, with their increase.
 pub fn growth(before: &Counters, after: &Counters) -> Counters {
     after
         .iter()

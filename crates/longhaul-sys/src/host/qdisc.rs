@@ -1,7 +1,7 @@
-//! The queueing disciplines in front of an interface.
+//! Queueing disciplines of an interface.
 //!
 //! Source: RTM_GETQDISC, `linux/pkt_sched.h`; of the calling thread's network namespace.
-//! Wrong when: a device that is down shows none.
+//! Wrong when: the device is down and has none.
 
 use crate::netlink::index_of;
 use crate::netlink::read::{self, Answer, Question};
@@ -11,28 +11,28 @@ use std::io;
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 const STATISTICS: u16 = 7;
-/// struct gnet_stats_queue: packets and bytes that wait, drops, requeues, overlimits.
+/// struct gnet_stats_queue: queue length in packets, backlog in bytes, drops, requeues, overlimits.
 const STATISTICS_QUEUE: u16 = 3;
 const QUEUE_BACKLOG: usize = 4;
 const FQ_FLOW_MAX_RATE: u16 = 7;
 const PARENT_ROOT: u32 = u32::MAX;
-/// Ingress and clsact: they hold filters, not packets to be sent.
+/// Ingress and clsact, which hold filters but no outgoing packets.
 const PARENT_INGRESS: u32 = 0xffff_fff1;
 /// struct tcmsg: family and padding, interface, handle, parent, info.
 const FIXED_BYTES: usize = 20;
 
-/// What packets wait in before the device takes them.
+/// Queueing disciplines that packets pass before the device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Qdisc {
     /// Kind of the root; absent while the device is down.
     pub root: Option<String>,
-    /// Kinds below the root, such as those of `mq`, each once.
+    /// Distinct kinds below the root, such as those of `mq`.
     pub leaves: Vec<String>,
-    /// The lowest ceiling that an fq of this interface sets for each flow.
+    /// The lowest per-flow rate limit of the interface's fq disciplines.
     pub flow_max: Option<Rate>,
 }
 
-/// The queueing disciplines of an interface.
+/// Reads the queueing disciplines of an interface.
 pub fn read(name: &str) -> io::Result<Qdisc> {
     let index = index_of(name)?;
     let mut fixed = [0; FIXED_BYTES];
@@ -46,7 +46,7 @@ pub fn read(name: &str) -> io::Result<Qdisc> {
     Ok(describe(&answers, index))
 }
 
-/// Bytes that wait in front of an interface; absent where its root does not count them.
+/// Returns the queued bytes of an interface; absent if its root does not count them.
 pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
     let index = index_of(name)?;
     let mut fixed = [0; FIXED_BYTES];
@@ -97,7 +97,7 @@ fn describe(answers: &[Answer], index: u32) -> Qdisc {
     found
 }
 
-/// Of an fq; all ones is its word for "none".
+/// Returns the flow rate limit of an fq; all ones means none.
 fn flow_ceiling(attributes: &[u8]) -> Option<Rate> {
     let options = read::attribute(attributes, OPTIONS)?;
     let bytes_per_second = read::number(read::attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;

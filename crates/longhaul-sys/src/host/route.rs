@@ -1,8 +1,8 @@
-//! Which way the kernel sends: the route towards an address, and the default route.
+//! Routes: the one to an address, and the default route.
 //!
 //! Source: RTM_GETROUTE; of the calling thread's network namespace.
-//! Wrong when: policy routing decides by a source, mark or port that is not asked with; of several
-//! next hops the first is told.
+//! Wrong when: policy routing depends on a source, mark or port that the query lacks; only the
+//! first of several next hops is returned.
 
 use crate::netlink::read::{self, Answer, Question};
 use std::ffi::CStr;
@@ -19,25 +19,25 @@ const METRIC_INITIAL_WINDOW: u16 = 11;
 const METRIC_INITIAL_RECEIVE_WINDOW: u16 = 14;
 const METRIC_CONGESTION_CONTROL: u16 = 16;
 
-/// A route, with what it sets for connections that use it.
+/// A route, with its settings for connections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Route {
     pub interface: Option<String>,
     pub gateway: Option<IpAddr>,
-    /// The local address that the kernel would choose.
+    /// The local address that the kernel would use.
     pub source: Option<IpAddr>,
     pub mtu_bytes: Option<u32>,
-    /// Ceiling of the windows advertised on it.
+    /// Limit of the advertised receive window.
     pub window_bytes: Option<u32>,
     pub initial_window_segments: Option<u32>,
     pub initial_receive_window_segments: Option<u32>,
     pub congestion_control: Option<String>,
 }
 
-/// The route that a packet to `address` takes.
+/// Returns the route that a packet to `address` takes.
 ///
 /// # Errors
-/// `NetworkUnreachable` where there is none.
+/// `NetworkUnreachable` if there is none.
 pub fn towards(address: IpAddr) -> io::Result<Route> {
     let octets = octets(address.to_canonical());
     let mut fixed = fixed(address.to_canonical());
@@ -52,10 +52,10 @@ pub fn towards(address: IpAddr) -> io::Result<Route> {
     found.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
 
-/// The default route, of IPv4 if it has one; of several the one that is preferred.
+/// Returns the preferred default route, of IPv4 if there is one.
 ///
 /// # Errors
-/// `NetworkUnreachable` where there is none.
+/// `NetworkUnreachable` if there is none.
 pub fn default() -> io::Result<Route> {
     for family in [
         IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -94,7 +94,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// A unicast route to everywhere, in the main table.
+/// Returns whether this is a unicast default route of the main table.
 fn is_default(body: &[u8]) -> bool {
     let everywhere = body.get(1) == Some(&0);
     let main = body.get(4) == Some(&libc::RT_TABLE_MAIN);

@@ -1,27 +1,27 @@
-//! What the receive path of the kernel dropped before any protocol saw it.
+//! Packets dropped by the kernel's receive path before protocol processing.
 //!
-//! Source: `/proc/net/softnet_stat`, a line for each core, hexadecimal: processed, dropped (queue
-//! of `net.core.netdev_max_backlog` full), squeezed (`netdev_budget` used up). Of the machine.
+//! Source: `/proc/net/softnet_stat`, a hexadecimal line per core: processed, dropped (queue of
+//! `net.core.netdev_max_backlog` full), squeezed (`netdev_budget` used up); of the whole machine.
 //! Wrong when: squeezed counts are normal on a busy host; only drops lose packets.
 
 use std::io;
 
-/// Sums over all cores since boot.
+/// Totals of all cores since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Softnet {
     pub processed_packets: u64,
     pub dropped_packets: u64,
-    /// Times that work was left for the next round.
+    /// Number of times that work was deferred to the next poll.
     pub squeezed: u64,
 }
 
-/// The sums now.
+/// Reads the current totals.
 pub fn read() -> io::Result<Softnet> {
     let text = std::fs::read_to_string("/proc/net/softnet_stat")?;
     parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// `None` when a line is not as known.
+/// Parses the totals; `None` if a line is malformed.
 pub fn parse(text: &str) -> Option<Softnet> {
     let mut sums = Softnet::default();
     for line in text.lines() {

@@ -1,20 +1,20 @@
-//! Kernel settings by their dotted name, of the calling thread's network namespace.
+//! Kernel settings by dotted name, of the calling thread's network namespace.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The value of a setting, without the newline; `None` where it does not exist (some settings
-/// are hidden inside a network namespace) or may not be read.
+/// Reads a setting, without the newline. Returns `None` if it is unreadable or does not exist (some
+/// settings are hidden in network namespaces).
 pub fn read(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(file(name).ok()?).ok()?;
     Some(text.trim_end().to_owned())
 }
 
-/// The value exactly as the kernel gives it, but for the newline at its end.
+/// Reads the exact value from the kernel, except for the final newline.
 ///
 /// # Errors
-/// `NotFound` where the kernel, or this network namespace, has no such setting; `InvalidInput`
-/// for what is no name.
+/// `NotFound` if the kernel or this network namespace has no such setting; `InvalidInput` for an
+/// invalid name.
 pub fn read_exactly(name: &str) -> io::Result<String> {
     let mut text = std::fs::read_to_string(file(name)?)?;
     if text.ends_with('\n') {
@@ -26,11 +26,11 @@ pub fn read_exactly(name: &str) -> io::Result<String> {
 /// Writes a setting.
 ///
 /// # Errors
-/// `PermissionDenied` without root, and for what only the machine's first network namespace may
-/// write; `InvalidInput` for a value that the kernel does not take; else as [`read_exactly`].
+/// `PermissionDenied` without root, or if only the machine's initial network namespace may write
+/// it; `InvalidInput` for a value that the kernel rejects; otherwise as in [`read_exactly`].
 pub fn write(name: &str, value: &str) -> io::Result<()> {
     let mut to = std::fs::File::options().write(true).open(file(name)?)?;
-    // One call: the kernel takes each as a whole value.
+    // A single call, because the kernel takes each write as a complete value.
     let line = format!("{value}\n");
     let written = io::Write::write(&mut to, line.as_bytes())?;
     if written == line.len() {
@@ -40,14 +40,14 @@ pub fn write(name: &str, value: &str) -> io::Result<()> {
     }
 }
 
-/// Whether anybody may write the setting here; inside a network namespace the machine-wide ones
-/// are sealed even for root. `None` where there is no such setting.
+/// Returns whether the setting is writable here; in a network namespace, machine-wide ones are
+/// read-only even for root. `None` if there is no such setting.
 pub fn is_writable(name: &str) -> Option<bool> {
     let file = std::fs::metadata(file(name).ok()?).ok()?;
     Some(!file.permissions().readonly())
 }
 
-/// Below `/proc/sys`, and nowhere else. A slash stands for a dot inside a part (`eth0/100`).
+/// Returns the path below `/proc/sys`. A slash in a name is a dot within a component (`eth0/100`).
 fn file(name: &str) -> io::Result<PathBuf> {
     let swap = |c| match c {
         '.' => '/',
@@ -62,17 +62,17 @@ fn file(name: &str) -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/sys").join(path))
 }
 
-/// A setting that is one number.
+/// Reads a setting with a single number.
 pub fn number(name: &str) -> Option<u64> {
     read(name)?.parse().ok()
 }
 
-/// A setting that is three numbers: least, default, most.
+/// Reads a setting with three numbers: minimum, default, maximum.
 pub fn triple(name: &str) -> Option<[u64; 3]> {
     parse_triple(&read(name)?)
 }
 
-/// `net.ipv4.tcp_mem`, which the kernel keeps in pages, in bytes.
+/// Reads `net.ipv4.tcp_mem` and converts it from pages to bytes.
 pub fn tcp_memory_bytes() -> Option<[u64; 3]> {
     let page = crate::region::page_bytes() as u64;
     Some(triple("net.ipv4.tcp_mem")?.map(|pages| pages.saturating_mul(page)))

@@ -1,6 +1,6 @@
-//! Asking the kernel's routing tables, and taking its answers apart.
+//! Queries of the kernel's routing tables, and parsing of the answers.
 //!
-//! Source: netlink(7), rtnetlink(7). An answer is bounded in messages and in time.
+//! Source: netlink(7), rtnetlink(7). Answers are limited in messages and in time.
 
 use super::{ANSWER_DEADLINE, HEADER_BYTES, Message, Netlink, read_acknowledgement};
 use crate::poll;
@@ -10,32 +10,32 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 
 const ANSWER_BYTES: usize = 1 << 16;
-/// A host with more queues, or more routes in its main tables, is not listed to its end.
+/// Hosts with more queues, or more routes in the main tables, are listed incompletely.
 const MESSAGES_MAX: usize = 1 << 16;
 const NLM_F_DUMP: u16 = libc::NLM_F_DUMP as u16;
-/// Bits of an attribute's type that say how it is stored.
+/// Bits of an attribute's type that describe its encoding.
 const TYPE_FLAGS: u16 = 0xc000;
 
-/// One message of an answer, without its header.
+/// A message of an answer, without its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub kind: u16,
     pub body: Vec<u8>,
 }
 
-/// What a question asks for beyond its fixed part.
+/// A query.
 pub(crate) struct Question<'a> {
     pub kind: u16,
     pub fixed: &'a [u8],
     pub attributes: &'a [(u16, &'a [u8])],
-    /// All of them, not one.
+    /// Requests all objects instead of one.
     pub dump: bool,
 }
 
-/// Asks, and gathers the answer.
+/// Sends a query and collects the answer.
 ///
 /// # Errors
-/// What the kernel answers, `TimedOut`, `InvalidData`.
+/// The kernel's error, `TimedOut`, or `InvalidData`.
 pub(crate) fn ask(question: &Question<'_>) -> io::Result<Vec<Answer>> {
     let netlink = Netlink::open()?;
     let flags = if question.dump { NLM_F_DUMP } else { 0 };
@@ -67,7 +67,7 @@ fn gather(netlink: &Netlink) -> io::Result<Vec<Answer>> {
     }
 }
 
-/// Appends the messages of one datagram; true when the answer has ended.
+/// Appends the messages of one datagram; returns true at the end of the answer.
 fn take_apart(mut datagram: &[u8], answers: &mut Vec<Answer>) -> io::Result<bool> {
     while let Some(header) = datagram.first_chunk::<HEADER_BYTES>() {
         let [a, b, c, d, kind_low, kind_high, ..] = *header;
@@ -90,7 +90,7 @@ fn take_apart(mut datagram: &[u8], answers: &mut Vec<Answer>) -> io::Result<bool
     Ok(false)
 }
 
-/// The attributes behind a fixed part, in order; ends at the first that is not whole.
+/// Iterates over the attributes after a fixed part, up to the first truncated one.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let &[a, b, c, d] = bytes.first_chunk::<4>()?;
@@ -102,18 +102,18 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The value of one attribute.
+/// Returns the value of one attribute.
 pub(crate) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
 }
 
-/// A number of 32 bits at this place.
+/// Reads a 32-bit number at an offset.
 pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*four))
 }
 
-/// A text with or without the zero at its end.
+/// Parses a text with or without a terminating zero.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .trim_end_matches('\0')
@@ -142,7 +142,7 @@ mod tests {
         #[test]
         fn no_answer_makes_the_reader_fail(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let mut answers = Vec::new();
-            // An error is as good an end as any; only a panic or an endless loop is not.
+            // An error is acceptable here; only a panic or an endless loop is not.
             let _ = take_apart(&bytes, &mut answers);
             prop_assert!(attributes(&bytes).count() <= 20);
         }

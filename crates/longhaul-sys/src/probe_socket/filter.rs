@@ -1,4 +1,4 @@
-//! What a raw socket does not hear: the kernel drops it before it is queued.
+//! Kernel filters of raw sockets, which drop irrelevant packets before they are queued.
 
 use super::Family;
 use crate::syscall::status;
@@ -16,7 +16,7 @@ const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
 /// Destination unreachable, packet too big, time exceeded, parameter problem, echo reply.
 const ANSWERS_V6: [u8; 5] = [1, 2, 3, 4, 129];
 
-/// ICMP messages that answer a probe.
+/// Passes only ICMP messages that answer a probe.
 pub(super) fn answers_only(socket: &Socket, family: Family) -> io::Result<()> {
     // A set bit blocks the type.
     match family {
@@ -34,8 +34,8 @@ pub(super) fn answers_only(socket: &Socket, family: Family) -> io::Result<()> {
     }
 }
 
-/// TCP segments to these ports, told by a classic BPF program: a raw IPv4 socket sees the packet
-/// from its IP header on, an IPv6 one from its TCP header on.
+/// Passes only TCP segments to these ports, with a classic BPF program: a raw IPv4 socket gets
+/// packets from the IP header on, an IPv6 one from the TCP header on.
 pub(super) fn tcp_ports_only(
     socket: &Socket,
     family: Family,

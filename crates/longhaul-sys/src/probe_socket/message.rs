@@ -1,4 +1,4 @@
-//! Sending with a TTL of the packet's own, and receiving with all that the kernel tells beside.
+//! Sends packets with their own TTL, and receives messages with all kernel metadata.
 
 use super::{Family, ProbeSocket};
 use crate::tcp::uninterrupted;
@@ -9,37 +9,37 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Room for time, TTL and an error with its sender; aligned as control messages must be.
+/// Buffer size for time, TTL and an error with its sender; aligned for control messages.
 const CONTROL_WORDS: usize = 64;
-/// `linux/errqueue.h`: the extensions of the error are not whole.
+/// `linux/errqueue.h`: the extensions of the error are truncated.
 const EXTENSIONS_INVALID: u8 = 1;
 
-/// One message that came.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// What the buffer holds of it: the message; for an error the quoted packet behind its
-    /// transport header (for a ping socket from its ICMP header on).
+    /// Length in the buffer: of the message; for an error, of the quoted packet after its transport
+    /// header (for a ping socket from its ICMP header on).
     pub bytes: usize,
-    /// It was longer than the buffer.
+    /// True if it was longer than the buffer.
     pub cut: bool,
-    /// Who sent it; for an error the address that the quoted packet was sent to.
+    /// Its sender; for an error, the destination of the quoted packet.
     pub from: Option<SocketAddr>,
-    /// Wall clock of its arrival in the kernel, since 1970.
+    /// Kernel receive timestamp, wall clock since 1970.
     pub at: Option<Duration>,
-    /// TTL or hop limit that it arrived with.
+    /// TTL or hop limit on arrival.
     pub ttl: Option<u8>,
-    /// Set when it stood in the error queue.
+    /// Present if it came from the error queue.
     pub queued: Option<Queued>,
 }
 
-/// What the error queue tells.
+/// An entry of the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queued {
-    /// A router or the far end sent an ICMP error about one of our packets.
+    /// A router or the destination sent an ICMP error about one of our packets.
     Icmp(Trouble),
-    /// This host would not send it; with the MTU where that was the reason.
+    /// This host rejected the packet; with the MTU if it was too big.
     Local { errno: u32, mtu_bytes: Option<u32> },
-    /// The packet of this number has left, at the time of the arrival.
+    /// The packet of this number was transmitted, at the time of the arrival.
     Sent { number: u32 },
     /// Anything else.
     Other,
@@ -48,22 +48,23 @@ pub enum Queued {
 /// An ICMP error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trouble {
-    /// Type and code, of ICMP or ICMPv6 by the family of the socket.
+    /// Type and code, of ICMP or ICMPv6 depending on the socket's family.
     pub kind: u8,
     pub code: u8,
-    /// MTU of a "packet too big".
+    /// MTU of a "packet too big" error.
     pub info: u32,
     pub reported_by: Option<IpAddr>,
-    /// Where among the bytes the RFC 4884 extensions begin.
+    /// Offset of the RFC 4884 extensions.
     pub extensions_at: Option<usize>,
 }
 
 impl ProbeSocket {
-    /// Sends one packet, with this TTL or the socket's. An older ICMP error that the kernel gives
-    /// in place of sending is passed over; it stands in the error queue as well.
+    /// Sends one packet, with this TTL or the socket's default. Ignores an older ICMP error that
+    /// the kernel returns instead of sending; the error queue contains it as well.
     ///
     /// # Errors
-    /// `WouldBlock` when the queue of the socket is full; EMSGSIZE for what may not be cut.
+    /// `WouldBlock` if the socket's queue is full; EMSGSIZE for packets that must not be
+    /// fragmented.
     pub fn send(&self, packet: &[u8], to: Option<SocketAddr>, ttl: Option<u8>) -> io::Result<()> {
         match self.send_once(packet, to, ttl) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
@@ -119,14 +120,14 @@ impl ProbeSocket {
         }
     }
 
-    /// Takes the next message: from the error queue first, then what came in the ordinary way;
-    /// `None` when nothing is there.
+    /// Returns the next message, from the error queue first, then from the receive queue; `None` if
+    /// there is none.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<Arrival>> {
         if let Some(queued) = self.receive_from(into, libc::MSG_ERRQUEUE)? {
             return Ok(Some(queued));
         }
         match self.receive_from(into, 0) {
-            // A pending error is told here too; its details stand in the queue, if anywhere.
+            // A pending error is reported here too; only the error queue has its details.
             Err(error) if tells_of_path(&error) => self.receive_from(into, libc::MSG_ERRQUEUE),
             arrival => arrival,
         }
@@ -158,7 +159,7 @@ impl ProbeSocket {
     }
 }
 
-/// What an earlier packet met on its way, not a trouble of this call.
+/// Returns whether an error concerns an earlier packet on the path, not this call.
 fn tells_of_path(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     let of_path = [
@@ -189,7 +190,7 @@ fn arrival(header: &libc::msghdr, name: &libc::sockaddr_storage, bytes: usize) -
     }
     each_control(header, |level, kind, data| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => arrival.at = time(data).or(arrival.at),
-        // Three times, the first of which is the kernel's.
+        // Contains three times, the first of which is the kernel's.
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.at = arrival.at.or(time(data)),
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
             arrival.ttl = structure::<i32>(data).and_then(|ttl| u8::try_from(ttl).ok());
@@ -231,7 +232,7 @@ fn queued(data: &[u8]) -> Option<Queued> {
     })
 }
 
-/// An address as the kernel writes it, if it is one of IP.
+/// Parses an IP address in the kernel's format.
 fn address(data: &[u8]) -> Option<SocketAddr> {
     let family: libc::sa_family_t = structure(data)?;
     match i32::from(family) {
@@ -258,7 +259,7 @@ fn time(data: &[u8]) -> Option<Duration> {
     (seconds > 0 && nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
 }
 
-/// Structures of the kernel that are integers through and through: any bytes are a value.
+/// Kernel structures that consist of integers only, so that any bytes are valid.
 trait Plain: Copy {}
 impl Plain for i32 {}
 impl Plain for libc::sa_family_t {}
@@ -267,7 +268,7 @@ impl Plain for libc::sockaddr_in {}
 impl Plain for libc::sockaddr_in6 {}
 impl Plain for libc::sock_extended_err {}
 
-/// The structure at the begin of `bytes`.
+/// Reads the structure at the start of `bytes`.
 fn structure<T: Plain>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;

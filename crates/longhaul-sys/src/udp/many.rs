@@ -1,17 +1,17 @@
-//! Several datagrams with one call (sendmmsg(2)).
+//! Sends several datagrams with one call (sendmmsg(2)).
 
 use crate::tcp::uninterrupted;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The most datagrams that one call takes.
+/// The maximum number of datagrams per call.
 pub const MOST_PER_CALL: usize = 16;
 
 /// Sends `bytes` on a connected socket as datagrams of `datagram_bytes` each (the last may be
-/// shorter), at most [`MOST_PER_CALL`] of them. Returns how many the kernel took.
+/// shorter), at most [`MOST_PER_CALL`]. Returns the number that the kernel accepted.
 ///
 /// # Errors
-/// When it took none.
+/// Fails if it accepted none.
 pub fn send_many(socket: impl AsFd, bytes: &[u8], datagram_bytes: usize) -> io::Result<usize> {
     let mut vectors = [libc::iovec {
         iov_base: std::ptr::null_mut(),

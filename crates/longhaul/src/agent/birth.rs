@@ -1,4 +1,4 @@
-//! How an agent begins: what must be there, what an earlier one left, and what is said.
+//! Startup of the agent: checks its requirements, recovers earlier runs and starts all tasks.
 
 use super::book::Book;
 use super::desk::{Desk, Open};
@@ -36,33 +36,33 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Runs that have ended and wait for the loop.
+/// The maximum number of finished runs that wait for the event loop.
 const RAN_MAX: usize = 1024;
-/// An event of longer ago is no news.
+/// Older events are not notified after a restart.
 const TOLD_LATE_US: i64 = 7 * 86_400_000_000;
 const EVENTS_MAX: u32 = 1000;
 
-/// The file that the agent was started with, and how it is read again.
+/// The watch file that the agent was started with, and the arguments to read it again.
 pub struct Origin<'a> {
     pub args: &'a WatchArgs,
     pub path: PathBuf,
-    /// From which relative names in the file count.
+    /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
 }
 
-/// All that was made for the agent.
+/// A started agent.
 pub struct Born {
     pub agent: Agent,
     pub ears: Ears,
-    /// Runs of an earlier agent are seen to.
+    /// Recovers the runs of an earlier process.
     pub left: JoinHandle<()>,
     pub page: JoinHandle<io::Result<()>>,
     pub stop: watch::Sender<bool>,
-    /// True: runs under way end now.
+    /// True: terminate running runs now.
     pub end: watch::Sender<bool>,
     pub signals: Signals,
     pub archive_thread: std::thread::JoinHandle<()>,
-    /// Held as long as the agent lives.
+    /// Holds the lock for the lifetime of the agent.
     _folder: Folder,
 }
 
@@ -83,7 +83,7 @@ impl Signals {
     }
 }
 
-/// Makes all that an agent needs, says so, and starts what runs beside its loop.
+/// Starts the agent: its event loop state, the page, and all background tasks.
 pub async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
     let voice = Voice {
         json: origin.args.json,
@@ -127,14 +127,14 @@ pub async fn born(origin: &Origin<'_>, file: WatchFile) -> Result<Born, Fail> {
     })
 }
 
-/// What an earlier agent left.
+/// Runs that an earlier process left behind.
 struct Earlier {
     spooled: Vec<(Spooled, Owner)>,
-    /// Planned runs that nobody will end.
+    /// The number of planned runs that were marked as missed.
     missed: u64,
 }
 
-/// Where the agent is to live.
+/// The inputs from which the agent is built.
 struct Place<'a> {
     origin: &'a Origin<'a>,
     archive: &'a Path,
@@ -214,7 +214,7 @@ impl Place<'_> {
     }
 }
 
-/// Events that an earlier agent found, and ended before somebody was told.
+/// Requests notifications for events that an earlier process detected but did not deliver.
 fn tell_what_is_left(agent: &Agent) -> Result<(), Fail> {
     let filter = EventFilter {
         range: Range {
@@ -233,7 +233,7 @@ fn tell_what_is_left(agent: &Agent) -> Result<(), Fail> {
     Ok(())
 }
 
-/// What is said at the start.
+/// Logs the startup message and reports readiness to the service manager.
 fn begin(agent: &Agent, (archive, page): (&Path, io::Result<SocketAddr>), earlier: &Earlier) {
     let file = agent.desk.file();
     let scheme = if file.api.tls.is_some() {
@@ -255,7 +255,7 @@ fn begin(agent: &Agent, (archive, page): (&Path, io::Result<SocketAddr>), earlie
     Service::ready(&format!("page at {page}"));
 }
 
-/// The first runs, with their times.
+/// Returns the first runs with their due times.
 fn next_runs(agent: &Agent) -> Vec<(i64, String)> {
     const SHOWN: usize = 3;
     let now_us = agent.clocks.now().wall_us;
@@ -273,7 +273,7 @@ fn next_runs(agent: &Agent) -> Vec<(i64, String)> {
 fn archive_path(file: &WatchFile, folder: &Path) -> Result<PathBuf, Fail> {
     let named = file.agent.archive.as_ref().map(|path| folder.join(path));
     let path = output::archive_path(&ArchiveArgs { archive: named })?;
-    // Runs are made with it from wherever they start.
+    // Runs start in other working directories, so the path must be absolute.
     std::path::absolute(&path).map_err(|e| Fail::from_error(HOST, &e))
 }
 

@@ -1,5 +1,5 @@
-//! The agent's book of planned runs: what the schedule notes goes to the archive, to the page, and
-//! where it matters to whoever reads the agent's lines.
+//! The planned runs that have not ended. Passes decisions of the schedule on to the archive, the
+//! page and the log.
 
 use super::desk::{Desk, News};
 use super::scribe::{Noted, Scribe};
@@ -11,19 +11,19 @@ use longhaul_store::watched::{self, Outcome, PlannedRow};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The word in the archive of a run that was tried and gave no result.
+/// The reason in the archive of a run that was tried and gave no result.
 pub const FAILED: &str = "failed";
 
 /// Planned runs that have not ended.
 #[derive(Debug, Default)]
 pub struct Book {
     open: HashMap<String, (Key, watched::Planned)>,
-    /// Runs that were not made, by the word of their reason.
+    /// The number of missed runs by reason.
     pub missed: BTreeMap<&'static str, u64>,
 }
 
 impl Book {
-    /// Writes down what the schedule has decided.
+    /// Records the decisions of the schedule.
     pub fn take(&mut self, notes: Vec<Note>, (desk, scribe, voice): (&Desk, &Scribe, Voice)) {
         let mut noted = Vec::new();
         let mut missed: BTreeMap<(Key, Reason), usize> = BTreeMap::new();
@@ -35,7 +35,7 @@ impl Book {
                     tell(desk, row.clone(), None);
                     self.open.insert(row.id.clone(), (planned.key, row));
                 }
-                // The result itself has settled it.
+                // Storing the result has settled the planned run.
                 Note::Done(id) => drop(self.open.remove(&*id)),
                 Note::Failed(id) => {
                     noted.extend(self.end(&id, FAILED, desk).map(|(_, note)| note));
@@ -68,7 +68,7 @@ impl Book {
 }
 
 fn tell(desk: &Desk, planned: watched::Planned, outcome: Option<Outcome>) {
-    // Nobody may be looking.
+    // Sending fails if there is no subscriber.
     let _ = desk
         .news
         .send(News::Planned(Arc::new(PlannedRow { planned, outcome })));
@@ -76,7 +76,7 @@ fn tell(desk: &Desk, planned: watched::Planned, outcome: Option<Outcome>) {
 
 fn row_of(planned: &Planned) -> watched::Planned {
     let Key { measure, from, to } = &planned.key;
-    // An audit is of one host, and of no pair.
+    // An audit concerns one host, so it has no pair.
     let pair = (from != to).then(|| Pair {
         from: from.to_string(),
         to: to.to_string(),

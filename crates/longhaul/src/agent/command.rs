@@ -1,4 +1,4 @@
-//! From a job to the command that makes its run: the program itself, with the options of the file.
+//! Builds the command line of a run: this program with the options of the watch file.
 
 use crate::watch::file::{Host, Mode, WatchFile, Work};
 use crate::watch::jobs::Job;
@@ -7,15 +7,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a run is started with.
+/// The command line of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     pub arguments: Vec<OsString>,
 }
 
-/// The command of one run; none where the file no longer has the far end.
+/// Returns the command of a run, or `None` if the file no longer contains the target.
 ///
-/// `folder` is that of the file, from which its relative names count.
+/// Relative paths in the file refer to `folder`.
 pub fn command(job: &Job, file: &WatchFile, folder: &Path, archive: &Path) -> Option<Command> {
     let mut line = Line::default();
     match &job.far {
@@ -90,7 +90,7 @@ fn work(work: &Work, back: bool, line: &mut Line) {
             line.option("--budget-probes", probes.to_string());
             line.time("--budget-time", work.lasts());
             line.maybe("--congestion-control", congestion_control.as_ref());
-            // The setting that fitted another route is no place to begin.
+            // A setting that fitted another route is a bad starting point.
             line.word("--fresh");
             reverse(back, line);
         }
@@ -174,7 +174,7 @@ mod tests {
         let line = |job: &Job| {
             let made = command(job, file, Path::new("/etc/lh"), Path::new("/a.db"));
             let words = made.expect("the host is there").arguments;
-            // Every command is one that the program itself understands.
+            // The program must accept every command line.
             let typed = std::iter::once(OsString::from("longhaul")).chain(words.iter().cloned());
             if let Err(error) = Cli::try_parse_from(typed) {
                 panic!("{words:?}: {error}");

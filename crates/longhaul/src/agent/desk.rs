@@ -1,9 +1,9 @@
-//! What the agent and its page have in common: where the archive is, which file holds, what was
-//! just learnt, and the way to ask for a run.
+//! State shared by the agent and its API: the archive, the current watch file, counters, recent
+//! updates, and the queue of requested runs.
 //!
-//! The agent writes, the page reads. Neither waits for the other: figures and file are replaced
-//! whole, news that nobody takes in time are dropped (the reader is told that it missed some), and
-//! a full queue of orders refuses.
+//! The agent writes and the API reads; neither waits for the other. Counters and file are replaced
+//! as a whole. Updates that a reader does not take in time are dropped, and the reader learns that
+//! it missed some. A full request queue rejects.
 
 use crate::watch::file::WatchFile;
 use crate::watch::jobs::Key;
@@ -16,15 +16,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-/// News that a slow reader of the page may lag behind by.
+/// The maximum number of updates that a slow reader may lag behind.
 pub const NEWS_MAX: usize = 256;
-/// Orders that may wait.
+/// The maximum number of requested runs that wait for the event loop.
 pub const ORDERS_MAX: usize = 32;
 
-/// Opens one more connection to the archive; each thread has its own.
+/// Opens another connection to the archive. Each thread has its own.
 pub type Open = Arc<dyn Fn() -> Result<Box<dyn Watched>, StoreError> + Send + Sync>;
 
-/// Something that the page may want to show at once. It is in the archive already.
+/// An update for the page. It is already in the archive.
 #[derive(Debug, Clone)]
 pub enum News {
     Run { id: String, pairs: Vec<Pair> },
@@ -32,23 +32,23 @@ pub enum News {
     Planned(Arc<PlannedRow>),
 }
 
-/// Somebody wants a run now.
+/// A request to run a job now.
 #[derive(Debug)]
 pub struct Order {
     pub key: Key,
     pub answer: oneshot::Sender<Result<Asked, AskError>>,
 }
 
-/// What the agent counts, since it started where nothing else is said.
+/// Counters of the agent, since its start unless stated otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub tally: Tally,
-    /// Runs that were not made, by the word of their reason.
+    /// The number of missed runs by reason.
     pub missed: Vec<(String, u64)>,
     pub bytes_today: u64,
-    /// Runs, planned runs and events that wait to be sent to a collector or database; absent where there is none.
+    /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,
-    /// Items that a collector or database refused; they stay here.
+    /// Items that the collector or database rejected; they stay in this archive.
     pub set_aside: Option<u64>,
     pub notified: u64,
     pub notices_failed: u64,
@@ -59,9 +59,9 @@ pub struct Figures {
 pub struct Desk {
     pub open: Open,
     pub started_us: i64,
-    /// From which relative names in the file count.
+    /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
-    /// The file that holds now; replaced whole by a reload.
+    /// The current watch file; a reload replaces it as a whole.
     pub file: RwLock<Arc<WatchFile>>,
     pub figures: RwLock<Figures>,
     pub news: broadcast::Sender<News>,
@@ -69,7 +69,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// With the end where the agent takes orders from.
+    /// Also returns the receiving end of the request queue.
     pub fn new(
         open: Open,
         (file, folder): (Arc<WatchFile>, PathBuf),
@@ -89,7 +89,7 @@ impl Desk {
         (Arc::new(desk), taken)
     }
 
-    /// The file that holds now.
+    /// Returns the current watch file.
     pub fn file(&self) -> Arc<WatchFile> {
         let held = self
             .file

@@ -1,8 +1,7 @@
-//! The database that agents share, as the watch file names it: results go there, and the page reads
-//! from it.
+//! The shared database that `[database]` names: results are sent to it, and the page reads from it.
 //!
-//! A database that is away takes nothing from the page but what others measured: it is answered
-//! from the agent's own archive until the database is back.
+//! While the database is unavailable, the page reads from the agent's own archive. Only the results
+//! of other agents are missing then.
 
 use super::desk::{Desk, Open};
 use crate::watch::file::Database;
@@ -23,12 +22,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A database that did not answer is left alone for so long.
+/// After a failed query the shared database is not tried again for this long.
 const AWAY: Duration = Duration::from_secs(20);
 
-/// Opens one more connection. Names of files count from `folder`.
+/// Opens another connection. Relative paths refer to `folder`.
 ///
-/// Blocks, as its answers do: from a thread for blocking work.
+/// This call and all queries block; use a thread for blocking work.
 #[cfg(feature = "clickhouse")]
 pub fn open(section: &Database, folder: &Path) -> Result<Box<dyn Watched>, StoreError> {
     longhaul_clickhouse::open(longhaul_clickhouse::Options {
@@ -42,7 +41,8 @@ pub fn open(section: &Database, folder: &Path) -> Result<Box<dyn Watched>, Store
     })
 }
 
-/// Refuses: this program was built without the driver. Reading the watch file has said so before.
+/// Fails because this program was built without the driver. Parsing the watch file reports it
+/// first.
 #[cfg(not(feature = "clickhouse"))]
 pub fn open(section: &Database, _: &Path) -> Result<Box<dyn Watched>, StoreError> {
     Err(StoreError::Database {
@@ -53,7 +53,7 @@ pub fn open(section: &Database, _: &Path) -> Result<Box<dyn Watched>, StoreError
     })
 }
 
-/// The first line of its file.
+/// Returns the first line of the password file.
 #[cfg(feature = "clickhouse")]
 fn password(section: &Database, folder: &Path) -> Result<Option<String>, StoreError> {
     let Some(file) = &section.password_file else {
@@ -69,8 +69,8 @@ fn password(section: &Database, folder: &Path) -> Result<Option<String>, StoreEr
     Ok(text.lines().next().map(|line| line.trim().to_owned()))
 }
 
-/// Where the page reads: the shared database where the file names one, else the agent's archive.
-/// Which it is holds until the agent starts again.
+/// Returns the source of the page's data: the shared database if the file names one, otherwise the
+/// agent's own archive. The choice holds until the agent restarts.
 pub fn reader(desk: &Arc<Desk>) -> Open {
     let Some(section) = desk.file().database.clone() else {
         return Arc::clone(&desk.open);
@@ -91,7 +91,7 @@ fn either(shared: Open, own: Open) -> Open {
     })
 }
 
-/// Answers from the shared database, or from its own archive while that is away.
+/// Reads from the shared database, or from the own archive while the database is unavailable.
 struct Either {
     open: Open,
     shared: OnceCell<Box<dyn Watched>>,
@@ -129,7 +129,7 @@ impl Either {
     }
 }
 
-/// What is written is the agent's own, and goes on from there.
+/// Writes go to the own archive; the outbox sends them on.
 impl Watched for Either {
     fn append_runs(&mut self, runs: &[WatchedRun]) -> Result<Landed, StoreError> {
         self.own.append_runs(runs)
@@ -178,7 +178,7 @@ impl Watched for Either {
     }
 
     fn report(&self, run_id: &str) -> Result<Option<AnyReport>, StoreError> {
-        // What was measured a moment ago is here before it is there.
+        // A new run is in the own archive before it reaches the shared database.
         match self.ask(|of| of.report(run_id))? {
             Some(report) => Ok(Some(report)),
             None => self.own.report(run_id),

@@ -1,8 +1,8 @@
-//! The folder beside the archive where an agent keeps what must outlive it: the lock, the spool of
-//! runs under way, the ballast, and who has been told of what.
+//! The agent's folder next to the archive: lock, spool of running runs, ballast file, and
+//! notification log.
 //!
-//! The lock is the kernel's, on an open file, so it cannot be left behind. The ballast is room on
-//! the disk that is given up when there is none left: what is measured already still fits then.
+//! The lock is a kernel lock on an open file, so a crash releases it. The ballast file reserves
+//! disk space that is released when the disk is full, so that finished results can still be stored.
 
 use crate::fail::{ARCHIVE, Fail, HOST};
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Room for the results of some runs, and for the log of the archive.
+/// Space for the results of some runs and for the write-ahead log of the archive.
 pub const BALLAST_BYTES: usize = 16 << 20;
-/// Written at a time.
+/// Bytes per write.
 const PIECE: usize = 1 << 20;
 
-/// The folder of one agent, held.
+/// The folder of one agent, locked.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder that belongs to this archive, and to nobody else as long as this value lives.
+    /// Locks the folder of this archive. The lock is held as long as the returned value lives.
     pub fn of(archive: &Path) -> Result<Folder, Fail> {
         let path = beside(archive);
         let cannot = |error: io::Error| {
@@ -59,7 +59,7 @@ impl Folder {
     }
 }
 
-/// `archive.sqlite3.agent`.
+/// Returns the path of the folder, for example `archive.sqlite3.agent`.
 fn beside(archive: &Path) -> PathBuf {
     let mut name = archive
         .file_name()
@@ -68,7 +68,7 @@ fn beside(archive: &Path) -> PathBuf {
     archive.with_file_name(name)
 }
 
-/// For reading and writing, for nobody else, made where it is not there.
+/// Opens a file for reading and writing, and creates it with mode 0600 if it does not exist.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options
@@ -80,7 +80,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes a small file so that a reader finds the old text or the new one, whatever happens.
+/// Replaces a small file atomically: a reader sees either the old or the new text.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::options()
@@ -94,7 +94,7 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// The text of a small file; none where there is no such file.
+/// Returns the text of a small file, or `None` if the file does not exist.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
     match File::open(path) {
         Ok(file) => {
@@ -107,7 +107,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
     }
 }
 
-/// Room that is kept on the disk of the archive.
+/// Reserved space on the disk of the archive.
 #[derive(Debug)]
 pub struct Ballast {
     path: PathBuf,
@@ -120,7 +120,7 @@ impl Ballast {
         }
     }
 
-    /// Whether the room is kept now; makes it where it is not.
+    /// Creates the file if necessary. Returns whether the space is reserved.
     pub fn keep(&self) -> bool {
         let whole = |it: fs::Metadata| it.len() >= BALLAST_BYTES as u64;
         if fs::metadata(&self.path).is_ok_and(whole) {
@@ -128,7 +128,7 @@ impl Ballast {
         }
         let made = self.make();
         if made.is_err() {
-            // A part of it would keep room from results and help nobody.
+            // A partial file would only take space from results.
             let _ = fs::remove_file(&self.path);
         }
         made.is_ok()
@@ -136,7 +136,7 @@ impl Ballast {
 
     fn make(&self) -> io::Result<()> {
         let mut file = open(&self.path)?;
-        // Holes and compressed zeros keep no room.
+        // Sparse or compressible content would not reserve space.
         let mut word = 0x9e37_79b9_7f4a_7c15_u64;
         let mut piece = Vec::with_capacity(PIECE);
         while piece.len() < PIECE {
@@ -149,7 +149,7 @@ impl Ballast {
         file.sync_all()
     }
 
-    /// Gives the room up; whether there was any.
+    /// Releases the space. Returns whether any was reserved.
     pub fn free(&self) -> bool {
         fs::remove_file(&self.path).is_ok()
     }

@@ -1,19 +1,18 @@
-//! What is measured here goes on to another archive: a collector, or a database that agents share.
+//! Sends results to another archive: a collector, or a database that several agents share.
 //!
-//! A task of its own takes what waits in the archive's outbox, some hundred items at a time, sends
-//! it, and forgets it when the other side says that it has it. An answer that is lost, or a kill,
-//! costs a batch sent twice, which the other side stores once. While nobody answers the task tries
-//! again after ever longer waits, and goes on at once when somebody does. What the other side will
-//! not have is set aside with the reason, told, counted, and sent once more at the next start; it
-//! never stops what comes behind it (docs/decisions/0020).
+//! A background task takes up to some hundred items from the archive's outbox, sends them, and
+//! removes them once the receiver acknowledges them. After a lost response or a kill the batch is
+//! sent twice, and the receiver stores it once. If sending fails, the task retries with exponential
+//! backoff. Rejected items are set aside with the reason, logged, counted, and sent once more at
+//! the next start; they never block the items behind them (docs/decisions/0020).
 //!
-//! The agent calls [`spawn`] once, after its archive is open, and lets every connection that writes
-//! put what it writes into the outbox (`Archive::send_on`) while [`wanted`] says so of the file. It
-//! starts no run while the [`Spool`] is full.
+//! The agent calls [`spawn`] once, after opening its archive. While [`wanted`] is true for the
+//! file, every writing connection also puts its writes into the outbox (`Archive::send_on`). No run
+//! starts while the [`Spool`] is full.
 //!
-//! - [`wire`]: a batch as JSON; [`mod@derive`]: from a report to its values
+//! - [`wire`]: a batch as JSON; [`mod@derive`]: derives series values from a report
 //! - [`collector`], [`database`]: the two destinations
-//! - [`backoff`]: how long to wait; [`course`]: one step after the other
+//! - [`backoff`]: retry delays; [`course`]: the send loop
 
 pub mod backoff;
 pub mod collector;
@@ -34,41 +33,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Why a batch has not arrived.
+/// The reason why a batch was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// The other side is away, busy, or lets nobody in: the same batch may arrive later.
+    /// The receiver is unavailable, busy, or denies access: the same batch may succeed later.
     Later(String),
-    /// The other side will never take this batch as it is.
+    /// The receiver will never accept this batch as it is.
     Refused(String),
 }
 
-/// Whether there is room for what waits to be sent.
+/// Signals that the outbox exceeds its limit.
 #[derive(Debug, Clone, Default)]
 pub struct Spool {
     full: Arc<AtomicBool>,
 }
 
 impl Spool {
-    /// More is kept for the other side, beyond what `[retain]` keeps, than the file allows: no run
-    /// is to start.
+    /// Returns true if the items kept for the receiver beyond `[retain]` exceed `spool_bytes`. No
+    /// run may start then.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Says so; whether it was otherwise before.
+    /// Sets the state. Returns whether it changed.
     fn set(&self, full: bool) -> bool {
         self.full.swap(full, Ordering::Relaxed) != full
     }
 }
 
-/// Whether the file names somebody to whom results go on.
+/// Returns whether the file names a collector or a database.
 pub fn wanted(file: &WatchFile) -> bool {
     file.collector.is_some() || file.database.is_some()
 }
 
-/// Starts sending what is in the outbox of the archive file, until `stop` says true. Which
-/// destination holds is read from the desk's file, and read again after a reload.
+/// Starts sending the outbox of the archive file until `stop` is true. The destination comes from
+/// the current watch file and is updated after a reload.
 pub fn spawn(
     desk: Arc<Desk>,
     archive: PathBuf,
@@ -84,7 +83,7 @@ pub fn spawn(
     })
 }
 
-/// The error and its causes, as one sentence.
+/// Formats the error and its causes as one sentence.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

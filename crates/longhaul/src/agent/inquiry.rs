@@ -1,13 +1,15 @@
-//! What a new value means: lasting changes, their causes, and what to measure to be sure.
+//! The analysis worker: detects lasting changes in new values, diagnoses causes, and requests
+//! measurements that decide between them.
 //!
-//! A thread with a connection of its own, so that neither the loop nor the writer waits for it.
+//! A thread with its own archive connection, so that neither the event loop nor the archive writer
+//! waits for it.
 //!
-//! - [`mod@series`]: the values that the detector looks at
-//! - [`gathered`]: what stands in the archive around an event
-//! - [`letter`]: all of it as a text for whoever runs the path
-//! - [`others`]: paths that changed with it, and paths that did not
-//! - [`reroutes`]: how often the route of a pair changed
-//! - [`proved`]: what a search for a better setting found
+//! - [`mod@series`]: the values that the detector reads
+//! - [`gathered`]: the evidence in the archive around an event
+//! - [`letter`]: the case text for the network operator
+//! - [`others`]: paths that changed at the same time, and paths that did not
+//! - [`reroutes`]: the rate of route changes of a pair
+//! - [`proved`]: evidence from a search for better settings
 
 mod gathered;
 mod letter;
@@ -37,35 +39,35 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use tokio::sync::mpsc;
 
-/// Runs that wait to be looked at. A thousand paths in a minute fit.
+/// The maximum number of queued tasks, enough for a thousand paths per minute.
 const LOOKS_MAX: usize = 4096;
 const HEARD_MAX: usize = 1024;
-/// Events of a pair that count as earlier ones.
+/// The maximum number of earlier events that are read for a pair.
 const EVENTS_MAX: u32 = 500;
-/// Times that an open event is explained, from one of its states to the next.
+/// The maximum number of explanations of an open event per state.
 const TRIES: u32 = 6;
-/// Events whose tries are remembered.
+/// The maximum number of events whose explanations are counted.
 const TRIED_MAX: usize = 10_000;
 
-/// A run has landed.
+/// A run was stored.
 #[derive(Debug)]
 pub struct Look {
     pub run_id: String,
     pub pairs: Vec<Pair>,
-    /// Series that have a new value.
+    /// Series with a new value.
     pub touched: Vec<(Pair, Quantity)>,
-    /// The event that it was made for.
+    /// The event that the run was requested for.
     pub follows_up: Option<String>,
 }
 
-/// What was found out.
+/// A result of the analysis.
 #[derive(Debug)]
 pub enum Heard {
     Event {
         event: Arc<Event>,
-        /// It is new, or its state is another one.
+        /// The event is new, or its state or first cause has changed.
         is_news: bool,
-        /// The text for whoever runs the path.
+        /// The case text for the network operator.
         case: Arc<str>,
     },
     Wanted {
@@ -77,12 +79,12 @@ pub enum Heard {
 
 enum Task {
     Look(Look),
-    /// An event that somebody is still to be told of.
+    /// The id of an event whose notification is pending.
     Tell(String),
     File(Arc<WatchFile>),
 }
 
-/// The way to the thread.
+/// The handle of the analysis thread.
 #[derive(Debug, Clone)]
 pub struct Inquiry {
     tasks: SyncSender<Task>,
@@ -109,28 +111,28 @@ impl Inquiry {
         Ok((Inquiry { tasks }, heard))
     }
 
-    /// Looks at what a run has brought; false where too much waits already.
+    /// Submits a stored run. Returns false if the queue is full.
     pub fn look(&self, look: Look) -> bool {
         self.tasks.try_send(Task::Look(look)).is_ok()
     }
 
-    /// Tells of an event once more.
+    /// Requests the notification of an event again.
     pub fn tell(&self, event_id: String) {
         let _ = self.tasks.try_send(Task::Tell(event_id));
     }
 
     pub fn follow(&self, file: Arc<WatchFile>) {
-        // A queue this full is told of at the next run.
+        // A full queue is reported at the next run.
         let _ = self.tasks.try_send(Task::File(file));
     }
 }
 
-/// The thread's own side.
+/// The state of the analysis thread.
 struct Inquirer {
     archive: Box<dyn Watched>,
     file: Arc<WatchFile>,
     out: mpsc::Sender<Heard>,
-    /// How often a cause was looked for.
+    /// The number of explanations per event.
     tried: HashMap<String, u32>,
     reroutes: Reroutes,
 }
@@ -160,7 +162,7 @@ impl Inquirer {
     }
 
     fn say(&self, heard: Heard) {
-        // The loop that has ended asks for nothing more.
+        // Sending fails only after the event loop has ended.
         let _ = self.out.blocking_send(heard);
     }
 
@@ -184,7 +186,7 @@ impl Inquirer {
         self.look_for_causes(&look.pairs, &news)
     }
 
-    /// Looks at one series again; `news` gets the events that were explained.
+    /// Runs the detector on one series. Adds the ids of explained events to `news`.
     fn follow(
         &mut self,
         pair: &Pair,
@@ -219,7 +221,7 @@ impl Inquirer {
             } else if earlier.iter().any(|old| old.between_us == event.between_us) {
                 self.archive.put_event(&event)?;
             } else {
-                // What lies before it and after it is not what it was.
+                // The change point has moved, so the evidence differs.
                 news.push(event.id.clone());
                 self.explain(event, false)?;
             }
@@ -227,7 +229,7 @@ impl Inquirer {
         Ok(())
     }
 
-    /// Open events are explained anew for some runs, by what these have brought.
+    /// Explains open events again, because new runs of their pairs may bring evidence.
     fn look_for_causes(&mut self, pairs: &[Pair], done: &[String]) -> Result<(), StoreError> {
         for pair in pairs {
             let filter = EventFilter {
@@ -247,7 +249,7 @@ impl Inquirer {
         Ok(())
     }
 
-    /// Names causes, stores the event, and asks for what would decide.
+    /// Diagnoses causes, stores the event, and requests measurements that decide between causes.
     fn explain(&mut self, mut event: Event, is_news: bool) -> Result<(), StoreError> {
         if self.tried.len() >= TRIED_MAX {
             self.tried.clear();
@@ -280,7 +282,7 @@ impl Inquirer {
     }
 }
 
-/// The likeliest cause is another one than was said before.
+/// Returns whether the most likely cause has changed.
 fn found_more(before: &Event, now: &Explained) -> bool {
     let first = |causes: &[longhaul_model::report::v1::Finding]| {
         causes.first().map(|finding| finding.cause.clone())

@@ -1,5 +1,4 @@
-//! From what a run wrote to what the archive takes: the report as it is, whom it is of, and the
-//! values that it gives to series.
+//! Converts the output of a run into what the archive stores: report, pairs and series values.
 
 use crate::watch::jobs::Job;
 use jiff::Timestamp;
@@ -10,20 +9,20 @@ use longhaul_store::StoreError;
 use longhaul_store::watched::{Reading, WatchedRun, run_of};
 use serde_json::{Value, json};
 
-/// Said of a report that its own program could not store.
+/// The caveat code of a report that its own program could not store.
 const NOT_ARCHIVED: &str = "not_archived";
 
-/// Whom a run is of, by the names of the file. Kept beside its result, so that a later agent can
-/// file it.
+/// The identity of a run by the names of the watch file. Stored next to its result, so that a later
+/// process can archive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub planned_id: String,
     pub measure: String,
-    /// The agent.
+    /// The agent that started the run.
     pub near: String,
-    /// None for an audit.
+    /// `None` for an audit.
     pub far: Option<String>,
-    /// The far end sends, as far as the run has one direction.
+    /// True if the target sends; only for runs with a single direction.
     pub back: bool,
 }
 
@@ -58,7 +57,7 @@ impl Owner {
         })
     }
 
-    /// The pair in the direction of the payload.
+    /// Returns the pair in the direction of the payload.
     pub fn pair(&self) -> Option<Pair> {
         let (near, far) = (self.near.clone(), self.far.clone()?);
         Some(if self.back {
@@ -74,7 +73,7 @@ impl Owner {
         })
     }
 
-    /// What a report of this kind is a measurement of.
+    /// Returns the pairs that a report of this kind measures.
     fn pairs(&self, kind: Kind) -> Vec<Pair> {
         let both_ways = matches!(kind, Kind::Path | Kind::Available);
         let Some(pair) = self.pair() else {
@@ -99,7 +98,7 @@ pub struct Finished {
     pub watched: WatchedRun,
 }
 
-/// Why what a run wrote is no report.
+/// The reason why the output of a run is not a report.
 #[derive(Debug, thiserror::Error)]
 pub enum NoReport {
     #[error("it wrote no report")]
@@ -110,7 +109,7 @@ pub enum NoReport {
     Time(String),
 }
 
-/// Reads what a run wrote.
+/// Parses the output of a run.
 pub fn read(written: &[u8], owner: &Owner) -> Result<Finished, NoReport> {
     let text = String::from_utf8_lossy(written);
     let text = text.trim_end_matches([' ', '\n', '\0']);
@@ -161,7 +160,7 @@ fn any(kind: Kind, text: &str, id: &str) -> Result<AnyReport, StoreError> {
     })
 }
 
-/// What the run could not store the agent stores now: then that caveat is no longer true.
+/// Removes the caveat that the run was not archived, because the agent archives it now.
 fn forget_not_archived(report: &mut AnyReport) -> bool {
     let caveats = match report {
         AnyReport::Throughput(it) => &mut it.caveats,
@@ -179,7 +178,7 @@ fn forget_not_archived(report: &mut AnyReport) -> bool {
     caveats.len() < before
 }
 
-/// Bytes that a run sent, where its report tells.
+/// Returns the bytes that a run sent, if its report contains them.
 pub fn sent_bytes(report: &AnyReport) -> Option<u64> {
     match report {
         AnyReport::Throughput(it) => Some(of_transfer(it)),

@@ -1,8 +1,8 @@
-//! What stands in the spool and is not in the archive: runs that an earlier agent began, and runs
-//! that the archive did not take when they ended.
+//! Recovers spooled runs: those that an earlier process started, and those that the archive did not
+//! accept when they ended.
 //!
-//! A run whose process is alive is waited for; the agent that began it need not be. What finished
-//! is stored, what did not is missed.
+//! Waits for runs whose process is still alive. Finished runs are stored, unfinished ones are
+//! marked as missed.
 
 use super::landing::Owner;
 use super::runner::Spooled;
@@ -16,15 +16,15 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two looks at what is left.
+/// The poll interval.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// A process that lives longer than any run is nobody's; its file is left alone.
+/// The maximum wait. No run takes longer, so the file of such a process is left alone.
 const PATIENCE: Duration = Duration::from_secs(2 * 3600);
-/// Planned runs read at a time.
+/// The number of planned runs per query.
 const ROWS: u32 = 10_000;
 const HOUR_US: i64 = 3_600_000_000;
 
-/// When an earlier agent planned last, by the archive; none where no run was ever planned.
+/// Returns the due time of the last run in the archive that an earlier process planned, or `None`.
 pub fn looked_us(archive: &dyn Watched, now_us: i64) -> Result<Option<i64>, StoreError> {
     let mut span_us = HOUR_US;
     while span_us <= now_us {
@@ -40,7 +40,7 @@ pub fn looked_us(archive: &dyn Watched, now_us: i64) -> Result<Option<i64>, Stor
     Ok(None)
 }
 
-/// The latest due time in a range; rows come the earliest first.
+/// Returns the latest due time in the range. The archive returns the earliest rows first.
 fn newest_in(archive: &dyn Watched, mut range: Range) -> Result<Option<i64>, StoreError> {
     let mut newest = None;
     loop {
@@ -62,7 +62,7 @@ fn newest_in(archive: &dyn Watched, mut range: Range) -> Result<Option<i64>, Sto
     }
 }
 
-/// Planned runs that nobody will end any more are missed; those in the spool may still end.
+/// Marks planned runs as missed unless they are in the spool. Returns their number.
 pub fn settle(archive: &mut dyn Watched, spooled: &HashSet<String>) -> Result<u64, StoreError> {
     let mut range = Range::ALL;
     let mut settled = 0;
@@ -90,7 +90,7 @@ pub fn settle(archive: &mut dyn Watched, spooled: &HashSet<String>) -> Result<u6
     }
 }
 
-/// What stands in the spool, with its owners. Files that are nobody's go.
+/// Lists the spooled runs with their owners, and deletes files without an owner.
 pub fn spooled(spool: &Path) -> Vec<(Spooled, Owner)> {
     let all = Spooled::all(spool).unwrap_or_default();
     let mut found = Vec::new();
@@ -118,7 +118,7 @@ pub fn spooled(spool: &Path) -> Vec<(Spooled, Owner)> {
     found
 }
 
-/// Sees to the runs that are left, until all have ended.
+/// Recovers the spooled runs until all have ended.
 pub async fn see_to(makers: Makers, mut left: Vec<(Spooled, Owner)>) {
     let until = Instant::now() + PATIENCE;
     while !left.is_empty() && Instant::now() < until {

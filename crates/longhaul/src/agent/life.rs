@@ -1,4 +1,4 @@
-//! The life of an agent: the runtime that it lives in, and how it ends.
+//! Runtime and shutdown of the agent.
 
 use super::birth::{Born, Origin, Signals, born};
 use super::service::Service;
@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Threads of the runtime: the loop and the page need no more, runs are processes.
+/// The number of runtime threads. Two suffice for event loop and page, since runs are processes.
 const WORKERS: usize = 2;
-/// Runs under way at the end may go on for so long.
+/// The time that running runs have to end at shutdown.
 const LAST_RUNS: Duration = Duration::from_secs(60);
-/// For runs that were told to end, and for the last notes.
+/// The time for terminated runs to end, and for the last writes.
 const LAST_NOTES: Duration = Duration::from_secs(10);
 
-/// Runs the agent until it is told to stop.
+/// Runs the agent until it is stopped.
 pub fn run(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCode, Fail> {
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let origin = Origin { args, path, folder };
@@ -31,7 +31,7 @@ pub fn run(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCode,
         let born = born(&origin, file).await?;
         Ok(live(&origin, born).await)
     });
-    // What still waits for a peer is not waited for.
+    // Pending connections to peers are dropped.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
@@ -56,7 +56,7 @@ async fn live(origin: &Origin<'_>, mut born: Born) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Nothing starts any more; what runs may end, up to a limit, or until it is told again.
+/// Shuts down: starts no new runs, and waits for running ones up to a limit or a second signal.
 async fn finish(mut born: Born) {
     let agent = &mut born.agent;
     Service::stopping("waiting for runs under way");
@@ -65,7 +65,7 @@ async fn finish(mut born: Born) {
     say_what_is_waited_for(&born);
     wait_for_runs(&mut born, LAST_RUNS, true).await;
     let _ = born.end.send(true);
-    // Those of an earlier agent go on, and are left to the next one.
+    // Runs of an earlier process continue; the next agent recovers them.
     born.left.abort();
     wait_for_runs(&mut born, LAST_NOTES, false).await;
     let agent = &mut born.agent;
@@ -96,7 +96,7 @@ fn say_what_is_waited_for(born: &Born) {
     }
 }
 
-/// Until no run is under way, at most so long; `patient`: and until it is told to stop once more.
+/// Waits until no run is running, at most for `most`. If `patient`, a second signal ends the wait.
 async fn wait_for_runs(born: &mut Born, most: Duration, patient: bool) {
     let limit = Instant::now() + most;
     let mut left = born.left.is_finished();
@@ -110,7 +110,7 @@ async fn wait_for_runs(born: &mut Born, most: Duration, patient: bool) {
         }
         born.agent.write_down();
     }
-    // What ended just now is heard too.
+    // Also handle runs that ended just now.
     while let Ok(ran) = born.ears.ran.try_recv() {
         born.agent.ran(&ran);
     }

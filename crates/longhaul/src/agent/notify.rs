@@ -1,11 +1,12 @@
-//! Telling people and programs of an event: once when it is confirmed, once when it has recovered.
+//! Notifies people and programs of an event: once when it is confirmed, and once when it has
+//! recovered.
 //!
-//! Each way has a task and a queue of its own, so that one that fails holds up neither the others
-//! nor the measuring. What was told is in a file of the agent's folder, so that a restart tells
-//! nothing twice.
+//! Each channel has its own task and queue, so that a failing one delays neither the others nor the
+//! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
+//! them.
 //!
-//! - [`memory`]: what was told
-//! - [`webhook`], [`program`]: the ways
+//! - [`memory`]: the record of deliveries
+//! - [`webhook`], [`program`]: the channels
 
 mod memory;
 mod program;
@@ -25,11 +26,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// For each attempt.
+/// The timeout of one attempt.
 pub const DEADLINE: Duration = Duration::from_secs(10);
-/// Notices of one way that wait.
+/// The maximum number of queued notices per channel.
 const QUEUE_MAX: usize = 256;
-/// Between attempts; after the last one the notice is given up.
+/// The delays between attempts; after the last one the notice is given up.
 const WAITS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
@@ -37,10 +38,10 @@ const WAITS: [Duration; 5] = [
     Duration::from_secs(120),
     Duration::from_secs(600),
 ];
-/// For what is under way when the agent stops; the rest is told by the next one.
+/// The time for pending deliveries at shutdown. The next process delivers the rest.
 const LAST: Duration = Duration::from_secs(5);
 
-/// The ways to tell.
+/// A notification channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Webhook,
@@ -65,11 +66,11 @@ impl Way {
     }
 }
 
-/// What is told.
+/// A notification about an event.
 #[derive(Debug, Clone)]
 pub struct Notice {
     pub event: Event,
-    /// The text for whoever runs the path.
+    /// The case text for the network operator.
     pub case: Arc<str>,
     pub agent: Arc<str>,
 }
@@ -79,7 +80,7 @@ impl Notice {
         key(&self.event, way)
     }
 
-    /// Returns the event in one line.
+    /// Returns the event as one line.
     pub fn title(&self) -> String {
         crate::render::watch::lines::headline(&self.event)
     }
@@ -96,10 +97,10 @@ fn key(event: &Event, way: Way) -> String {
     format!("{}/{}/{}", event.id, event.state.word(), way.word())
 }
 
-/// What holds for all ways.
+/// State shared by all channels.
 #[derive(Clone)]
 struct Shared {
-    /// Follows the file.
+    /// The current `[notify]` section.
     notify: watch::Receiver<Arc<Notify>>,
     folder: PathBuf,
     memory: Arc<Mutex<Memory>>,
@@ -122,7 +123,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// `folder`: from which relative names in the file count.
+    /// Relative paths in the file refer to `folder`.
     pub fn start(file: &WatchFile, folder: &Path, own: &Folder, voice: Voice) -> Notifier {
         let (notify, followed) = watch::channel(Arc::new(file.notify.clone()));
         let shared = Shared {
@@ -151,7 +152,7 @@ impl Notifier {
         self.notify.send_replace(Arc::new(file.notify.clone()));
     }
 
-    /// Tells of the event wherever that is still to be done.
+    /// Queues notices of the event for all channels that have not delivered it yet.
     pub fn tell(&self, event: &Event, case: &Arc<str>) {
         if !matches!(event.state, State::Confirmed | State::Recovered) {
             return;
@@ -177,7 +178,7 @@ impl Notifier {
         }
     }
 
-    /// Events since the first start that nobody has been told of for certain.
+    /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_to_tell(&self, event: &Event) -> bool {
         let notify = Arc::clone(&self.shared.notify.borrow());
         let memory = lock(&self.shared.memory);
@@ -187,7 +188,7 @@ impl Notifier {
             && ways.any(|way| way.is_asked_for(&notify) && memory.may_tell(&key(event, way)))
     }
 
-    /// Notices told, and given up.
+    /// Returns the number of delivered and of given-up notices.
     pub fn counts(&self) -> (u64, u64) {
         let counts = &self.shared.counts;
         (
@@ -241,7 +242,7 @@ async fn work(way: Way, mut notices: Receiver<Notice>, shared: Shared) {
     }
 }
 
-/// One attempt; the error is one line.
+/// Makes one delivery attempt. The error is a single line.
 async fn attempt(way: Way, notice: &Notice, shared: &Shared) -> Result<(), String> {
     let notify = Arc::clone(&shared.notify.borrow());
     let told = async {
@@ -261,7 +262,7 @@ async fn attempt(way: Way, notice: &Notice, shared: &Shared) -> Result<(), Strin
         .unwrap_or_else(|_| Err(format!("no answer within {} s", DEADLINE.as_secs())))
 }
 
-/// The first line of a file with a secret.
+/// Returns the first line of a secret file.
 fn secret(folder: &Path, file: &Path) -> Result<String, String> {
     let path = folder.join(file);
     let text = super::folder::read(&path, 4096)

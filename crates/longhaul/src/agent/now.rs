@@ -1,4 +1,4 @@
-//! The time, on both clocks that the schedule wants.
+//! Reads the two clocks that the schedule uses.
 
 use crate::watch::schedule::Now;
 use longhaul_probe::supervise;
@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// The clocks of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Clocks {
-    /// In place of the time since boot, on a kernel that does not tell it.
+    /// Replaces the time since boot on kernels that do not provide it.
     began: Instant,
 }
 
@@ -27,7 +27,7 @@ impl Clocks {
     }
 }
 
-/// Since 1970, UTC; a clock before that shows 0.
+/// Returns microseconds since 1970, UTC; 0 for an earlier clock.
 pub fn wall_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |it| i64::try_from(it.as_micros()).unwrap_or(i64::MAX))

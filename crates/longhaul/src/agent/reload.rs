@@ -1,4 +1,4 @@
-//! A new watch file, without losing a run.
+//! Applies a changed watch file without losing a run.
 
 use super::birth::Origin;
 use super::service::Service;
@@ -7,7 +7,7 @@ use crate::cli;
 use crate::watch::file::WatchFile;
 use std::sync::{Arc, PoisonError};
 
-/// Reads the file again. One that is wrong changes nothing.
+/// Reads the file again. An invalid file changes nothing.
 pub fn reload(origin: &Origin<'_>, agent: &mut Agent) {
     Service::reloading();
     let name = origin.args.agent.as_deref();

@@ -1,4 +1,4 @@
-//! What is old goes, once a day and at the start.
+//! Deletes expired data daily and at startup.
 
 use super::desk::Desk;
 use super::fleet;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Works beside the writer, on a connection of its own, in steps between which others write.
+/// Deletes on its own connection, in steps that let other writers in between.
 pub async fn daily(desk: Arc<Desk>, voice: Voice) {
     loop {
         let once = Arc::clone(&desk);
@@ -27,7 +27,7 @@ pub async fn daily(desk: Arc<Desk>, voice: Voice) {
             Ok(Err(error)) => voice.trouble(&format!(
                 "what is old could not be removed: {error}; tried again in a day"
             )),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => return,
         }
         tokio::time::sleep(DAY).await;
@@ -40,14 +40,14 @@ fn retain(desk: &Desk) -> Result<Removed, StoreError> {
     (desk.open)()?.retain(now::wall_us(), &kept(keep.runs, hourly))
 }
 
-/// The database too, where the file says that this agent does so.
+/// Deletes expired data in the shared database if the file requests it of this agent.
 fn shared(desk: &Desk) -> Result<Removed, StoreError> {
     let file = desk.file();
     let section = file.database.as_ref();
     let Some((section, runs)) = section.and_then(|it| Some((it, it.retain?))) else {
         return Ok(Removed::default());
     };
-    // The hours of the database are for ever: other agents share them.
+    // Hourly values in the database never expire, because other agents share them.
     let keep = kept(runs, Duration::MAX);
     fleet::open(section, &desk.folder)?.retain(now::wall_us(), &keep)
 }

@@ -1,8 +1,8 @@
-//! One run: a process of the program itself, whose report goes into the spool.
+//! Runs this program as a process that writes its report into the spool.
 //!
-//! The file for the report has its room before the process starts, so that a full disk cannot cost
-//! the result. It is locked as long as the process lives, also when the agent does not: so a later
-//! agent knows whether to wait for it.
+//! Space for the report is allocated before the process starts, so that a full disk cannot cost the
+//! result. The file stays locked as long as the process lives, even if the agent dies; a later
+//! process thus knows whether to wait for the run.
 
 use super::command::Command;
 use super::folder;
@@ -18,32 +18,32 @@ use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Beyond the longest time of a run: the process starts, and writes its report.
+/// The time for process start and report output beyond the maximum duration of a run.
 const MARGIN: Duration = Duration::from_secs(30);
-/// For a process that was asked to end; then it is killed.
+/// The time between SIGTERM and SIGKILL.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Of what a process says on its way, the end is kept.
+/// The size of the kept tail of the process's stderr.
 const SAID_BYTES: u64 = 4096;
-/// Room for a report. Longer ones take more when they are written.
+/// The preallocated size of a report. Longer ones allocate more when they are written.
 const ROOM_BYTES: usize = 512 << 10;
-/// A report beyond this is none.
+/// The maximum size of a report.
 const REPORT_BYTES_MAX: u64 = 64 << 20;
 
-/// How a run's process ended.
+/// The outcome of a run's process.
 #[derive(Debug)]
 pub enum Ended {
     Finished(Box<Finished>),
-    /// The far end is busy with others.
+    /// The server is busy.
     Refused(String),
-    /// There is no report, and this is why.
+    /// There is no report; contains the reason.
     Failed(String),
-    /// Its result would have no room; it was not started.
+    /// The disk is full; the process was not started.
     DiskFull,
-    /// It was ended because the agent ends.
+    /// The agent stopped and terminated the process.
     Stopped,
 }
 
-/// The three files of one run in the spool.
+/// The three spool files of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spooled {
     pub report: PathBuf,
@@ -61,7 +61,7 @@ impl Spooled {
         }
     }
 
-    /// What stands in a spool: runs under way, and what an earlier agent left.
+    /// Lists the runs in a spool: running ones, and those of an earlier process.
     pub fn all(spool: &Path) -> io::Result<Vec<Spooled>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(spool)? {
@@ -75,7 +75,7 @@ impl Spooled {
         Ok(found)
     }
 
-    /// The owner's file goes last: without it the others are nobody's.
+    /// Deletes the files. The owner file goes last, because the others are worthless without it.
     pub fn remove(&self) {
         for file in [&self.report, &self.said, &self.owner] {
             let _ = fs::remove_file(file);
@@ -87,12 +87,12 @@ impl Spooled {
         Owner::read(&text)
     }
 
-    /// Whether its process is still alive.
+    /// Returns whether the process is still alive.
     pub fn is_under_way(&self) -> bool {
         File::open(&self.report).is_ok_and(|file| file.try_lock().is_err())
     }
 
-    /// The report of a process that has ended.
+    /// Parses the report of an ended process.
     pub fn finished(&self, owner: &Owner) -> Result<Finished, NoReport> {
         let mut written = Vec::new();
         if let Ok(file) = File::open(&self.report) {
@@ -101,7 +101,7 @@ impl Spooled {
         landing::read(&written, owner)
     }
 
-    /// Makes the files: the report's with its room, and locked.
+    /// Creates the files. The report file is preallocated and locked.
     fn make(&self, owner: &Owner) -> io::Result<(File, File)> {
         fs::write(&self.owner, owner.text())?;
         let mut report = folder::open(&self.report)?;
@@ -111,7 +111,7 @@ impl Spooled {
         Ok((report, folder::open(&self.said)?))
     }
 
-    /// The last lines that the process said.
+    /// Returns the last output of the process on stderr.
     fn last_words(&self) -> String {
         let read = || -> io::Result<String> {
             let mut file = File::open(&self.said)?;
@@ -125,18 +125,17 @@ impl Spooled {
     }
 }
 
-/// What every run needs.
+/// Starts runs as processes.
 #[derive(Debug, Clone)]
 pub struct Runner {
     pub program: PathBuf,
     pub spool: PathBuf,
-    /// True: everything ends now.
+    /// True: terminate all processes now.
     pub end: watch::Receiver<bool>,
 }
 
 impl Runner {
-    /// Makes one run. Its files stay in the spool when it finished: whoever stores the report
-    /// removes them.
+    /// Makes one run. The files of a finished run stay in the spool until its report is stored.
     pub async fn run(mut self, command: Command, owner: &Owner, lasts: Duration) -> Ended {
         let files = Spooled::new(&self.spool, &owner.planned_id);
         let ended = self.process(&files, &command, owner, lasts).await;
@@ -164,7 +163,7 @@ impl Runner {
             .stdin(Stdio::null())
             .stdout(Stdio::from(report))
             .stderr(Stdio::from(said))
-            // The terminal's Ctrl-C is for the agent, which ends its runs in order.
+            // Ctrl-C in the terminal must reach only the agent, which then ends its runs in order.
             .process_group(0)
             .spawn();
         let child = match child {
@@ -181,7 +180,7 @@ impl Runner {
         judge(files, owner, status)
     }
 
-    /// Waits for the end of the process, which comes at the deadline at the latest.
+    /// Waits for the process, and terminates it at the deadline.
     async fn wait(&mut self, mut child: Child, most: Duration) -> Result<ExitStatus, Ended> {
         let lost = |error: io::Error| Ended::Failed(format!("cannot wait for the run: {error}"));
         let stopped = tokio::select! {
@@ -189,7 +188,7 @@ impl Runner {
             () = tokio::time::sleep(most) => false,
             _ = self.end.wait_for(|end| *end) => true,
         };
-        // Not waited for yet, so the number is still its own.
+        // The process has not been reaped, so its pid is still valid.
         if let Some(pid) = child.id() {
             let _ = supervise::ask_to_end(pid);
         }
@@ -198,7 +197,7 @@ impl Runner {
             child.kill().await.map_err(lost)?;
         }
         match ended {
-            // It may have shown what it had.
+            // It may have written its report.
             Ok(status) if !stopped => status.map_err(lost),
             _ if stopped => Err(Ended::Stopped),
             _ => Err(Ended::Failed(format!(
@@ -233,13 +232,13 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// The far end has no place at the moment. Its protocol has one message for all that it refuses,
-/// so that its words decide.
+/// Returns whether the server has no free slot. The protocol has one message for all refusals, so
+/// the text decides.
 fn is_busy(said: &str) -> bool {
     said.contains(" refuses: ") && said.contains("try again later")
 }
 
-/// `error: …` and its causes, without hints and markers.
+/// Returns `error: …` and its causes as one line, without hints and prefixes.
 fn in_one_line(said: &str) -> String {
     let from = said.rfind("error: ").map_or(0, |at| at + "error: ".len());
     let lines = said[from..].lines().map(str::trim);

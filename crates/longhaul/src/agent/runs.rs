@@ -1,4 +1,5 @@
-//! Runs under way, each a task of its own: planned in the archive first, then made, then stored.
+//! Executes each run in its own task: waits until its plan is stored, makes the run, stores the
+//! result.
 
 use super::command;
 use super::forward::Spool;
@@ -16,25 +17,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What came of a run, for the loop.
+/// A finished run, sent to the event loop.
 #[derive(Debug)]
 pub struct Ran {
     pub owner: Owner,
-    /// None of a run that an earlier agent left.
+    /// `None` if the run was started by an earlier process.
     pub start: Option<Start>,
     pub came: Came,
 }
 
 #[derive(Debug)]
 pub enum Came {
-    /// It is in the archive.
+    /// The report is in the archive.
     Landed(Box<Landed>),
-    /// It is in the spool, for the archive does not take it now; this is why.
+    /// The archive does not accept the report now, so it stays in the spool; contains the reason.
     Spooled(Box<AnyReport>, String),
     Refused(String),
     Failed(String),
     DiskFull,
-    /// More waits to be sent on than the file allows.
+    /// The outbox exceeds its limit.
     SpoolFull,
     Stopped,
 }
@@ -44,14 +45,14 @@ pub struct Landed {
     pub report: AnyReport,
     pub run_id: String,
     pub pairs: Vec<Pair>,
-    /// Series that have a new value.
+    /// Series with a new value.
     pub touched: Vec<(Pair, Quantity)>,
-    /// It was stored before, by an earlier agent.
+    /// True if an earlier process had already stored the run.
     pub known: bool,
 }
 
 impl Came {
-    /// What the schedule is told.
+    /// Returns the outcome for the schedule.
     pub fn outcome(&self, job: &Job) -> Outcome {
         let sent = |report: &AnyReport| Outcome::Done {
             sent_bytes: sent_bytes(report).unwrap_or(job.bytes),
@@ -60,7 +61,7 @@ impl Came {
             Came::Landed(landed) => sent(&landed.report),
             Came::Spooled(report, _) => sent(report),
             Came::Refused(_) => Outcome::Refused,
-            // What it sent nobody knows.
+            // The number of sent bytes is unknown.
             Came::Failed(_) => Outcome::Failed { sent_bytes: 0 },
             Came::DiskFull => Outcome::NotStarted(Reason::DiskFull),
             Came::SpoolFull => Outcome::NotStarted(Reason::SpoolFull),
@@ -69,34 +70,34 @@ impl Came {
     }
 }
 
-/// What all runs share.
+/// Resources that all runs share.
 #[derive(Debug, Clone)]
 pub struct Makers {
     pub runner: Runner,
     pub scribe: Scribe,
-    /// Room for what waits to be sent on.
+    /// Limits the outbox.
     pub waiting: Spool,
     pub archive: PathBuf,
-    /// From which the file's relative names count.
+    /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
     pub ran: mpsc::Sender<Ran>,
 }
 
 impl Makers {
-    /// Makes the run in a task of its own, which tells the loop what came of it.
+    /// Makes the run in a new task, which sends the result to the event loop.
     pub fn start(&self, start: Start, file: &Arc<WatchFile>) {
         let (makers, file) = (self.clone(), Arc::clone(file));
         tokio::spawn(async move {
             let owner = Owner::of(&start.id, &start.job, &file.agent.name);
             let came = makers.make(&start, &owner, &file).await;
             let start = Some(start);
-            // The loop that has ended asks for nothing more.
+            // Sending fails only after the event loop has ended.
             let _ = makers.ran.send(Ran { owner, start, came }).await;
         });
     }
 
     async fn make(&self, start: &Start, owner: &Owner, file: &WatchFile) -> Came {
-        // Its plan is on the disk before it begins, or will be before its result.
+        // The plan is on disk before the run starts, or will be before its result.
         self.scribe.reached().await;
         if self.scribe.disk_is_full() {
             return Came::DiskFull;
@@ -117,7 +118,7 @@ impl Makers {
         }
     }
 
-    /// Stores a finished run; only then its files leave the spool.
+    /// Stores a finished run, and then deletes its spool files.
     pub async fn land(&self, finished: Finished, owner: &Owner) -> Came {
         let Finished { report, watched } = finished;
         let run_id = watched.run.id.clone();

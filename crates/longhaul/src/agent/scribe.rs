@@ -1,8 +1,8 @@
-//! The one who writes into the archive: a thread with a connection of its own.
+//! The archive writer: a thread with its own connection.
 //!
-//! What was planned and how it ended is written in its order, and again and again until the archive
-//! takes it. A full disk costs no finished result: the ballast is given up, and until there is room
-//! for a new one no run is started.
+//! Writes plans and outcomes in order and retries until the archive accepts them. A full disk costs
+//! no finished result: the ballast file is released, and no run starts until there is space for a
+//! new one.
 
 use super::folder::Ballast;
 use super::voice::Voice;
@@ -16,17 +16,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Runs that want to be stored at one time; more are never under way.
+/// The maximum number of queued tasks; there are never more running runs.
 const TASKS_MAX: usize = 1024;
-/// Notes that wait for a disk with room. Days of them fit.
+/// The maximum number of notes that wait for disk space, enough for days.
 const NOTES_MAX: usize = 100_000;
-/// After a write that failed.
+/// The delay after a failed write.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Between two attempts to have ballast again.
+/// The delay between attempts to create the ballast file again.
 const ROOM_AGAIN: Duration = Duration::from_secs(10);
 const NOTHING_TO_DO: Duration = Duration::from_secs(3600);
 
-/// What is noted of planned runs.
+/// A change of a planned run.
 #[derive(Debug, Clone)]
 pub enum Noted {
     Planned(Planned),
@@ -34,15 +34,15 @@ pub enum Noted {
 }
 
 enum Task {
-    /// There are notes.
+    /// There are new notes.
     Notes,
     Land(Box<WatchedRun>, oneshot::Sender<Result<Landed, StoreError>>),
-    /// Answers when everything before it is written, or cannot be at the moment.
+    /// Answered once all earlier notes are written or have failed for now.
     Reached(oneshot::Sender<()>),
     End,
 }
 
-/// The way to the thread.
+/// The handle of the writer thread.
 #[derive(Debug, Clone)]
 pub struct Scribe {
     tasks: SyncSender<Task>,
@@ -77,7 +77,7 @@ impl Scribe {
         Ok((scribe, thread))
     }
 
-    /// Adds notes, in their order; how many had no place.
+    /// Queues notes in order. Returns the number of dropped ones.
     pub fn note(&self, notes: impl IntoIterator<Item = Noted>) -> usize {
         let mut waiting = lock(&self.notes);
         let mut lost = 0;
@@ -89,12 +89,12 @@ impl Scribe {
             }
         }
         drop(waiting);
-        // A thread that has so much to do sees the notes anyhow.
+        // If the queue is full, the thread finds the notes anyway.
         let _ = self.tasks.try_send(Task::Notes);
         lost
     }
 
-    /// Stores a finished run; `None` where the thread could not be asked.
+    /// Stores a finished run. Returns `None` if the queue is full or the thread has ended.
     pub async fn land(&self, run: WatchedRun) -> Option<Result<Landed, StoreError>> {
         let (answer, told) = oneshot::channel();
         self.tasks
@@ -103,7 +103,7 @@ impl Scribe {
         told.await.ok()
     }
 
-    /// Waits until what was noted before has been written, or has failed to be.
+    /// Waits until the earlier notes are written or have failed.
     pub async fn reached(&self) {
         let (answer, told) = oneshot::channel();
         if self.tasks.try_send(Task::Reached(answer)).is_ok() {
@@ -111,7 +111,7 @@ impl Scribe {
         }
     }
 
-    /// The disk has no room to spare: nothing new is to begin.
+    /// Returns true if the disk is full, so that no run may start.
     pub fn disk_is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
@@ -125,14 +125,14 @@ fn lock(notes: &Mutex<VecDeque<Noted>>) -> MutexGuard<'_, VecDeque<Noted>> {
     notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread's own side.
+/// The state of the writer thread.
 struct Hand {
     archive: Box<dyn Watched>,
     ballast: Ballast,
     voice: Voice,
     notes: Arc<Mutex<VecDeque<Noted>>>,
     full: Arc<AtomicBool>,
-    /// When ballast was last asked for.
+    /// The time of the last attempt to create the ballast file.
     tried: Instant,
 }
 
@@ -185,7 +185,7 @@ impl Hand {
         self.attempt(|archive| archive.append_runs(&runs))
     }
 
-    /// Writes what waits, the earliest first, until all is written or the archive takes no more.
+    /// Writes the notes, oldest first, until all are written or a write fails.
     fn write_notes(&mut self) -> Result<(), StoreError> {
         loop {
             let Some(next) = self.next_notes() else {
@@ -202,7 +202,7 @@ impl Hand {
             };
             match done {
                 Ok(()) => {}
-                // These will never be taken.
+                // The archive will never accept these.
                 Err(error @ (StoreError::Refused { .. } | StoreError::NoSuchPlanned { .. })) => {
                     self.voice.trouble(&error.to_string());
                 }
@@ -212,7 +212,7 @@ impl Hand {
         }
     }
 
-    /// Plans that follow each other are written as one.
+    /// Combines consecutive plans into one write.
     fn next_notes(&self) -> Option<Next> {
         let notes = lock(&self.notes);
         let planned: Vec<Planned> = notes
@@ -232,7 +232,7 @@ impl Hand {
         }
     }
 
-    /// A write that finds no room is made again in the room of the ballast.
+    /// Writes; if the disk is full, releases the ballast file and tries again.
     fn attempt<T>(
         &mut self,
         mut write: impl FnMut(&mut dyn Watched) -> Result<T, StoreError>,

@@ -1,11 +1,12 @@
-//! What the service manager is told: ready, reloading, stopping, alive. Without one, nothing.
+//! Notifies the service manager (systemd): ready, reloading, stopping, alive. Does nothing without
+//! one.
 
 use sd_notify::NotifyState;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub struct Service {
-    /// How often it wants to hear that the agent is alive.
+    /// The interval of the watchdog pings.
     watchdog: Option<Duration>,
     told: Instant,
 }
@@ -13,7 +14,7 @@ pub struct Service {
 impl Service {
     pub fn new() -> Service {
         Service {
-            // Half of the time that it allows, as its manual has it.
+            // Half of the watchdog timeout, as sd_watchdog_enabled(3) recommends.
             watchdog: sd_notify::watchdog_enabled().map(|most| most / 2),
             told: Instant::now(),
         }
@@ -24,7 +25,7 @@ impl Service {
     }
 
     pub fn reloading() {
-        // It is the manager's clock that this is compared with.
+        // The service manager compares this with its own monotonic clock.
         if let Ok(moment) = NotifyState::monotonic_usec_now() {
             say(&[NotifyState::Reloading, moment]);
         }
@@ -34,7 +35,7 @@ impl Service {
         say(&[NotifyState::Stopping, NotifyState::Status(status)]);
     }
 
-    /// Called at each turn of the loop.
+    /// Pings the watchdog if it is due. Called on each iteration of the loop.
     pub fn alive(&mut self) {
         if self
             .watchdog
@@ -45,13 +46,13 @@ impl Service {
         }
     }
 
-    /// The loop may sleep so long.
+    /// Returns the maximum sleep of the loop.
     pub fn pause(&self) -> Duration {
         self.watchdog.map_or(Duration::MAX, |most| most / 2)
     }
 }
 
 fn say(state: &[NotifyState<'_>]) {
-    // Whoever runs without a service manager misses nothing.
+    // Fails without a service manager, which is fine.
     let _ = sd_notify::notify(state);
 }

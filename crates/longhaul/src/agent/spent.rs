@@ -1,4 +1,4 @@
-//! What was sent today, kept over a restart: budgets are of days, not of processes.
+//! Stores the bytes sent today, because a daily budget must survive a restart.
 
 use super::folder;
 use crate::watch::budget::Spent;
@@ -14,7 +14,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// What cannot be read counts as nothing.
+    /// Loads the file; an unreadable one counts as empty.
     pub fn read(path: PathBuf) -> Keeper {
         let text = folder::read(&path, FILE_BYTES_MAX).ok().flatten();
         let value: Value = text
@@ -35,7 +35,7 @@ impl Keeper {
         &self.kept
     }
 
-    /// Writes it down where it is another than before.
+    /// Saves the value if it has changed.
     pub fn keep(&mut self, spent: Spent) {
         if self.kept == spent {
             return;
@@ -43,7 +43,7 @@ impl Keeper {
         let own = spent.measures.iter();
         let own: Map<String, Value> = own.map(|(k, v)| (k.clone(), json!(v))).collect();
         let text = json!({ "day": spent.day, "bytes": spent.all, "measures": own }).to_string();
-        // A full disk costs the count of one restart.
+        // If the disk is full, the count is lost at the next restart.
         let _ = folder::replace(&self.path, &text);
         self.kept = spent;
     }

@@ -1,4 +1,4 @@
-//! The loop of the agent: sleeps until something is due, has ended, or is asked for; decides; sleeps.
+//! The event loop of the agent.
 
 use super::book::Book;
 use super::desk::{Desk, News, Order};
@@ -22,10 +22,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// The clock may be set and the host may sleep: nobody sleeps longer than this.
+/// The maximum sleep, because the clock may be set and the host may suspend.
 const SLEEP_MOST: Duration = Duration::from_secs(30);
 
-/// Everything that the loop decides with.
+/// The state of the event loop.
 pub struct Agent {
     pub clocks: Clocks,
     pub schedule: Schedule,
@@ -39,11 +39,11 @@ pub struct Agent {
     pub notifier: Notifier,
     pub service: Service,
     pub voice: Voice,
-    /// Runs under way, for whoever waits for the end.
+    /// Names of running runs by id.
     pub under_way: HashMap<RunId, String>,
 }
 
-/// The ends of what the loop hears.
+/// The channels from which the event loop receives.
 pub struct Ears {
     pub ran: mpsc::Receiver<Ran>,
     pub heard: mpsc::Receiver<Heard>,
@@ -51,7 +51,7 @@ pub struct Ears {
 }
 
 impl Agent {
-    /// Starts what is due, and writes down what was decided.
+    /// Starts due runs and records the decisions of the schedule.
     pub fn turn(&mut self) {
         let starts = self.schedule.due(self.clocks.now());
         self.write_down();
@@ -65,7 +65,7 @@ impl Agent {
         self.service.alive();
     }
 
-    /// What the schedule noted goes to the archive and to the page.
+    /// Passes the notes of the schedule to the archive and updates the counters for the page.
     pub fn write_down(&mut self) {
         self.spent.keep(self.schedule.spent());
         let notes = self.schedule.take_notes();
@@ -91,7 +91,7 @@ impl Agent {
         (figures.notified, figures.notices_failed) = self.notifier.counts();
     }
 
-    /// When to look again.
+    /// Returns the time of the next wake-up.
     pub fn wakes_at(&self) -> Instant {
         let now_us = self.clocks.now().wall_us;
         let wait = self.schedule.next_at().map_or(SLEEP_MOST, |at_us| {
@@ -100,7 +100,7 @@ impl Agent {
         Instant::now() + wait.min(SLEEP_MOST).min(self.service.pause())
     }
 
-    /// One thing that happens, or nothing for a while; false when nobody can tell anything more.
+    /// Waits for one event, or for the next wake-up, and handles it.
     pub async fn hear(&mut self, ears: &mut Ears) {
         tokio::select! {
             () = sleep_until(self.wakes_at()) => {}
@@ -122,7 +122,7 @@ impl Agent {
         }
     }
 
-    /// A run has ended.
+    /// Handles a finished run.
     pub fn ran(&mut self, ran: &Ran) {
         let Some(start) = &ran.start else {
             self.ran_earlier(ran);
@@ -154,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// A run that an earlier agent began, or that waited in the spool.
+    /// Handles a run of an earlier process, or one that waited in the spool.
     fn ran_earlier(&mut self, ran: &Ran) {
         let id = ran.owner.planned_id.clone();
         match &ran.came {
@@ -194,7 +194,7 @@ impl Agent {
         }
     }
 
-    /// An event is new, or another one than before.
+    /// Handles a result of the analysis.
     fn heard(&mut self, heard: Heard) {
         match heard {
             Heard::Event {
@@ -222,7 +222,7 @@ impl Agent {
         }
     }
 
-    /// A run that was still under way when the agent ended.
+    /// Marks runs that are still running at shutdown as not started.
     pub fn abandon(&mut self) {
         let now = self.clocks.now();
         for (id, _) in self.under_way.drain() {

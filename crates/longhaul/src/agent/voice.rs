@@ -1,5 +1,4 @@
-//! What the agent says while it works: a line for each thing that happens, for people, or one JSON
-//! object a line for programs.
+//! The log of the agent: one line per event, as text for people or as JSON for programs.
 
 use crate::render::watch::lines;
 use crate::watch::jobs::Key;
@@ -16,7 +15,7 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// A run has a result, and it is in the archive.
+    /// Logs a run whose result is in the archive.
     pub fn ran(self, key: &Key, planned_id: &str, report: &AnyReport) {
         let result = lines::result(report);
         let value = json!({
@@ -43,7 +42,7 @@ impl Voice {
         self.say(&text, value);
     }
 
-    /// Runs of one job that were not made, for one reason.
+    /// Logs missed runs of one job with the same reason.
     pub fn missed(self, key: &Key, runs: usize, (word, why): (&str, &str)) {
         let value = json!({
             "event": "missed", "measurement": *key.measure, "from": *key.from, "to": *key.to,
@@ -57,7 +56,7 @@ impl Voice {
         self.say(&format!("{}  missed{times}: {why}", who(key)), value);
     }
 
-    /// An event that is new, or no longer what it was.
+    /// Logs an event that is new or has changed.
     pub fn event(self, event: &Event) {
         let value = json!({
             "event": "change", "id": event.id, "from": event.pair.from, "to": event.pair.to,
@@ -68,12 +67,12 @@ impl Voice {
         self.say(&lines::event(event), value);
     }
 
-    /// Something that went well.
+    /// Logs something that went well.
     pub fn note(self, text: &str) {
         self.say(text, json!({"event": "note", "text": text}));
     }
 
-    /// Something that needs a look.
+    /// Logs something that needs attention.
     pub fn trouble(self, text: &str) {
         self.say(
             &format!("trouble: {text}"),
@@ -81,9 +80,9 @@ impl Voice {
         );
     }
 
-    /// The first thing that is said; `text` has lines of its own.
+    /// Logs the startup message; `text` may have several lines.
     pub fn begin(self, text: &str, value: Value) {
-        // Whoever closed our output has not stopped the agent.
+        // A closed stdout must not stop the agent.
         let _ = if self.json {
             write_json(value)
         } else {

@@ -1,7 +1,8 @@
-//! Measurements that an event asks for: runs of a job that the file has, or of one made for it.
+//! Follow-up measurements that an event requests: runs of a job in the watch file, or of a job made
+//! for the event.
 //!
-//! Inside the budget and behind the same locks as all others; each kind once for an event, and only
-//! a few in an hour.
+//! They use the same budgets and locks as all other runs. Each kind is made once per event, and
+//! only a few per hour.
 
 use crate::watch::file::{Directions, Measure, Mode, WatchFile, Work};
 use crate::watch::jobs::{self, Job, Turns};
@@ -12,30 +13,30 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For one event.
+/// The maximum number of follow-ups per event.
 const EACH_MAX: usize = 4;
-/// For all events, in an hour.
+/// The maximum number of follow-ups per hour for all events.
 const HOUR_MAX: usize = 8;
 const HOUR_US: i64 = 3_600_000_000;
-/// Events that are remembered.
+/// The maximum number of remembered events.
 const EVENTS_MAX: usize = 1000;
-/// Of a probe of a search for a better setting, and how many there are.
+/// Duration of a tuning probe, and the number of probes.
 const TUNE: (Duration, u32) = (Duration::from_secs(5), 10);
 const ROUND_TRIPS: u32 = 10;
 
 #[derive(Debug, Default)]
 pub struct Wishes {
-    /// What each event has had.
+    /// The follow-ups made for each event.
     granted: HashMap<String, HashSet<Measurement>>,
     order: VecDeque<String>,
-    /// When, on the steady clock.
+    /// Times of recent follow-ups on the steady clock.
     recent: VecDeque<i64>,
-    /// Which event a planned run is for.
+    /// The event of each follow-up run that has not ended.
     waiting: HashMap<RunId, String>,
 }
 
 impl Wishes {
-    /// Asks for what is wanted, as far as it may be had; says what was asked for.
+    /// Requests the wanted measurements as far as limits allow. Returns a log line for each.
     pub fn ask(
         &mut self,
         event: &Event,
@@ -71,12 +72,12 @@ impl Wishes {
         told
     }
 
-    /// A planned run has ended; which event it was for.
+    /// Removes an ended run. Returns the event that it was made for.
     pub fn ended(&mut self, planned_id: &str) -> Option<String> {
         self.waiting.remove(planned_id)
     }
 
-    /// `quicker`: as in the file; its hours are shorter.
+    /// `quicker` is the value from the watch file; it shortens the hour.
     fn forget_old(&mut self, now: Now, quicker: u64) {
         let hour_us = HOUR_US / i64::try_from(quicker.max(1)).unwrap_or(HOUR_US);
         let old = |at_us: &i64| *at_us < now.steady_us - hour_us;
@@ -108,7 +109,8 @@ impl Wishes {
     }
 }
 
-/// A job of the file that measures it, or one of its own; none where the agent is no end of it.
+/// Returns a job of the file that makes the measurement, or a new job. Returns `None` if the agent
+/// is neither end of the pair.
 fn job_for(
     measurement: Measurement,
     event: &Event,
@@ -140,7 +142,7 @@ fn does(work: &Work, measurement: Measurement) -> bool {
     match measurement {
         Measurement::PathBothWays => matches!(work, Work::Path { .. }),
         Measurement::Available => {
-            // Light ones are made anyway, and had nothing to say.
+            // Light runs are made regularly and did not decide.
             matches!(work, Work::Available { mode } if *mode != Mode::Light)
         }
         Measurement::AvailableShaper => false,
@@ -166,7 +168,7 @@ fn measure(measurement: Measurement) -> Measure {
     Measure {
         name: format!("event-{}", measurement.word()),
         work,
-        // It is made once.
+        // The job runs only once.
         every: Duration::from_secs(86_400),
         jitter: Duration::ZERO,
         sets: Vec::new(),

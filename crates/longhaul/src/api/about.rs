@@ -1,4 +1,4 @@
-//! What the agent is.
+//! Information about the agent.
 
 use super::Shared;
 use super::asked::Asked;
@@ -15,7 +15,7 @@ use longhaul_store::watched::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the agent is: version, archive, how its day goes.
+/// The agent: version, archive, and today's runs.
 #[utoipa::path(get, path = "/api/v1/about", tag = "agent",
     responses((status = 200, description = "The agent", body = About)))]
 pub async fn about(
@@ -47,7 +47,7 @@ pub async fn about(
     }))
 }
 
-/// Hosts that the agent measures, each once.
+/// Returns the number of hosts that the agent measures.
 fn targets(file: &WatchFile) -> u64 {
     let far = file.measures.iter();
     let far: BTreeSet<usize> = far.flat_map(|it| jobs::far_hosts(file, it)).collect();
@@ -58,7 +58,7 @@ pub fn now_us() -> i64 {
     Timestamp::now().as_microsecond()
 }
 
-/// The day of `now_us`, UTC.
+/// Returns the UTC day that contains `now_us`.
 pub fn today(now_us: i64) -> Range {
     let begin_us = now_us - now_us.rem_euclid(DAY_US);
     Range {

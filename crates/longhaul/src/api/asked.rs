@@ -1,7 +1,7 @@
-//! The parameters of a request, each held to what it may be.
+//! Query parameters and their validation.
 //!
-//! What is not known, stands twice or lies beyond its range is refused with the reason and with
-//! what is allowed: nothing is silently left out.
+//! Unknown, repeated and out-of-range parameters are rejected with the reason and the allowed
+//! values; none is ignored.
 
 use super::fault::Fault;
 use axum::extract::{FromRequestParts, Query};
@@ -13,19 +13,19 @@ use longhaul_store::watched::limits::{ID_BYTES_MAX, NAME_BYTES_MAX, TIME_END_US}
 use std::ops::RangeInclusive;
 use utoipa::IntoParams;
 
-/// Parameters of one request are fewer.
+/// The maximum number of parameters in a request.
 const PARAMETERS_MAX: usize = 16;
-/// Of an unwelcome word so much is repeated.
+/// The maximum number of characters of an invalid value in an error message.
 const SHOWN: usize = 40;
 
-/// A span of time.
+/// A time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Span {
-    /// Start of the range, us since 1970-01-01T00:00:00Z; absent: from the first on.
+    /// Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound.
     #[param(minimum = 0, maximum = 7_258_118_400_000_000_i64)]
     pub begin_us: Option<i64>,
-    /// End of the range, itself not in it; absent: to the last.
+    /// End of the range, exclusive; absent: no upper bound.
     #[param(minimum = 0, maximum = 7_258_118_400_000_000_i64)]
     pub end_us: Option<i64>,
 }
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// The parameters that are not looked at yet.
+/// The parameters that have not been read yet.
 #[derive(Debug, Default)]
 pub struct Asked {
     left: Vec<(String, String)>,
@@ -73,14 +73,14 @@ impl Asked {
         Some(self.left.remove(at).1)
     }
 
-    /// A name of a host, a measurement.
+    /// Reads the name of a host or measurement.
     pub fn name(&mut self, name: &str) -> Result<Option<String>, Fault> {
         self.take(name)
             .map(|text| word(name, text, NAME_BYTES_MAX))
             .transpose()
     }
 
-    /// A whole number.
+    /// Reads an integer.
     pub fn number(
         &mut self,
         name: &str,
@@ -99,7 +99,7 @@ impl Asked {
         })
     }
 
-    /// How many rows.
+    /// Reads the maximum number of rows.
     pub fn limit(&mut self, usual: u32, most: u32) -> Result<u32, Fault> {
         let number = self.number("limit", 1..=i64::from(most))?;
         Ok(number
@@ -107,7 +107,7 @@ impl Asked {
             .unwrap_or(usual))
     }
 
-    /// One of some words.
+    /// Reads one of several words.
     pub fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
         let Some(text) = self.take(name) else {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Asked {
         })
     }
 
-    /// Both ends of a pair, or none.
+    /// Reads a pair. Returns `None` if both ends are absent.
     pub fn pair(&mut self) -> Result<Option<Pair>, Fault> {
         match (self.name("from")?, self.name("to")?) {
             (Some(from), Some(to)) => Ok(Some(Pair { from, to })),
@@ -160,7 +160,7 @@ impl Asked {
         Ok(range)
     }
 
-    /// Nothing may be left.
+    /// Rejects parameters that were not read.
     pub fn done(self) -> Result<(), Fault> {
         match self.left.first() {
             None => Ok(()),
@@ -172,12 +172,12 @@ impl Asked {
     }
 }
 
-/// The id of a run, an event, as it stands in the address.
+/// Validates the id of a run or event from the path.
 pub fn id(what: &str, text: String) -> Result<String, Fault> {
     word(what, text, ID_BYTES_MAX)
 }
 
-/// Text that is a name: not empty, not long, without control characters.
+/// Validates a name: not empty, not too long, no control characters.
 pub fn word(what: &str, text: String, bytes_max: usize) -> Result<String, Fault> {
     let why = if text.is_empty() {
         "it is empty"
@@ -194,7 +194,7 @@ pub fn word(what: &str, text: String, bytes_max: usize) -> Result<String, Fault>
     )))
 }
 
-/// The begin of what came from outside, with what would act on a screen escaped.
+/// Quotes the beginning of untrusted text and escapes its control characters.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(SHOWN).collect();
     format!("{start:?}")

@@ -1,11 +1,11 @@
-//! Taking in what other agents measured: POST /api/v1/batches.
+//! Receives results of other agents: POST /api/v1/batches.
 //!
-//! Each agent has a token of its own in `[[api.agent]]`, and may send what it was an end of. Every
-//! item is held to the limits of the archive; one that is not taken is named with the reason, and
-//! the others are stored, in one transaction, before the answer goes out. All of it may come twice.
-//! docs/collector.md describes what goes over the wire.
+//! Each agent has its own token in `[[api.agent]]` and may send results in which it is one end.
+//! Every item is checked against the limits of the archive. Rejected items are listed with the
+//! reason; all others are stored in one transaction before the response is sent. A repeated batch
+//! is harmless. docs/collector.md describes the protocol.
 //!
-//! - [`senders`]: who sends; [`body`]: the bytes of a batch; [`check`]: what is taken
+//! - [`senders`]: authentication; [`body`]: reading the body; [`check`]: checking the items
 
 mod body;
 mod check;
@@ -29,21 +29,21 @@ use senders::{Known, Senders};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
-/// Batches whose bytes are in memory at one time.
+/// The maximum number of batches in memory.
 const AT_ONCE: usize = 3;
-/// The sender's clock may be off by so much.
+/// The maximum offset of the sender's clock.
 const CLOCK_US: i64 = 600_000_000;
 
-/// The receiving side.
+/// The receiver of batches.
 struct Intake {
     desk: Arc<Desk>,
     senders: Senders,
     places: Arc<Semaphore>,
-    /// Its connection; one batch is written at a time.
+    /// The connection that writes batches, one at a time.
     archive: Mutex<Option<Box<dyn Watched>>>,
 }
 
-/// The route of batches. It has limits, a deadline and tokens of its own.
+/// Returns the route of batches, which has its own limits, timeout and tokens.
 pub fn router(desk: Arc<Desk>) -> Router {
     let intake = Intake {
         senders: Senders::new(Arc::clone(&desk)),
@@ -88,7 +88,7 @@ impl Intake {
             .connection(&mut held)
             .and_then(|archive| self.store(archive, sender, batch, now_us));
         if answer.is_err() {
-            // The next batch begins with a connection that nothing has happened to.
+            // The connection may be broken, so the next batch opens another one.
             *held = None;
         }
         answer.map_err(told)
@@ -130,7 +130,7 @@ impl Intake {
         })
     }
 
-    /// Whoever looks at the page sees it; nobody may be looking.
+    /// Publishes the new items to the page; sending fails if there is no subscriber.
     fn tell(&self, delivery: &Delivery) {
         for run in &delivery.runs {
             let _ = self.desk.news.send(News::Run {
@@ -160,7 +160,7 @@ fn is_of(batch: &Batch, sender: &Known) -> Result<(), Fault> {
         .hint("each agent has its own name and token in [[api.agent]] of the collector"))
 }
 
-/// Not a fault of the batch: when the clock is right again, it is taken.
+/// Clock errors do not reject the batch for good: it is accepted once the clock is right.
 fn clocks_agree(batch: &Batch, now_us: i64) -> Result<(), Fault> {
     let ahead_us = batch.sent_us.saturating_sub(now_us);
     if ahead_us.saturating_abs() <= CLOCK_US {

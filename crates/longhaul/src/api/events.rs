@@ -1,4 +1,4 @@
-//! Lasting changes, and the text that one sends to a provider.
+//! Lasting changes, and the case text to send to a provider.
 
 use super::Shared;
 use super::asked::{self, Asked, Span};
@@ -68,8 +68,8 @@ pub async fn event(
     event.map(|event| Json(event.into())).ok_or_else(unknown)
 }
 
-/// The event as a text for whoever runs the path: what changed, both routes, the likely cause,
-/// what was checked, what is asked.
+/// The case text of an event for the network operator: what changed, both routes, the likely cause,
+/// what was checked, and what is requested.
 #[utoipa::path(get, path = "/api/v1/events/{id}/case", tag = "events",
     params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 128)),
     responses((status = 200, description = "Plain text of 78 columns", content_type = "text/plain", body = String)))]

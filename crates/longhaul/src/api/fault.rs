@@ -1,4 +1,4 @@
-//! Why a request has no answer: status, a stable word, a sentence, what to do next.
+//! Error responses: status, a stable code, a sentence, and a hint.
 
 use super::shape::{ErrorBody, ErrorText};
 use axum::Json;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use longhaul_store::StoreError;
 use std::error::Error;
 
-/// Whoever asks is told all of it, so nothing secret is in it.
+/// An error response. All of it is sent to the client, so it must not contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub status: StatusCode,
@@ -33,22 +33,22 @@ impl Fault {
         }
     }
 
-    /// 400: a parameter is not what it may be.
+    /// 400: invalid parameter.
     pub fn asked(text: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, "bad_request", text)
     }
 
-    /// 404: nothing of this name.
+    /// 404: not found.
     pub fn nothing(text: impl Into<String>) -> Fault {
         Fault::new(StatusCode::NOT_FOUND, "not_found", text)
     }
 
-    /// 503: not now.
+    /// 503: temporarily unavailable.
     pub fn busy(code: &'static str, text: impl Into<String>) -> Fault {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, code, text)
     }
 
-    /// 500: a defect of longhaul.
+    /// 500: a bug in longhaul.
     pub fn defect(what: &str) -> Fault {
         let text = format!("{what} failed by a defect of longhaul");
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text)
@@ -80,7 +80,7 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// The error and its causes, as one sentence.
+/// Formats the error and its causes as one sentence.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,11 +1,11 @@
-//! Who may ask: the token, and the names by which this page is reached.
+//! Access control: bearer tokens, and `Host` and `Origin` checks.
 //!
-//! Without a token the agent listens on loopback only (the watch file is held to that), and every
-//! program of this host may read. Browsers of this host run code of strangers, so there the page
-//! must be called by a name of its own (else a name that a stranger points to 127.0.0.1 would read
-//! it), and what changes something must come from the page itself.
+//! Without a token the agent listens only on loopback (the watch file enforces this), and every
+//! program on this host may read. Browsers on this host run untrusted code. Therefore the `Host`
+//! header must name this agent, which prevents DNS rebinding, and requests that change something
+//! must come from the page itself.
 //!
-//! With a token every request of the API carries it. Its SHA-256 alone is kept.
+//! With a token, every API request must carry it. Only its SHA-256 is kept.
 
 use super::fault::Fault;
 use crate::agent::desk::Desk;
@@ -18,15 +18,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A token is one line; more of it is not read.
+/// The maximum size of a token line.
 const TOKEN_BYTES: u64 = 4096;
 
-/// What the file in force says of access.
+/// The access policy of the current watch file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Access {
     Loopback,
     Token([u8; SHA256_OUTPUT_LEN]),
-    /// The file names a token that cannot be read; nobody is let in by mistake.
+    /// The token file is unreadable, so access is denied to all.
     Closed(String),
 }
 
@@ -47,7 +47,7 @@ impl Gate {
         }
     }
 
-    /// By the file that holds now; it is read again after a reload.
+    /// Returns the policy of the current watch file, and updates it after a reload.
     fn access(&self) -> Access {
         let file = self.desk.file();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Gate {
         held.1.clone()
     }
 
-    /// Whether whoever sent these headers may read.
+    /// Checks whether the request may read.
     pub fn may_read(&self, headers: &HeaderMap) -> Result<(), Fault> {
         match self.access() {
             Access::Loopback => self.is_called_by_name(headers),
@@ -67,7 +67,7 @@ impl Gate {
         }
     }
 
-    /// Whether whoever sent these headers, and may read, may also ask for runs.
+    /// Checks whether a request that may read may also request runs.
     pub fn may_order(&self, headers: &HeaderMap) -> Result<(), Fault> {
         if self.access() == Access::Loopback && !self.own.ip().is_loopback() {
             return Err(Fault::new(
@@ -80,7 +80,7 @@ impl Gate {
         from_the_page(headers)
     }
 
-    /// `Host` must be an address of this agent or one of its names.
+    /// Checks that `Host` is an address or name of this agent.
     fn is_called_by_name(&self, headers: &HeaderMap) -> Result<(), Fault> {
         let called = headers.get(HOST).and_then(|host| host.to_str().ok());
         let file = self.desk.file();
@@ -110,13 +110,13 @@ impl Gate {
     }
 }
 
-/// Name and port of `Host`, which may leave out the port of its scheme.
+/// Splits `Host` into name and port; the port may be absent.
 fn split(host: &str, own_port: u16) -> Option<(&str, u16)> {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()?),
         _ => (host, 80),
     };
-    // Of a proxy on port 80 or 443 nothing is known here.
+    // Nothing is known here about a proxy on port 80 or 443.
     let port = if own_port == 443 && port == 80 {
         443
     } else {
@@ -129,7 +129,7 @@ fn split(host: &str, own_port: u16) -> Option<(&str, u16)> {
     Some((name, port))
 }
 
-/// A browser says where a request comes from; other programs say nothing.
+/// Checks the origin of the request. Browsers send it; other programs do not.
 fn from_the_page(headers: &HeaderMap) -> Result<(), Fault> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let site = text("sec-fetch-site");
@@ -168,7 +168,7 @@ fn carries(headers: &HeaderMap, kept: &[u8; SHA256_OUTPUT_LEN]) -> Result<(), Fa
     refused("this token is not the agent's")
 }
 
-/// In a time that does not depend on where they differ.
+/// Compares two hashes in constant time.
 fn same(one: &[u8; SHA256_OUTPUT_LEN], other: &[u8; SHA256_OUTPUT_LEN]) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(differing) == 0

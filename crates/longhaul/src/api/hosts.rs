@@ -1,4 +1,4 @@
-//! Hosts of the agent's file, where they are, and their newest audits.
+//! Hosts of the watch file, their locations, and their newest audits.
 
 use super::Shared;
 use super::asked::Asked;
@@ -14,7 +14,7 @@ use longhaul_store::{Entry, StoreError, Watched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Audits that are looked through for the newest of each host.
+/// The maximum number of audits that are searched for the newest of each host.
 const AUDITS: u32 = 1000;
 
 /// The hosts that the agent knows.
@@ -63,7 +63,7 @@ fn rows(archive: &dyn Watched, file: &WatchFile) -> Result<Vec<HostRow>, StoreEr
     Ok(rows)
 }
 
-/// What this host calls itself, which is what its audits say.
+/// Returns the hostname of this host, which its audits contain.
 fn own_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned())

@@ -1,7 +1,7 @@
-//! Connections: so many at once, each held to its times.
+//! The HTTP server: limits connections and their times.
 //!
-//! Whoever sends headers slowly, or takes an answer slowly, is cut off; whoever comes when all
-//! places are taken waits in the kernel's queue.
+//! Clients that send headers or read responses too slowly are disconnected. Clients beyond the
+//! connection limit wait in the kernel's accept queue.
 
 mod patience;
 
@@ -18,18 +18,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-/// Connections at once.
+/// The maximum number of connections.
 const CONNECTIONS: usize = 256;
-/// For all headers of a request, and for the next one on an open connection.
+/// The timeout for the headers of a request, and for the next request on an open connection.
 const HEADERS: Duration = Duration::from_secs(15);
-/// Bytes of the headers of one request.
+/// The maximum size of the headers of a request.
 const HEADER_BYTES: usize = 32 << 10;
-/// At the end, what is being answered has this long.
+/// The time for requests in progress at shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// After a connection could not be taken, as when no file descriptor is left.
+/// The delay after a failed accept, for example without a free file descriptor.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// Answers connections until `stop` says true or is gone, and then what is being answered.
+/// Serves connections until `stop` is true or dropped, and then finishes requests in progress.
 pub async fn serve(
     (listener, greeting): (TcpListener, Greeting),
     router: Router,
@@ -52,7 +52,7 @@ pub async fn serve(
                 tokio::spawn(async move {
                     match greeting {
                         None => converse(stream, router, stop).await,
-                        // Whoever speaks no TLS is not answered.
+                        // Clients without TLS get no response.
                         Some(tls) => {
                             if let Ok(stream) = tls::handshake(tls, stream).await {
                                 converse(stream, router, stop).await;
@@ -66,18 +66,18 @@ pub async fn serve(
         }
     }
     drop(listener);
-    // Whoever is not done then is cut off by the end of the run-time.
+    // Remaining connections are closed when the runtime ends.
     let all = places.acquire_many(CONNECTIONS as u32);
     let _ = tokio::time::timeout(FAREWELL, all).await;
     Ok(())
 }
 
-/// Returns when it says true, or when nobody is left to say it.
+/// Returns when `stop` is true or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// One connection, plain or over TLS, to its end.
+/// Serves one connection, plain or over TLS.
 pub async fn converse<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -91,7 +91,7 @@ where
             TowerToHyperService::new(router),
         );
     let mut connection = std::pin::pin!(connection);
-    // A peer that breaks off, or is cut off, is nothing to tell anybody of.
+    // Disconnects are not worth a log line.
     tokio::select! {
         _ended = connection.as_mut() => {}
         () = stopped(&mut stop) => {

@@ -1,7 +1,8 @@
-//! News as they come, as server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+//! Live updates as server-sent events
+//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 //!
-//! One herald turns each piece of news into text, for all listeners. A listener that lags is told
-//! to read again; one that takes nothing is cut off. The number of listeners is bounded.
+//! One task formats each update for all listeners. A listener that lags behind gets a `resync`
+//! event; one that stops reading is disconnected. The number of listeners is limited.
 
 use super::Shared;
 use super::fault::Fault;
@@ -23,22 +24,22 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 
-/// Listeners at once.
+/// The maximum number of listeners.
 pub const LISTENERS: usize = 64;
-/// Texts that a listener may lag behind by.
+/// The maximum number of updates that a listener may lag behind.
 pub const TEXTS: usize = 256;
-/// Texts on their way to one listener.
+/// The maximum number of updates queued for one listener.
 const ON_THE_WAY: usize = 16;
-/// Silence is broken after so long, so that a broken line shows.
+/// The interval of keep-alive comments, which detect a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A listener that takes nothing for so long is gone.
+/// The time after which a listener that stops reading is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const HELLO: &str = "retry: 2000\n: hello\n\n";
 const STILL_HERE: &str = ": still here\n\n";
 const RESYNC: &str = "event: resync\ndata: {}\n\n";
 
-/// Turns the agent's news into texts until the end.
+/// Formats the agent's updates until `stop` is true.
 pub async fn herald(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut news = shared.desk.news.subscribe();
     loop {
@@ -49,18 +50,18 @@ pub async fn herald(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         let text = match next {
             Err(RecvError::Closed) => return,
             Err(RecvError::Lagged(_)) => Some(Bytes::from_static(RESYNC.as_bytes())),
-            // Nobody listens, so nothing is read for them.
+            // Without listeners nothing needs to be read.
             Ok(_) if shared.texts.receiver_count() == 0 => None,
             Ok(news) => text_of(&shared, news).await,
         };
         if let Some(text) = text {
-            // An error says that nobody listens.
+            // Sending fails if there is no listener.
             let _ = shared.texts.send(text);
         }
     }
 }
 
-/// What cannot be read is not told; the page reads again by itself.
+/// Formats an update, or returns `None` if its report is unreadable; the page polls as well.
 async fn text_of(shared: &Shared, news: News) -> Option<Bytes> {
     let (kind, row) = match news {
         News::Run { id, pairs } => {
@@ -81,15 +82,15 @@ async fn text_of(shared: &Shared, news: News) -> Option<Bytes> {
             ("planned", serde_json::to_string(&row))
         }
     };
-    // JSON on one line has no line end in it, whatever names hold.
+    // serde_json escapes line breaks, so the data is one line.
     Some(Bytes::from(format!(
         "event: {kind}\ndata: {}\n\n",
         row.ok()?
     )))
 }
 
-/// News as they happen: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each
-/// as JSON; `resync`: some were lost, read again. A comment every 15 s.
+/// Live updates: `run` (a `RunRow`), `event` (an `Event`), `planned` (a `PlannedRow`), each as
+/// JSON. `resync`: updates were lost, read everything again. Sends a comment every 15 s.
 #[utoipa::path(get, path = "/api/v1/live", tag = "news",
     responses((status = 200, description = "Server-sent events, until either end closes", content_type = "text/event-stream", body = String)))]
 pub async fn live(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
@@ -111,7 +112,7 @@ pub async fn live(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> 
     Ok((headers, Body::new(body)).into_response())
 }
 
-/// Sends texts to one listener until it has gone, or the agent ends.
+/// Sends updates to one listener until it disconnects or the agent stops.
 async fn speak(
     mut texts: broadcast::Receiver<Bytes>,
     to: mpsc::Sender<Bytes>,
@@ -136,7 +137,7 @@ async fn speak(
     }
 }
 
-/// The body of the answer to one listener; its place is free when it is dropped.
+/// The response body of one listener. Dropping it frees the listener's slot.
 struct Speech {
     from: mpsc::Receiver<Bytes>,
     _place: OwnedSemaphorePermit,

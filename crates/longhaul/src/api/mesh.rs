@@ -1,4 +1,4 @@
-//! Pairs, the grid of their newest values, and series over time.
+//! Pairs, the grid of their newest values, and time series.
 
 use super::Shared;
 use super::asked::{Asked, Span};
@@ -9,10 +9,10 @@ use axum::extract::State;
 use longhaul_store::watched::limits::SERIES_MAX;
 use std::sync::Arc;
 
-/// Of a chart as wide as a usual screen.
+/// The default number of points: a chart as wide as a usual screen.
 const POINTS: i64 = 1000;
 
-/// Every pair that has values or was planned, by name.
+/// All pairs that have values or planned runs, by name.
 #[utoipa::path(get, path = "/api/v1/pairs", tag = "mesh",
     responses((status = 200, description = "Pairs", body = Vec<Pair>)))]
 pub async fn pairs(
@@ -24,7 +24,7 @@ pub async fn pairs(
     Ok(Json(pairs.into_iter().map(Pair::from).collect()))
 }
 
-/// The newest value of one quantity of every pair.
+/// The newest value of one quantity for every pair.
 #[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
     params(("quantity" = Quantity, Query, description = "Which quantity")),
     responses((status = 200, description = "Pairs with their newest value", body = Vec<GridCell>)))]
@@ -41,8 +41,8 @@ pub async fn grid(
     Ok(Json(cells.into_iter().map(GridCell::from).collect()))
 }
 
-/// One quantity of one pair over time: single values where they are few enough, otherwise buckets
-/// with their extremes. Of a pair that was never seen, nothing.
+/// Time series of one quantity of one pair: single values if they are few enough, otherwise buckets
+/// with minimum and maximum. Empty for an unknown pair.
 #[utoipa::path(get, path = "/api/v1/series", tag = "mesh",
     params(
         ("from" = String, Query, description = "Sender", min_length = 1, max_length = 255),

@@ -1,7 +1,7 @@
-//! Figures for Prometheus, as OpenMetrics text.
+//! Prometheus metrics as OpenMetrics text.
 //!
-//! Bounded: pairs come from the agent's file, and no more than [`PAIRS`] of them are told; what is
-//! left out is counted. Made anew for each scrape; nothing is kept between two.
+//! Bounded: pairs come from the watch file, and at most [`PAIRS`] of them are exported; the rest is
+//! counted. Built for each scrape, without state in between.
 
 mod registry;
 
@@ -18,23 +18,23 @@ use longhaul_store::watched::{EventFilter, GridCell, Range};
 use longhaul_store::{StoreError, Watched};
 use std::sync::Arc;
 
-/// Pairs whose values are told.
+/// The maximum number of pairs with exported values.
 const PAIRS: usize = 5000;
-/// Events that are looked through.
+/// The maximum number of events that are counted.
 const EVENTS: u32 = 10_000;
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the archive gives to one scrape.
+/// The archive data of one scrape.
 pub struct Stored {
     kind: &'static str,
     bytes: Option<u64>,
     grids: Vec<(Quantity, Vec<GridCell>)>,
-    /// Events that still concern the present, by state.
+    /// The number of open events, by state.
     suspected: u64,
     confirmed: u64,
 }
 
-/// Figures of the agent, and the newest value of every pair, for Prometheus. docs/api.md lists
+/// Prometheus metrics: the agent's counters, and the newest value of every pair. docs/api.md lists
 /// them.
 #[utoipa::path(get, path = "/metrics", tag = "agent",
     responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String)))]
@@ -43,7 +43,7 @@ pub async fn metrics(
     asked: Asked,
 ) -> Result<impl IntoResponse, Fault> {
     asked.done()?;
-    // Without an archive the agent's own figures are all the more wanted.
+    // The agent's own metrics do not depend on the archive.
     let stored = shared.readers.ask(stored).await.ok();
     let figures = shared.desk.figures();
     let text = Page::new(&figures, stored.as_ref(), shared.desk.started_us).text();

@@ -1,7 +1,7 @@
-//! The description of the API, from the handlers themselves.
+//! The OpenAPI description, generated from the handlers.
 //!
-//! What holds for every address stands here once: how it fails, and the token. Absent fields are
-//! left out of an answer, so no field is described as one that may be null.
+//! Common errors and the token are added here once. Responses omit absent fields, so no field is
+//! described as nullable.
 
 use super::shape::ErrorBody;
 use super::shape::run::Standing;
@@ -30,7 +30,7 @@ use utoipa::OpenApi;
 )]
 struct Head;
 
-/// What stands above the addresses.
+/// Returns the document without paths.
 pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
@@ -48,7 +48,7 @@ pub async fn document() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
 }
 
-/// The text of docs/openapi.json.
+/// Returns the text of docs/openapi.json.
 #[cfg(test)]
 pub fn text() -> &'static str {
     &TEXT
@@ -77,7 +77,7 @@ fn whole() -> Value {
     value
 }
 
-/// The failures that any address may answer with.
+/// Adds the errors that any operation may return.
 fn fails_like_all(operation: &mut Value) {
     let mut failures = vec![
         ("400", "A parameter is not what it may be"),
@@ -108,7 +108,7 @@ fn fails_like_all(operation: &mut Value) {
     }
 }
 
-/// `T or null` becomes `T`; that it may be absent is said by `required`.
+/// Replaces `T or null` by `T`; `required` states which fields may be absent.
 fn never_null(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(never_null),

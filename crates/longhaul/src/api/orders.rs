@@ -1,6 +1,6 @@
-//! Runs that somebody asks for: what can be asked for, and the asking.
+//! Handlers for requested runs: lists the available jobs, and requests a run.
 //!
-//! An order goes through the agent's one queue; budgets and locks hold for it too.
+//! A requested run goes through the agent's only queue, with the same budgets and locks.
 
 use super::Shared;
 use super::asked::{self, Asked};
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Until the agent says whether it takes the order.
+/// The timeout for the agent's answer.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Runs that the agent's file knows: what `POST /api/v1/runs` takes.
+/// Jobs that `POST /api/v1/runs` accepts.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "runs",
     params(
         ("from" = Option<String>, Query, description = "Sender; with to: those of this pair alone", min_length = 1, max_length = 255),
@@ -59,8 +59,9 @@ fn known(file: &WatchFile) -> Vec<Job> {
     jobs::jobs(file, None, 0).into_iter().map(job).collect()
 }
 
-/// Asks for a run now. It waits its turn like any other: what it needs must be free, and the bytes
-/// of the day must do. `planned_id` is found among the planned runs until it is done or missed.
+/// Requests a run now. It waits in the queue like any other run, until the resources it needs are
+/// free and the daily budget allows it. `planned_id` appears among the planned runs until the run
+/// is done or missed.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs",
     request_body = RunOrder,
     responses(

@@ -1,4 +1,4 @@
-//! Runs that were due, and what became of each.
+//! Planned runs and their outcomes.
 
 use super::Shared;
 use super::asked::{Asked, Span};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 const USUAL: u32 = 500;
 const MOST: u32 = 10_000;
-/// Rows that one question looks through.
+/// The maximum number of rows that one request scans.
 const LOOKED_THROUGH: usize = 100_000;
-/// The newest rows are looked for in steps back, each twice as long as the one before.
+/// The newest rows are searched backwards; each step is twice as long as the previous one.
 const FIRST_STEP_US: i64 = 3600 * SECOND_US;
 
-/// Which rows are wanted.
+/// The requested rows.
 struct Wanted {
     range: Range,
     pair: Option<Pair>,
@@ -28,7 +28,7 @@ struct Wanted {
     limit: usize,
 }
 
-/// Runs that were due in a range: counts of all pairs, and the newest rows.
+/// Planned runs in a range: counts of all pairs, and the newest rows.
 #[utoipa::path(get, path = "/api/v1/planned", tag = "runs",
     params(
         ("from" = Option<String>, Query, description = "Sender; with to: rows of this pair alone", min_length = 1, max_length = 255),
@@ -63,8 +63,8 @@ pub async fn planned(
     }))
 }
 
-/// The newest rows that are wanted, and whether there may be more. The archive gives the earliest
-/// first, so it is asked for stretches from the end of the range back to its begin.
+/// Returns the newest matching rows, and whether there may be more. The archive returns the
+/// earliest rows first, so it is queried in steps from the end of the range.
 fn newest(
     archive: &dyn Watched,
     wanted: &Wanted,
@@ -97,7 +97,7 @@ fn newest(
     Ok((rows, false))
 }
 
-/// Nothing is planned far ahead; a range without end would be walked through in vain.
+/// Limits the end of the range, because nothing is planned far ahead.
 fn latest_end(range: Range) -> i64 {
     let soon = super::about::now_us().saturating_add(FIRST_STEP_US);
     range.end_us.min(soon.clamp(0, TIME_END_US))

@@ -1,7 +1,7 @@
-//! Connections to the archive for whoever asks: few, opened when needed, used again.
+//! A small pool of archive connections, opened on demand and reused.
 //!
-//! An archive may be slow or away. Each question has a deadline; one that outlives it goes on in
-//! its thread, keeps its place, and so bounds what a slow archive can pile up.
+//! An archive may be slow or unavailable, so each query has a timeout. A query that exceeds it
+//! continues in its thread and keeps its slot, which limits the load on a slow archive.
 
 use super::fault::Fault;
 use crate::agent::desk::Open;
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Questions that are answered side by side.
+/// The maximum number of concurrent queries.
 const READERS: usize = 4;
-/// Until an answer, the wait for a place in it.
+/// The timeout of a query, including the wait for a slot.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 pub struct Readers {
@@ -36,7 +36,7 @@ impl Readers {
         }
     }
 
-    /// Asks the archive in a thread that may wait.
+    /// Runs a query in a thread for blocking work.
     pub async fn ask<T, Q>(&self, question: Q) -> Result<T, Fault>
     where
         T: Send + 'static,
@@ -59,7 +59,7 @@ impl Readers {
             let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = known.map_or_else(|| open(), Ok)?;
             let answer = question(reader.as_ref());
-            // A connection that failed may fail for ever; the next question opens another.
+            // A failed connection may stay broken, so it is not reused.
             if answer.is_ok() {
                 let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
                 idle.push(reader);

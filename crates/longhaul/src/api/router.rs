@@ -1,4 +1,4 @@
-//! Which address is answered by what, and what holds for all of them.
+//! Routes and the limits that apply to all of them.
 
 use super::fault::Fault;
 use super::{Shared, about, events, hosts, live, mesh, metrics, openapi, orders, page, planned};
@@ -14,14 +14,14 @@ use std::time::Duration;
 use tower_http::compression::CompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 
-/// Bytes of the body of a request of the API.
+/// The maximum size of a request body.
 const BODY_BYTES: usize = 64 << 10;
-/// Bytes of an address with its parameters.
+/// The maximum size of a URI with its parameters.
 const ADDRESS_BYTES: usize = 8 << 10;
-/// Until the answer begins, the body of the request in it. Questions have shorter deadlines.
+/// The timeout for request body and start of the response. Queries have shorter timeouts.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// The page runs nothing and asks nobody but itself.
+/// The page runs no inline code and connects only to its own origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
 connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -36,8 +36,8 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// What asks for the right to read. Batches of other agents have tokens of their own: their
-/// routes are merged in [`router`], beside these.
+/// Returns the routes that require read access. Batches of other agents have their own tokens, so
+/// [`router`] adds their route separately.
 pub fn guarded() -> OpenApiRouter<Arc<Shared>> {
     use utoipa_axum::routes as route;
     OpenApiRouter::with_openapi(openapi::head())
@@ -59,7 +59,7 @@ pub fn guarded() -> OpenApiRouter<Arc<Shared>> {
         .routes(route!(metrics::metrics))
 }
 
-/// Everything.
+/// Returns all routes.
 pub fn router(shared: Arc<Shared>) -> Router {
     let batches = super::batches::router(Arc::clone(&shared.desk));
     let (guarded, _document) = guarded().split_for_parts();
@@ -74,12 +74,12 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(CompressionLayer::new().gzip(true))
         .layer(from_fn(within_bounds))
-        // Their bodies are larger and take longer; they have bounds of their own.
+        // Batches are larger and take longer; they have their own limits.
         .merge(batches)
         .layer(from_fn(with_headers))
 }
 
-/// The process answers; whether the archive does, /api/v1/about says.
+/// Returns `ok` while the process responds; /api/v1/about covers the archive.
 async fn healthy() -> &'static str {
     "ok\n"
 }
@@ -104,7 +104,7 @@ async fn may_read(
     Ok(response)
 }
 
-/// A request that takes too long, or shows a defect, costs its own answer and nothing else.
+/// Limits URI length and time, and turns a panic into an error response.
 pub(super) async fn within_bounds(request: Request, next: Next) -> Response {
     if request
         .uri()

@@ -1,8 +1,8 @@
-//! The routes that a pair had over time, with the numbers that `longhaul report routes` gives them.
+//! The routes of a pair over time, with the same numbers as `longhaul report routes`.
 //!
-//! A route is in the report of each path run. Of a long range some hundred runs are read, evenly
-//! spread, and then those between two that differ, until the change is found: a route that came
-//! and went between two of them is not seen. Reports never change, so what was read is kept.
+//! Each path run contains a route. For a long range some hundred runs are read, evenly spread; a
+//! bisection between runs that differ then finds each change. A route that appears and disappears
+//! between two of them is missed. Reports never change, so what was read is cached.
 
 mod search;
 
@@ -23,12 +23,12 @@ use longhaul_store::{Entry, StoreError, Watched};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Path runs of one pair that are listed.
+/// The maximum number of path runs that are listed for a pair.
 const LISTED: u32 = 100_000;
-/// Traces that are kept, some kilobytes each.
+/// The maximum number of cached traces, some kilobytes each.
 const KEPT: usize = 2000;
 
-/// Traces that were read before, by run id; none of runs without one.
+/// Traces by run id; `None` for runs without one.
 #[derive(Clone, Default)]
 pub struct Memory {
     kept: Arc<Mutex<HashMap<String, Option<Arc<Path>>>>>,
@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-/// What routes are told from, without all else.
+/// Removes everything that the comparison of routes does not need.
 fn bare(report: Path) -> Path {
     let (seen, judged) = (report.observation, report.analysis);
     Path {
@@ -75,8 +75,8 @@ fn bare(report: Path) -> Path {
     }
 }
 
-/// Routes of one pair, in order of time: one row for each stretch in which every trace saw the
-/// same.
+/// Routes of one pair in chronological order: one row for each stretch in which all traces have the
+/// same route.
 #[utoipa::path(get, path = "/api/v1/routes", tag = "mesh",
     params(
         ("from" = String, Query, description = "Sender", min_length = 1, max_length = 255),
@@ -120,7 +120,7 @@ fn rows(
     Ok(stretches(&table.traces, &seen))
 }
 
-/// Whether the run began at the receiver of the pair.
+/// Returns whether the receiver of the pair started the run.
 fn is_back(file: &WatchFile, pair: &Pair, entry: &Entry) -> bool {
     let own = &file.own().name;
     if *own == pair.from || *own == pair.to {
@@ -133,13 +133,13 @@ fn is_back(file: &WatchFile, pair: &Pair, entry: &Entry) -> bool {
     is(&pair.to, &entry.initiator_host) || is(&pair.from, &entry.responder_host)
 }
 
-/// The trace along the pair; none where that direction was not traced.
+/// Returns the trace in the direction of the pair, or `None` if that direction was not traced.
 fn in_direction(trace: &Path, back: bool) -> Option<Path> {
     let mut trace = trace.clone();
     if back {
         let seen = &mut trace.observation;
         std::mem::swap(&mut seen.route, &mut seen.route_reverse);
-        // The number is that of the way there.
+        // The number belongs to the forward route.
         trace.analysis.route_number = None;
     }
     trace.observation.route_reverse = None;
@@ -177,7 +177,7 @@ fn stretches(traces: &[Trace], seen: &[Path]) -> Vec<RouteRow> {
     rows
 }
 
-/// Microseconds of a time as reports have it.
+/// Parses a time of a report into microseconds.
 pub fn moment_us(text: &str) -> Option<i64> {
     let moment: Timestamp = text.parse().ok()?;
     Some(moment.as_microsecond())

@@ -1,4 +1,4 @@
-//! Finished runs: the list, and each report as it was stored.
+//! Finished runs: the list, and each stored report.
 
 use super::Shared;
 use super::asked::{self, Asked, Span};
@@ -29,7 +29,7 @@ const KINDS: [Kind; 9] = [
     Kind::Copy,
 ];
 
-/// Runs, the newest first.
+/// Runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs",
     params(
         ("from" = Option<String>, Query, description = "Sender; with to: watched runs of this pair alone", min_length = 1, max_length = 255),
@@ -59,7 +59,7 @@ pub async fn runs(
     Ok(Json(entries.into_iter().map(row).collect()))
 }
 
-/// The report of a run, in the shape of report v1 (docs/report-v1.md).
+/// The report of a run, in the format of report v1 (docs/report-v1.md).
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs",
     params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 128)),
     responses((status = 200, description = "The report", body = Report)))]

@@ -1,14 +1,13 @@
-//! What the API says and takes, as JSON: the published rows around report v1.
+//! The JSON types of the API: the published rows around report v1.
 //!
-//! Conventions are those of the report: an absent field was not measured and is never null; times
-//! are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1. These types are
-//! the only ones of the program, besides report v1, whose derives are a promise to strangers
-//! (docs/decisions/0018).
+//! The conventions are those of the report: an absent field was not measured and is never null;
+//! times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1. Besides
+//! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
 //!
 //! - [`mesh`]: pairs, grid, series, routes
 //! - [`event`]: lasting changes and their causes
-//! - [`run`]: runs, planned runs, orders
-//! - [`agent`]: what the agent is, its hosts
+//! - [`run`]: runs, planned runs, requested runs
+//! - [`agent`]: the agent and its hosts
 
 pub mod agent;
 pub mod event;
@@ -18,7 +17,7 @@ pub mod run;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why there is no answer.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ErrorBody {
     pub error: ErrorText,
@@ -26,11 +25,11 @@ pub struct ErrorBody {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ErrorText {
-    /// A stable word.
+    /// A stable code.
     pub code: String,
-    /// What was tried and why it failed.
+    /// The failed operation and the reason.
     pub text: String,
-    /// What to do next.
+    /// A hint for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

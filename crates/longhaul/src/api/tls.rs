@@ -1,4 +1,4 @@
-//! TLS for page and API, where the file names a certificate and its key.
+//! TLS for page and API, if the watch file names a certificate and its key.
 
 use crate::agent::desk::Desk;
 use crate::watch::file::WatchFile;
@@ -14,17 +14,17 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// From the first byte to a connection that both ends trust.
+/// The handshake timeout.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What new connections are greeted with.
+/// The TLS configuration of new connections.
 pub struct Greeting {
     desk: Arc<Desk>,
     held: Mutex<(Arc<WatchFile>, Option<TlsAcceptor>)>,
 }
 
 impl Greeting {
-    /// An error where certificate or key cannot be used.
+    /// Fails if the certificate or key is unusable.
     pub fn new(desk: Arc<Desk>) -> io::Result<Greeting> {
         let file = desk.file();
         let acceptor = acceptor(&file, &desk.folder)?;
@@ -34,8 +34,8 @@ impl Greeting {
         })
     }
 
-    /// By the file that holds now. A reload reads certificate and key again; where that fails, those
-    /// that were read before stay.
+    /// Returns the acceptor of the current watch file. A reload reads certificate and key again; if
+    /// that fails, the previous ones stay in use.
     pub fn now(&self) -> Option<TlsAcceptor> {
         let file = self.desk.file();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,12 +49,12 @@ impl Greeting {
     }
 }
 
-/// Whether certificate and key can be used, where the file names them.
+/// Checks certificate and key, if the file names them.
 pub fn look(file: &WatchFile, folder: &Path) -> io::Result<()> {
     acceptor(file, folder).map(drop)
 }
 
-/// What is to be said of an agent that others reach without TLS.
+/// Returns a warning if other hosts reach the agent without TLS.
 pub fn in_the_clear(file: &WatchFile) -> Option<String> {
     let listen = file.agent.listen;
     (!listen.ip().is_loopback() && file.api.tls.is_none()).then(|| {
@@ -65,7 +65,7 @@ pub fn in_the_clear(file: &WatchFile) -> Option<String> {
     })
 }
 
-/// The connection once both ends agree, or why they do not.
+/// Performs the handshake.
 pub async fn handshake(
     acceptor: TlsAcceptor,
     stream: TcpStream,

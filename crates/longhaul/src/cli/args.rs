@@ -1,4 +1,4 @@
-//! The commands and their options, as close to what was typed as types allow.
+//! The commands and their options, as typed by the user.
 
 mod available;
 mod beside;
@@ -57,7 +57,7 @@ Exit codes: 0 measured; 1 measured, but an --expect was missed; 2 usage;
 3 no peer or the peer failed; 4 versions differ; 5 privilege or kernel feature
 missing; 6 archive; 70 a defect of longhaul.";
 
-/// The text of `--version` behind the name; build.rs finds all of it but the version.
+/// The text of `--version` after the name. build.rs provides all of it except the version.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit  ",
@@ -208,7 +208,7 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// Every command with its options, the innermost ones too.
+    /// Collects every command with its options, including nested ones.
     fn commands(command: &clap::Command, found: &mut Vec<clap::Command>) {
         found.push(command.clone());
         for inner in command.get_subcommands() {

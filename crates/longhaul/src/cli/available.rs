@@ -1,6 +1,6 @@
-//! `longhaul available HOST`: trains there and back, what they mean, archive, show.
+//! `longhaul available HOST`: sends probe trains both ways; analyses, archives and shows them.
 //!
-//! The analysis says which trains come next, the prober sends them; neither knows the other.
+//! The analysis chooses the next trains, the prober sends them; neither depends on the other.
 
 pub mod asked;
 mod bulk;
@@ -22,16 +22,16 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// For each step of reaching the far end.
+/// The timeout of each step of connecting to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Earlier runs that are tracked over.
+/// The maximum number of earlier runs used for tracking.
 const HISTORY: u32 = 100;
-/// Sizes tried where a full packet does not pass: Ethernet's, and the least of IPv6.
+/// Packet sizes to try if a full packet does not pass: Ethernet's, and the minimum of IPv6.
 const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
-/// A packet of a size is tried this often.
+/// The number of attempts with each packet size.
 const TRIES: u32 = 2;
 
-/// What was seen, before it means anything.
+/// Observations of a measurement before their analysis.
 struct Seen {
     plan: Plan,
     observation: Observation,
@@ -80,7 +80,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to do where no longhaul answers.
+/// Adds a hint about `--tcp` if no longhaul server answers.
 fn explained(error: ProbeError) -> Fail {
     let no_longhaul = matches!(
         error,
@@ -98,7 +98,7 @@ fn explained(error: ProbeError) -> Fail {
     fail.hint(Some(hint))
 }
 
-/// Both directions, one after the other.
+/// Measures both directions, one after the other.
 fn measure(
     args: &AvailableArgs,
     target: &Target,
@@ -146,9 +146,9 @@ fn open(target: &Target, plan: &Plan) -> Result<Prober, ProbeError> {
     Prober::open(target, bounds)
 }
 
-/// Finds a packet size that passes both ways. Returns the bytes that it cost each way.
+/// Finds a packet size that passes in both directions. Returns the bytes spent in each direction.
 fn fit(args: &AvailableArgs, prober: &mut Prober, plan: &mut Plan) -> Result<u64, ProbeError> {
-    // A burst of jumbo frames alone would cost more than a light run may.
+    // One burst of jumbo frames costs more than a light run may spend.
     let known = match plan.mode {
         Mode::Light => None,
         Mode::Quick | Mode::Careful => prober.path_mtu_bytes(),
@@ -173,11 +173,11 @@ fn fit(args: &AvailableArgs, prober: &mut Prober, plan: &mut Plan) -> Result<u64
             }
         }
     }
-    // Nothing comes back: the trains will say what becomes of them.
+    // No probe was answered: the trains will show what happens to packets.
     Ok(spent)
 }
 
-/// No more bytes than the far end grants.
+/// Limits the budget to the bytes granted by the server.
 fn hold_back(prober: &Prober, plan: &mut Plan, caveats: &mut Vec<Caveat>) {
     let directions = u64::from(plan.forward) + u64::from(plan.reverse);
     let Some(bounds) = prober.bounds() else {
@@ -196,7 +196,7 @@ fn hold_back(prober: &Prober, plan: &mut Plan, caveats: &mut Vec<Caveat>) {
     }
 }
 
-/// One direction, round by round.
+/// Measures one direction, round by round.
 fn direction(
     prober: &mut Prober,
     plan: &Plan,
@@ -241,7 +241,7 @@ fn bytes(trains: &[Train]) -> u64 {
     trains.iter().map(one).sum()
 }
 
-/// From the first packet to the last, on the sender's clock.
+/// Returns the time from the first packet to the last, on the sender's clock.
 fn span_us(trains: &[Train]) -> u64 {
     let sound = || trains.iter().filter(|train| !train.sent_ns.is_empty());
     let first = sound().map(|train| train.sent_at_ns).min();
@@ -252,7 +252,7 @@ fn span_us(trains: &[Train]) -> u64 {
         .map_or(0, |(last, first)| last.saturating_sub(first) / 1000)
 }
 
-/// Earlier runs on the path. An archive that cannot be read costs the tracked figure.
+/// Loads earlier runs on the path. If the archive cannot be read, there is no tracked estimate.
 fn history(args: &AvailableArgs) -> Vec<Available> {
     if args.output.no_save {
         return Vec::new();

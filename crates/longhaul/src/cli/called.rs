@@ -1,9 +1,9 @@
-//! How this process was called, for evidence: what only whoever called it may know is left out.
+//! The command line of this process as evidence, with secrets removed.
 
-/// Options whose value is nobody's business: a token, or where one lies.
+/// Options whose value is removed: a token, or the path of a token file.
 const SECRET: [&str; 2] = ["--token", "--token-file"];
 
-/// The command line of this process: the name of the program without its folder, then its words.
+/// Returns the command line: the program's file name and its arguments, without secrets.
 pub fn command() -> String {
     let mut words = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
@@ -11,7 +11,7 @@ pub fn command() -> String {
     without_secrets(std::iter::once(name).chain(words))
 }
 
-/// A command line as typed, with its secrets left out.
+/// Formats a command line and replaces secrets with `***`.
 fn without_secrets(words: impl Iterator<Item = String>) -> String {
     let mut shown = Vec::new();
     let mut hide = false;
@@ -31,7 +31,7 @@ fn without_secrets(words: impl Iterator<Item = String>) -> String {
     shown.join(" ")
 }
 
-/// As a shell takes it.
+/// Quotes an argument for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,6 +1,6 @@
-//! `longhaul capture`: files of packets, read back.
+//! `longhaul capture`: analyses, prints and anonymises packet captures.
 //!
-//! - [`files`]: captures of a run as files, near and far
+//! - [`files`]: capture files of a run, local and remote
 
 pub mod files;
 
@@ -21,7 +21,7 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A file that is open for reading.
+/// A capture file opened for reading.
 type Input = Reader<BufReader<File>>;
 
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, Fail> {
@@ -46,7 +46,7 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Fail> {
     Ok(code(reading.damage.is_some()))
 }
 
-/// What all the packets of a file say.
+/// Analyses all packets of a capture.
 fn reading(mut input: Input) -> Reading {
     let mut analyser = Analyser::default();
     let (mut packets, mut other_packets) = (0, 0);
@@ -80,7 +80,7 @@ fn reading(mut input: Input) -> Reading {
     }
 }
 
-/// UTC with nanoseconds. `None`: a time that no calendar has.
+/// Formats a time as UTC with nanoseconds. Returns `None` if it is out of range.
 fn moment(at_ns: u64) -> Option<String> {
     let at = Timestamp::from_nanosecond(i128::from(at_ns)).ok()?;
     Some(at.to_string())
@@ -92,14 +92,14 @@ fn text(file: &Path, most: u64) -> Result<ExitCode, Fail> {
     Ok(code(damaged))
 }
 
-/// What a capture says, and the same as text.
+/// Returns the analysis of a capture, and its text.
 pub fn read(file: &Path) -> Result<(Reading, String), Fail> {
     let reading = reading(open(file)?);
     let text = render::capture::reading(&name_of(file), &reading);
     Ok((reading, text))
 }
 
-/// The first packets as text, and whether the file is damaged.
+/// Returns the first packets as text, and whether the file is damaged.
 pub fn first_packets(file: &Path, most: u64) -> Result<(String, bool), Fail> {
     let mut input = open(file)?;
     let mut packets: Vec<Option<Packet>> = Vec::new();
@@ -170,7 +170,7 @@ fn open(file: &Path) -> Result<Input, Fail> {
     })
 }
 
-/// A file's name as it can be shown.
+/// Returns the file name, sanitized for display.
 fn name_of(file: &Path) -> String {
     render::capture::shown(&file.to_string_lossy())
 }

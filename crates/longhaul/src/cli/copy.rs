@@ -1,7 +1,7 @@
-//! `longhaul copy SRC DST`: copy → conclude → archive → show.
+//! `longhaul copy SRC DST`: copies files, then analyses, archives and shows the result.
 //!
-//! - [`end`]: SRC and DST as typed; `asked`: options and what `tune` remembers → a request
-//! - `progress`: rate and time left on stderr
+//! - [`end`]: SRC and DST as typed; `asked`: the request from options and the result of `tune`
+//! - `progress`: rate and remaining time on stderr
 
 mod asked;
 pub mod end;
@@ -31,7 +31,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Fail> {
     let outcome = copied.map_err(|error| fail(&error, &asked))?;
     let report = filed(args, &asked, outcome);
     if asked.to_stdout {
-        // Standard output has the file: the report goes where people look.
+        // The file is on standard output, so the report goes to stderr.
         let text = render::copy::report(&report);
         if !args.output.quiet {
             let _ = anstream::stderr().write_all(text.as_bytes());
@@ -77,7 +77,7 @@ fn fail(error: &CopyError, asked: &Asked) -> Fail {
     }
 }
 
-/// What the text of a failure tells already needs no other hint.
+/// Returns a hint for an error, unless its message already says what to do.
 fn hint_of(error: &CopyError) -> Option<&'static str> {
     let text = error.to_string();
     let knows = |part: &str| text.contains(part);
@@ -88,7 +88,7 @@ fn hint_of(error: &CopyError) -> Option<&'static str> {
         return Some("give the token that `longhaul serve` printed: `--token-file`");
     }
     if knows("--overwrite") || knows("--files") || knows("--direct") {
-        // The text itself names the option.
+        // The message names the option.
         return None;
     }
     Some("check the name and its permissions; `longhaul copy --help` says how names are read")

@@ -77,7 +77,7 @@ fn measure(own: &Path, archive: &Path, demo: &DemoRun) -> Result<ExitStatus, Fai
     start(&mut lab)
 }
 
-/// Shows the command as one would type it, and runs it.
+/// Shows the command as a user would type it, and runs it.
 fn start(command: &mut Command) -> Result<ExitStatus, Fail> {
     let own = command.get_program().to_owned();
     let words = std::iter::once(own.as_os_str()).chain(command.get_args());
@@ -149,7 +149,7 @@ impl DemoFolder {
 
 impl Drop for DemoFolder {
     fn drop(&mut self) {
-        // What is left lies among the temporary files.
+        // A folder that cannot be removed stays in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

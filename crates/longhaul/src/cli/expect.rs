@@ -1,4 +1,4 @@
-//! `--expect`: a condition on the result, so that a script need not parse it.
+//! `--expect`: checks a condition on the result, so that scripts need not parse reports.
 
 pub mod change;
 
@@ -60,7 +60,7 @@ const QUANTITIES: [(&str, Quantity); 8] = [
     ("limited_by", Quantity::LimitedBy),
 ];
 
-/// Longer ones first, since `>` begins `>=`.
+/// Longer operators come first, because `>` is a prefix of `>=`.
 const RELATIONS: [(&str, Relation); 6] = [
     (">=", Relation::AtLeast),
     ("<=", Relation::AtMost),
@@ -143,7 +143,7 @@ fn value(quantity: Quantity, text: &str) -> Result<Value, String> {
     }
 }
 
-/// `0.01` or `1 %`.
+/// Parses `0.01` or `1 %`.
 fn ratio(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix('%') {
         Some(number) => (number, 0.01),
@@ -174,7 +174,7 @@ impl fmt::Display for Value {
 }
 
 impl Expectation {
-    /// `None` when it holds in each direction that was measured; else what was found instead.
+    /// Returns `None` if the condition holds in each measured direction, otherwise the value found.
     pub fn missed(&self, report: &Throughput) -> Option<String> {
         let directions = [Some(&report.analysis), report.analysis.reverse.as_deref()];
         directions
@@ -209,7 +209,7 @@ impl Expectation {
             | (Value::Count(a), Value::Count(b)) => a.cmp(&b),
             (Value::Ratio(a), Value::Ratio(b)) => a.total_cmp(&b),
             (Value::Limiter(a), Value::Limiter(b)) => a.cmp(&b),
-            // One quantity has one kind of value.
+            // Each quantity has one kind of value.
             _ => return false,
         };
         match self.relation {
@@ -245,7 +245,7 @@ mod tests {
             ("rtt_max <= 175 ms", false),
             ("limited_by == path_capacity", true),
             ("limited_by != path_capacity", false),
-            // Never measured on TCP: an expectation that cannot be judged is not met.
+            // TCP has no such value: an expectation without a measured value is missed.
             ("loss <= 1 %", false),
         ] {
             let expectation: Expectation = condition.parse().unwrap();

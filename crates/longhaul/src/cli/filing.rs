@@ -1,4 +1,4 @@
-//! A finished measurement becomes a report, and the report goes into the archive.
+//! Turns finished measurements into reports and archives them.
 
 use super::args::ArchiveArgs;
 use super::{called, output};
@@ -16,7 +16,7 @@ use std::hash::BuildHasher;
 use std::io::Write;
 use std::time::Duration;
 
-/// What was seen, with what follows from it.
+/// Builds the report of a throughput run: observations and analysis.
 pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Throughput {
     let conclusion = conclude(&plan, &outcome.observation);
     let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
@@ -47,7 +47,7 @@ pub fn throughput(plan: Plan, outcome: Outcome, part_of: Option<PartOf>) -> Thro
     }
 }
 
-/// What the initiator, which is this program, says of itself.
+/// Returns the data of the initiator, which is this program.
 fn near_end(observation: &mut Observation) -> &mut End {
     if observation.forward {
         &mut observation.ends.sender
@@ -56,7 +56,7 @@ fn near_end(observation: &mut Observation) -> &mut End {
     }
 }
 
-/// A run of this program that is a part of no other.
+/// Describes a run of this program that is not part of another one.
 pub fn run(
     (id, started): (String, Timestamp),
     lasted: Duration,
@@ -73,7 +73,7 @@ pub fn run(
     }
 }
 
-/// Adds those that are not there yet.
+/// Adds the caveats that are not in the list yet.
 pub fn add_caveats(caveats: &mut Vec<Caveat>, more: Vec<Caveat>) {
     for caveat in more {
         if !caveats.contains(&caveat) {
@@ -82,14 +82,14 @@ pub fn add_caveats(caveats: &mut Vec<Caveat>, more: Vec<Caveat>) {
     }
 }
 
-/// To the second, in UTC.
+/// Formats a time in UTC, to the second.
 pub fn rfc3339(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The start to the second, so that ids sort by time, and 24 random bits against twins.
+/// Creates a run id: the start time to the second, so that ids sort by time, and 24 random bits.
 pub fn run_id(started: Timestamp) -> String {
-    // Its keys come from the kernel's random numbers.
+    // The hasher's keys are kernel random numbers.
     let random = RandomState::new().hash_one(started.as_nanosecond());
     format!(
         "{}-{:06x}",
@@ -98,8 +98,8 @@ pub fn run_id(started: Timestamp) -> String {
     )
 }
 
-/// Appends the run before it is shown. A failure costs the entry: it is told on stderr and in
-/// the report that is shown, and changes neither result nor exit code.
+/// Archives the report before it is shown. A failure is reported on stderr and as a caveat in the
+/// report; it changes neither the result nor the exit code.
 pub fn keep<P, O, A>(args: &ArchiveArgs, report: &mut Report<P, O, A>)
 where
     Report<P, O, A>: Filed,

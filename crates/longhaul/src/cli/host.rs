@@ -1,8 +1,8 @@
-//! `longhaul host`: read this host → judge it → perhaps change it → archive → show.
+//! `longhaul host`: audits this host, changes settings on request, archives and shows the report.
 //!
-//! - [`paths`]: what it must be ready for
-//! - [`mod@change`]: writing and putting back
-//! - [`prove`]: runs before and after
+//! - [`paths`]: the paths that the host is audited for
+//! - [`mod@change`]: writes and reverts settings
+//! - [`prove`]: test runs before and after the changes
 
 mod change;
 mod paths;
@@ -25,7 +25,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Tried on a live socket: at least this, and no more than a host can spare for a moment.
+/// The minimum and maximum buffer size requested on a test socket, within what a host can spare.
 const TRIED_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 pub fn run(args: &HostArgs) -> Result<ExitCode, Fail> {
@@ -84,7 +84,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, Fail> {
     ended(&report, proven.cut_off)
 }
 
-/// The exit code, after the report has been shown.
+/// Returns the exit code after the report has been shown.
 fn ended(report: &Host, cut_off: Option<Fail>) -> Result<ExitCode, Fail> {
     if let Some(fail) = cut_off {
         return Err(fail.hint(Some("every setting is put back as it was")));
@@ -101,7 +101,7 @@ fn ended(report: &Host, cut_off: Option<Fail>) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what is wanted; with a far end, only what helps stays.
+/// Writes the settings. With a server, keeps only the changes that help.
 fn change(
     args: &HostArgs,
     id: &str,
@@ -138,7 +138,7 @@ fn revert(args: &HostArgs) -> Result<ExitCode, Fail> {
     change::missing(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The far end's first address, so that the route towards it is the one that is read.
+/// Returns the server's first address, so that the route to it is audited.
 fn address(host: &str, port: u16) -> Result<IpAddr, Fail> {
     let unknown = |why: String| {
         let mut fail = Fail::new(USAGE, format!("cannot find the address of {host}"));
@@ -170,7 +170,7 @@ fn own_party(host: &longhaul_model::report::v1::observation::Host) -> Party {
     }
 }
 
-/// What should have been written and could not be, where something else could.
+/// Returns a caveat about the settings that could not be written, if any.
 fn unwritten(changes: &[Change]) -> Option<Caveat> {
     let failed: Vec<&str> = changes
         .iter()

@@ -1,6 +1,6 @@
-//! `longhaul import`: what other programs printed, filed beside our own runs.
+//! `longhaul import`: imports the output of other programs into the archive.
 //!
-//! - [`reading`]: from a file to reports
+//! - [`reading`]: turns a file into reports
 
 mod reading;
 
@@ -46,7 +46,7 @@ fn file_one(archive: &mut Archive, report: &Imported) -> Result<&'static str, Fa
         Ok(Appended::New) => Ok("filed"),
         Ok(Appended::Already) => Ok("already filed"),
         Err(StoreError::IdTaken { id }) => {
-            // Another name of the same file, or a longhaul that reads it better.
+            // The same file under another name, or parsed by a newer longhaul.
             let same = |plan: &longhaul_model::report::v1::imported::Plan| {
                 plan.content_sha256 == report.plan.content_sha256 && plan.index == report.plan.index
             };

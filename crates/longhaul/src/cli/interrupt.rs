@@ -1,11 +1,11 @@
-//! Ctrl-C: the first one asks a measurement to end, the second one ends the program at once.
+//! Ctrl-C: the first one ends a measurement, the second one ends the program at once.
 
 use crate::fail::{Fail, HOST, INTERRUPTED};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Set by the first signal.
+/// Returns a flag that the first signal sets.
 pub fn stop_flag() -> Result<Arc<AtomicBool>, Fail> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -34,7 +34,7 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Fail> {
     }
 }
 
-/// Lays the path and runs the command; ends with the command's own exit code.
+/// Sets up the path, runs the command, and returns the command's exit code.
 fn run_command(args: RunArgs) -> Result<ExitCode, Fail> {
     let spec = catalogue::load(&args.path.path, &args.path.edits())?;
     let command = args.command.into_iter().map(Into::into).collect();
@@ -65,7 +65,7 @@ fn exec(args: ExecArgs) -> Result<ExitCode, Fail> {
     Ok(exit_code(standing::exec(&args.name, host, &command)?))
 }
 
-/// Clears away, after the truth is on disk, so that it is not lost with the lab.
+/// Stops the lab after writing the ground truth, so that a failure does not lose it.
 fn down(name: &str, truth: Option<&Path>) -> Result<ExitCode, Fail> {
     if let Some(path) = truth {
         let document = format!("{:#}\n", standing::truth(name)?);
@@ -79,7 +79,7 @@ fn down(name: &str, truth: Option<&Path>) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The code of the user's command; one out of range cannot come from a process.
+/// Returns the exit code of the user's command. A process cannot return one out of range.
 fn exit_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

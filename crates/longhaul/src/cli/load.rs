@@ -1,7 +1,7 @@
-//! `longhaul load HOST`: loads and probes → conclude → archive → show.
+//! `longhaul load HOST`: runs loads and probes, then analyses, archives and shows the result.
 //!
-//! - [`asked`]: options → plan; [`filed`]: runs and report into the archive
-//! - [`progress`]: words on stderr; [`files`]: CSV and the picture
+//! - [`asked`]: builds the plan from options; [`filed`]: archives runs and report
+//! - [`progress`]: progress on stderr; [`files`]: CSV and plots
 
 pub mod asked;
 mod filed;
@@ -42,7 +42,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Not one load came to its end: then the far end, or the path, is at fault.
+/// Fails if no load completed: the server or the path is then at fault.
 fn nothing_ran(report: &Load) -> Result<(), Fail> {
     let mut phases = report.observation.phases.iter();
     if phases.any(|phase| phase.load.is_some() || phase.competitor.is_some()) {

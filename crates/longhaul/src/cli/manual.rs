@@ -1,5 +1,4 @@
-//! `longhaul completions` and `longhaul man`: both are generated from the definitions of the
-//! options.
+//! `longhaul completions` and `longhaul man`, generated from the definitions of the options.
 
 use super::args::{Cli, CompletionsArgs, Iperf3Args, ManArgs};
 use crate::fail::{Fail, HOST, USAGE};

@@ -1,4 +1,4 @@
-//! How results reach stdout, and the archive.
+//! Writes results to stdout, and finds the archive.
 
 use super::args::ArchiveArgs;
 use crate::fail::{ARCHIVE, Fail};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Text on stdout, without colour where that is not wanted.
+/// Writes text to stdout, without colour if it is off.
 pub fn text(text: &str) -> Result<(), Fail> {
     let mut out = anstream::stdout();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// A JSON document on stdout: indented for a person, on one line for a program.
+/// Writes a JSON document to stdout: indented on a terminal, otherwise on one line.
 pub fn json(value: &Value) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
     let document = if out.is_terminal() {
@@ -27,7 +27,7 @@ pub fn json(value: &Value) -> Result<(), Fail> {
     Ok(out.flush()?)
 }
 
-/// A report on stdout, as JSON or as `text` has it.
+/// Writes a report to stdout, as JSON or as text.
 pub fn report<R: Filed>(
     report: &R,
     as_text: impl FnOnce(&R) -> String,
@@ -49,7 +49,7 @@ pub fn report<R: Filed>(
     }
 }
 
-/// The archive asked for, or the user's own.
+/// Returns the path of the given archive, or of the user's default one.
 pub fn archive_path(args: &ArchiveArgs) -> Result<PathBuf, Fail> {
     if let Some(path) = &args.archive {
         return Ok(path.clone());

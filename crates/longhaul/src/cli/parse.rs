@@ -1,7 +1,7 @@
-//! Texts of option values, checked against what any run can do. Pure: no host is asked.
+//! Parses option values and checks them against the limits of any run. No I/O.
 //!
-//! The program that parses (clap) names the option and the value in front of each message, so a
-//! message says only what would have been right.
+//! clap prints the option and the value before each message, so a message only says what is
+//! allowed.
 
 use super::expect::Expectation;
 use super::expect::change::ChangeExpectation;
@@ -24,11 +24,11 @@ pub use served_folder::served_folder;
 pub use since::since;
 pub use start_at::{StartAt, start_at};
 
-/// The most runs that `report list` shows.
+/// The maximum number of runs that `report list` shows.
 const LIST_MOST: u64 = 100_000;
-/// The most sessions that `serve` can be told to hold at one time.
+/// The maximum number of concurrent sessions of `serve`.
 const SESSIONS_MOST: u64 = 1024;
-/// The longest wait for a connection.
+/// The maximum timeout of a connection.
 const CONNECT_MOST: Duration = Duration::from_secs(600);
 
 fn within<T: PartialOrd + Copy>(
@@ -64,7 +64,7 @@ pub fn micros(text: &str, least_us: u64, most_us: u64) -> Result<u64, String> {
     })
 }
 
-/// Only what would have been understood, for the value is named already.
+/// Returns only the expected form, because clap already prints the value.
 fn expected(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
 }
@@ -73,7 +73,7 @@ pub fn port(text: &str) -> Result<u16, String> {
     count(text, 1, 65_535).map(|n| n as u16)
 }
 
-/// Port 0 lets the kernel choose one.
+/// Parses a port. Port 0 lets the kernel choose one.
 pub fn any_port(text: &str) -> Result<u16, String> {
     count(text, 0, 65_535).map(|n| n as u16)
 }
@@ -86,7 +86,7 @@ pub fn sessions(text: &str) -> Result<u32, String> {
     count(text, 1, SESSIONS_MOST).map(|n| n as u32)
 }
 
-/// A number, or one of 1024, 1024² or 1024³, as iperf3 has it.
+/// Parses a number with an optional unit K, M or G (1024, 1024², 1024³), as iperf3 does.
 pub fn blocks(text: &str) -> Result<u64, String> {
     const MOST: u64 = 1 << 50;
     let unit = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
@@ -103,7 +103,7 @@ pub fn list_limit(text: &str) -> Result<u32, String> {
     count(text, 1, LIST_MOST).map(|n| n as u32)
 }
 
-/// Up to ten years.
+/// Parses a number of days, up to ten years.
 pub fn days(text: &str) -> Result<u16, String> {
     count(text, 1, 3660).map(|n| n as u16)
 }
@@ -137,12 +137,12 @@ pub fn call(text: &str) -> Result<u64, String> {
     size(text, 1, limits::MOST_CALL_BYTES)
 }
 
-/// Packets of a capture, or of its text.
+/// Parses the number of packets of a capture or of its text.
 pub fn capture_packets(text: &str) -> Result<u64, String> {
     count(text, 1, limits::MOST_CAPTURE_PACKETS)
 }
 
-/// How much of a packet is captured.
+/// Parses the number of bytes captured per packet.
 pub fn capture_snap(text: &str) -> Result<u32, String> {
     let (least, most) = limits::SNAP_BYTES;
     size(text, u64::from(least), u64::from(most)).map(|n| n as u32)
@@ -159,7 +159,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A host name or address, as far as its letters can tell; brackets round an IPv6 address go.
+/// Parses a host name or address by its characters, and removes brackets around an IPv6 address.
 pub fn host(text: &str) -> Result<String, String> {
     let bare = text
         .strip_prefix('[')
@@ -172,7 +172,7 @@ pub fn host(text: &str) -> Result<String, String> {
     Ok(bare.to_owned())
 }
 
-/// A network device: at most 15 bytes, no slash or space (`dev_valid_name` of Linux).
+/// Parses a network device: at most 15 bytes, no slash or space (Linux `dev_valid_name`).
 pub fn device(text: &str) -> Result<String, String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
@@ -181,7 +181,7 @@ pub fn device(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A congestion control as the kernel names them (TCP_CA_NAME_MAX is 16 with the final NUL).
+/// Parses a congestion control name (TCP_CA_NAME_MAX is 16 with the final NUL).
 pub fn congestion_control(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.is_empty() || text.len() > 15 || !text.chars().all(fine) {
@@ -190,7 +190,7 @@ pub fn congestion_control(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// `auto`, `off`, `0-3`, `0,2/1,3`, `/5`.
+/// Parses `auto`, `off`, `0-3`, `0,2/1,3` or `/5`.
 pub fn affinity(text: &str) -> Result<Affinity, String> {
     match text {
         "auto" => return Ok(Affinity::Auto),
@@ -228,12 +228,12 @@ pub fn change_expectation(text: &str) -> Result<ChangeExpectation, String> {
     text.parse()
 }
 
-/// A moment; the short ones count from now.
+/// Parses a time; relative times count from now.
 pub fn moment(text: &str) -> Result<jiff::Timestamp, String> {
     period::moment(text, jiff::Timestamp::now())
 }
 
-/// A period; its short moments count from now.
+/// Parses a period; relative times count from now.
 pub fn period(text: &str) -> Result<longhaul_model::report::v1::comparison::Period, String> {
     period::period(text, jiff::Timestamp::now())
 }

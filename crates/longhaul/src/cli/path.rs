@@ -1,9 +1,9 @@
-//! `longhaul path HOST`: look → names → number → conclude → archive → show.
+//! `longhaul path HOST`: measures the path, resolves names, then analyses, archives and shows it.
 //!
-//! - [`asked`]: options → plan
-//! - [`names`], [`origins`]: who the hops are
+//! - [`asked`]: builds the plan from options
+//! - [`names`], [`origins`]: names, AS numbers and places of hops
 //! - [`history`]: earlier routes and the capacity of this path, from the archive
-//! - [`live`]: what is seen while the look goes on
+//! - [`live`]: progress on stderr
 //! - [`mod@watch`]: the live table of `--watch`
 
 pub mod asked;
@@ -39,7 +39,7 @@ pub fn run(args: &PathArgs) -> Result<ExitCode, Fail> {
     finish(args, &report, stop.load(Ordering::Relaxed))
 }
 
-/// A look as a part of something larger: archived, and not shown. Ctrl-C ends the program.
+/// Measures a path as part of another command: archives it without showing it. Ctrl-C exits.
 pub fn look(args: &PathArgs) -> Result<Path, Fail> {
     let (plan, target) = (asked::plan(args)?, asked::target(args)?);
     looked(args, plan, &target, &AtomicBool::new(false))
@@ -58,7 +58,7 @@ fn looked(args: &PathArgs, plan: Plan, target: &Target, stop: &AtomicBool) -> Re
     Ok(filed(args, plan, outcome?, origins))
 }
 
-/// A finished look as a report, in the archive unless that is not wanted.
+/// Builds the report, and archives it unless `--no-save` is given.
 fn filed(args: &PathArgs, plan: Plan, mut outcome: Outcome, origins: Origins) -> Path {
     let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
     let id = filing::run_id(started);
@@ -105,7 +105,7 @@ fn filed(args: &PathArgs, plan: Plan, mut outcome: Outcome, origins: Origins) ->
     report
 }
 
-/// Shows the report; the exit code tells whether it came to its end, and whether anything answered.
+/// Shows the report. Fails if the measurement was interrupted or nothing answered.
 fn finish(args: &PathArgs, report: &Path, interrupted: bool) -> Result<ExitCode, Fail> {
     output::report(report, render::path::report, args.output.json)?;
     if interrupted {
@@ -132,14 +132,14 @@ fn anything_answered(seen: &Observation) -> bool {
         || seen.hop_load.is_some()
 }
 
-/// Nothing answered: for want of a right, or because nobody did.
+/// Returns the failure if nothing answered: a missing privilege, or no reply.
 fn silence(who: &str, seen: &Observation) -> Fail {
     let own = seen.missing.iter().filter(|missing| {
-        // What only a longhaul at the far end can do says nothing of this host's rights.
+        // Checks that only a longhaul server can do say nothing about this host's privileges.
         ["route", "round_trips", "mtu"].contains(&missing.what.as_str())
     });
     let own: Vec<_> = own.collect();
-    // The right is named in the kernel's words wherever it is missing.
+    // Errors about a missing privilege contain the kernel's name for it.
     let barred = |why: &str| why.contains("CAP_NET_RAW");
     if !own.is_empty() && own.iter().all(|missing| barred(&missing.why)) {
         let mut fail = Fail::new(HOST, format!("{who} cannot be probed without privilege"));

@@ -1,4 +1,4 @@
-//! `longhaul predict`: what theory says of windows and streams, alone or beside a scan.
+//! `longhaul predict`: predicts throughput over windows and streams, alone or beside a scan.
 
 mod asked;
 

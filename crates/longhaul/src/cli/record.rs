@@ -1,15 +1,15 @@
-//! `longhaul record`: a record with all its evidence, claims checked, bundles verified.
+//! `longhaul record`: bundles a record with its evidence, checks claims and verifies bundles.
 //!
-//! Read in this order: [`assemble`] (from runs to a record), [`contents`] (what stands in a bundle),
+//! Read in this order: [`assemble`] (from runs to a record), [`contents`] (files of a bundle),
 //! [`verify`].
 //!
-//! - [`measure`], [`archived`], [`imported`]: where runs come from; [`packets`]: captures of them
-//! - [`legs_file`], [`cities`], [`hop_names`], [`route_cities`], [`airports`], [`globe`]: where the
-//!   data went, and how far that is
-//! - [`books`]: rule sets and marks of the past
-//! - [`mod@folder`], [`manifest`], [`keys`]: how a bundle reaches the disk, and what holds it together
-//! - [mod@derive]: its figures once more
-//! - [`claim_file`]: claims as people write them down
+//! - [`measure`], [`archived`], [`imported`]: the sources of runs; [`packets`]: their captures
+//! - [`legs_file`], [`cities`], [`hop_names`], [`route_cities`], [`airports`], [`globe`]: the route
+//!   of the data and its length
+//! - [`books`]: rule sets and earlier marks
+//! - [`mod@folder`], [`manifest`], [`keys`]: writing, listing and signing a bundle
+//! - [mod@derive]: recomputes the figures
+//! - [`claim_file`]: files of published claims
 
 mod airports;
 mod archived;
@@ -60,13 +60,13 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode, Fail> {
         Some(RecordCommand::Key { file }) => key(file),
         None => match &args.measure.0 {
             Some(test) => by_measuring(test, &args.bundle),
-            // clap asks for one of the two.
+            // clap requires one of the two.
             None => Err(Fail::new(USAGE, "name a far end, or a command of `record`")),
         },
     }
 }
 
-/// What a bundle needs beside the runs; all of it is looked at before anything is measured.
+/// The inputs of a bundle besides the runs. All of them are checked before a measurement.
 struct Asked {
     legs: Option<legs_file::Legs>,
     rules: longhaul_model::report::v1::record::Rules,
@@ -94,7 +94,7 @@ fn asked(args: &BundleArgs) -> Result<Asked, Fail> {
     })
 }
 
-/// What only the process that measured knows.
+/// Evidence that only the measuring process has.
 #[derive(Default)]
 struct Ours {
     host: Option<host::Observation>,

@@ -1,8 +1,8 @@
-//! `longhaul report`: what was measured before.
+//! `longhaul report`: shows archived results.
 //!
-//! - [`events`], [`routes`]: what an agent found; traces over time
-//! - [`case`], [`mod@site`], [`asymmetry`], [`compare`]: runs beside each other; [`gather`] reads them,
-//!   [`sets`] says which are meant, [`written`] is in which form
+//! - [`events`], [`routes`]: events found by an agent; traces over time
+//! - [`case`], [`mod@site`], [`asymmetry`], [`compare`]: comparisons of runs; [`gather`] reads the
+//!   runs, [`sets`] selects them, [`written`] writes the report
 
 mod asymmetry;
 mod case;
@@ -48,7 +48,7 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, Fail> {
 
 fn list(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail> {
     let path = output::archive_path(args)?;
-    // No file yet is no run yet: a fact, not a failure.
+    // A missing file means that there is no run yet, which is not a failure.
     let entries = match Archive::open_existing(&path)? {
         Some(archive) => archive.list(limit)?,
         None => Vec::new(),
@@ -98,7 +98,7 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The derived columns under the names that the report has for them.
+/// Returns the indexed columns under their names in the report.
 fn entry_json(entry: &Entry) -> Value {
     json!({
         "id": entry.id,

@@ -1,5 +1,5 @@
-//! From options to a plan and a target. First what follows from the command line alone, then
-//! what needs the host: clock, environment, files.
+//! Turns options into a plan and a target. First the parts that need only the command line, then
+//! those that need the host: clock, environment, files.
 
 use super::args::{LocalArgs, TestArgs, TokenArgs};
 use crate::fail::{Fail, USAGE};
@@ -14,14 +14,14 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// The variable that holds a token where none is given by option.
+/// The environment variable of the token.
 const TOKEN_VARIABLE: &str = "LONGHAUL_TOKEN";
-/// A token is one short line; whoever names a longer file has named the wrong one.
+/// The maximum size of a token file. A token is a short line, so a longer file is the wrong one.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
-/// Rate of a UDP run that names none: iperf's, which harms no path.
+/// The default rate of a UDP run: iperf's, which harms no path.
 const UDP_RATE_BPS: u64 = 1_000_000;
 
-/// What the options ask for. Pure, but for a `--start-at`, which is left out.
+/// Builds the plan from the options, without I/O and without `--start-at`.
 pub fn plan(args: &TestArgs) -> Result<Plan, Fail> {
     let default = Plan::default();
     let plan = Plan {
@@ -84,7 +84,7 @@ fn stop(args: &TestArgs, default: Stop) -> Stop {
     }
 }
 
-/// What single values cannot show: how they fit together.
+/// Checks combinations of values.
 fn check(plan: &Plan) -> Result<(), Fail> {
     let usage = |text: String| Err(Fail::new(USAGE, text));
     if let (Some(warm_up), Stop::TimeUs(time)) = (plan.warm_up_us, plan.stop)
@@ -109,7 +109,7 @@ fn check(plan: &Plan) -> Result<(), Fail> {
     limits::check_plan(plan, limits::MOST_STREAMS).map_err(|e| Fail::from_error(USAGE, &e))
 }
 
-/// The agreed start in microseconds since 1970, seen from `now`.
+/// Returns the agreed start in microseconds since 1970, relative to `now`.
 pub fn start_at_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, Fail> {
     let Some(asked) = args.start_at else {
         return Ok(None);
@@ -131,7 +131,7 @@ pub fn start_at_us(args: &TestArgs, now: Timestamp) -> Result<Option<u64>, Fail>
     }
 }
 
-/// A far end, and how to reach it. `timeout` is for each step of reaching it.
+/// Returns a server and its connection options. `timeout` applies to each step of connecting.
 pub fn target(
     (host, port): (&str, u16),
     local: &LocalArgs,
@@ -155,7 +155,7 @@ pub fn target(
     })
 }
 
-/// The token by option, by file, or from the environment; in this order.
+/// Returns the token from the option, the file or the environment, in this order.
 pub fn token(args: &TokenArgs) -> Result<Option<Token>, Fail> {
     let (text, origin) = if let Some(text) = &args.token {
         (text.clone(), "--token".to_owned())

@@ -1,4 +1,4 @@
-//! `longhaul serve`: the far end.
+//! `longhaul serve`: runs the server.
 
 use super::args::ServeArgs;
 use super::{called, resolve};
@@ -67,7 +67,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Folders that are there, each under a name of its own.
+/// Checks that the folders exist and have distinct names.
 fn folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, Fail> {
     for (place, root) in roots.iter().enumerate() {
         let shown = root.path.display();
@@ -84,7 +84,7 @@ fn folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, Fail> {
     Ok(roots.to_vec())
 }
 
-/// The token, and whether it was made here.
+/// Returns the token, and whether it was generated.
 fn token(args: &ServeArgs) -> Result<Option<(Token, bool)>, Fail> {
     if args.anonymous {
         return Ok(None);
@@ -102,7 +102,7 @@ fn token(args: &ServeArgs) -> Result<Option<(Token, bool)>, Fail> {
     Ok(Some((made, true)))
 }
 
-/// How iperf3's clients are served, if at all.
+/// Returns the options for iperf3 clients, if they are served.
 fn iperf3(args: &ServeArgs) -> Result<Option<Iperf3Options>, Fail> {
     if args.no_iperf3 {
         return Ok(None);
@@ -137,11 +137,11 @@ fn limits(args: &ServeArgs) -> AnonymousLimits {
     }
 }
 
-/// What is said once, at the start.
+/// The notice printed at startup.
 struct Notice<'a> {
     files: &'a [FilesRoot],
     addresses: Vec<SocketAddr>,
-    /// The token, and whether it was made here.
+    /// The token, and whether it was generated.
     token: Option<(&'a Token, bool)>,
     anonymous: Option<&'a AnonymousLimits>,
 }
@@ -215,14 +215,14 @@ fn limits_in_words(limits: Option<&AnonymousLimits>) -> String {
     parts.join(", ")
 }
 
-/// The log on stderr: lines for people, or JSON lines for programs.
+/// The log on stderr: text or JSON lines.
 struct Log {
     json: bool,
 }
 
 impl Log {
     fn write(&self, text: &str, value: Value) {
-        // A closed stderr costs the log, not the service.
+        // If stderr is closed, the log is lost and the server continues.
         let mut to = anstream::stderr().lock();
         let _ = if self.json {
             let mut value = value;

@@ -1,4 +1,4 @@
-//! `longhaul test HOST`: measure → conclude → archive → show.
+//! `longhaul test HOST`: measures throughput, then analyses, archives and shows the result.
 
 use super::args::{TestArgs, TestFormat};
 use super::{capture, filing, output, resolve};
@@ -16,7 +16,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What is said of a run that was begun with another wire.
+/// The caveat of a run that fell back to iperf3's protocol.
 const FOUND: &str = "an iperf3 server answered there, so that the run was made on its wire; `--iperf3` \
                      says so from the start";
 
@@ -30,7 +30,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Fail> {
     Ok(judge(args, &report))
 }
 
-/// A finished run, in the archive unless that is not wanted.
+/// Measures and builds the report, and archives it unless `--no-save` is given.
 pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
     let mut plan = resolve::plan(args)?;
     capture::files::check(&args.capture)?;
@@ -58,7 +58,7 @@ pub fn measured(args: &TestArgs) -> Result<Throughput, Fail> {
     Ok(report)
 }
 
-/// The run, on the wire that the far end speaks. A token would be worth nothing on iperf3's.
+/// Runs the test with the server's protocol. A server that speaks iperf3's ignores the token.
 fn outcome(
     args: &TestArgs,
     (target, login): (&Target, Option<&Login>),
@@ -74,7 +74,7 @@ fn outcome(
     }
     match throughput::run(target, plan, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
-            // Our greeting keeps it busy until it has noticed that we left.
+            // The iperf3 server stays busy until it notices that our first connection is closed.
             let mut outcome = client::run(target, plan, &wish, target.connect_timeout, watch)?;
             outcome.caveats.push(Caveat::new("iperf3_found", FOUND));
             Ok(outcome)
@@ -84,7 +84,7 @@ fn outcome(
 }
 
 fn moment(progress: &Progress) -> Moment {
-    // Only where this end sends does it know what was sent again, and the RTT under load.
+    // Retransmits and RTT under load are known only where this host sends.
     let flow = |flow: &FlowProgress, sends: bool| Flow {
         received_bytes: flow.received_bytes.unwrap_or_default(),
         received_at: flow.received_at.unwrap_or_default(),
@@ -104,7 +104,7 @@ fn moment(progress: &Progress) -> Moment {
     }
 }
 
-/// Tells every expectation that was missed.
+/// Reports every missed expectation.
 fn judge(args: &TestArgs, report: &Throughput) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for expectation in &args.expect {

@@ -1,10 +1,10 @@
-//! `longhaul tune HOST`: probe after probe → conclude → archive → show.
+//! `longhaul tune HOST`: runs probe after probe, then analyses, archives and shows the scan.
 //!
-//! - [`asked`]: options → plan
-//! - [`history`]: what the archive knows of the path
-//! - [`course`]: probes, each to its cell; [`attempt`]: one probe
-//! - [`guided`], [`grid`]: which probe is next
-//! - [`progress`]: words on stderr; [`files`]: CSV and figures
+//! - [`asked`]: builds the plan from options
+//! - [`history`]: earlier scans of the path in the archive
+//! - [`course`]: the scan in progress; [`attempt`]: one probe
+//! - [`guided`], [`grid`]: the choice of the next probe
+//! - [`progress`]: progress on stderr; [`files`]: CSV and plots
 
 pub mod asked;
 pub mod attempt;
@@ -27,7 +27,7 @@ use longhaul_model::report::v1::{Kind, Run, SCHEMA, Scan};
 use longhaul_probe::throughput;
 use std::process::ExitCode;
 
-/// Why a scan ended that can be taken up again.
+/// Reasons for the end of a scan that can be resumed.
 const FAR_END_GONE: &str = "far_end_gone";
 const CUT_OFF: &str = "interrupted";
 
@@ -48,7 +48,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Fail> {
     }
 }
 
-/// The scan has come to its end: archive, then show.
+/// Archives and shows a completed scan.
 fn finish(mut course: Course<'_>, stopped_by: &str) -> Result<ExitCode, Fail> {
     if course.runs.is_empty() {
         return Err(no_result(&mut course));
@@ -63,7 +63,7 @@ fn finish(mut course: Course<'_>, stopped_by: &str) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scan was cut off: its probes are in the archive, and the same command goes on with it.
+/// Reports an interrupted scan. Its probes are archived, and the same command resumes it.
 fn break_off(course: Course<'_>, halt: Halt) -> Result<ExitCode, Fail> {
     let (stopped_by, fail) = match halt {
         Halt::FarEndGone(fail) => (FAR_END_GONE, fail),
@@ -84,7 +84,7 @@ fn break_off(course: Course<'_>, halt: Halt) -> Result<ExitCode, Fail> {
     Err(fail.hint(Some(hint)))
 }
 
-/// No probe gave a result: the scan ends as its last probe did.
+/// Returns the failure of the last probe if no probe gave a result.
 fn no_result(course: &mut Course<'_>) -> Fail {
     let none = || Fail::new(PEER, "no probe gave a result");
     course.last_failure.take().unwrap_or_else(none)

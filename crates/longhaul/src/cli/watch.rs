@@ -1,5 +1,5 @@
-//! `longhaul watch [FILE]`: the agent; with `--check`, what a watch file asks for, or all that is
-//! wrong with it.
+//! `longhaul watch [FILE]`: runs the agent. With `--check`, prints the forecast of a watch file, or
+//! all its errors.
 
 use super::args::WatchArgs;
 use super::output;
@@ -16,9 +16,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The file of the machine, where the user has none.
+/// The system-wide file, used if the user has none.
 const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
-/// A token is one line; more of it is not read.
+/// The maximum number of bytes read of a secret file; a token is one line.
 const SECRET_BYTES: u64 = 4096;
 
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Fail> {
@@ -46,7 +46,7 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Fail> {
     }
 }
 
-/// The user's own file, or else the machine's.
+/// Returns the path of the user's file, or else the system-wide one.
 fn usual_file() -> Result<PathBuf, Fail> {
     let folders = etcetera::base_strategy::Xdg::new();
     let own = folders.map(|it| it.config_dir().join("longhaul").join("watch.toml"));
@@ -61,7 +61,7 @@ fn usual_file() -> Result<PathBuf, Fail> {
     )))
 }
 
-/// The checked file, or what is wrong with it; an error where it cannot be read at all.
+/// Returns the parsed file or its problems. Fails if the file cannot be read.
 pub fn read(path: &Path, agent: Option<&str>) -> Result<Result<WatchFile, Problems>, Fail> {
     let shown = path.display().to_string();
     let cannot = |why: String| {
@@ -85,7 +85,7 @@ pub fn read(path: &Path, agent: Option<&str>) -> Result<Result<WatchFile, Proble
     Ok(file::parse(&shown, &text, &here))
 }
 
-/// Who may read a file with a secret, and whether there is anything in it.
+/// Checks the permissions of a secret file, and whether it is empty.
 fn secrecy(path: &Path) -> Secrecy {
     let open = || -> std::io::Result<(u32, bool)> {
         let mut file = File::open(path)?;

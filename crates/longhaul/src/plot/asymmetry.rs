@@ -1,4 +1,4 @@
-//! How many settings have which asymmetry, (forward - reverse) / (forward + reverse).
+//! Histogram of the asymmetry of settings, (forward - reverse) / (forward + reverse).
 
 use super::colours;
 use super::frame::{self, FOOT, HEAD, MARGIN, ticks};
@@ -9,7 +9,7 @@ use longhaul_model::report::v1::scan::{Asymmetry, Bin};
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 460.0;
 const LEFT: f64 = 70.0;
-/// Letters of a line of text across the figure.
+/// The maximum number of letters of a line across the figure.
 const LINE_LETTERS: usize = 105;
 const MOST_LINES: usize = 3;
 
@@ -38,7 +38,7 @@ pub fn sheet(scan: &Scan) -> Sheet {
     sheet
 }
 
-/// The same of runs matched in time.
+/// Draws the histogram of runs matched in time.
 pub fn of_runs(histogram: &[Bin], median_ratio: f64) -> Sheet {
     let mut sheet = Sheet::new(WIDTH, HEIGHT - 120.0);
     sheet.text(
@@ -52,7 +52,7 @@ pub fn of_runs(histogram: &[Bin], median_ratio: f64) -> Sheet {
     sheet
 }
 
-/// Where the histogram lies on its sheet.
+/// The area of the histogram on its sheet.
 struct Place {
     from: (f64, f64),
     to: (f64, f64),
@@ -79,7 +79,7 @@ fn histogram(sheet: &mut Sheet, found: &Asymmetry) {
     }
 }
 
-/// Says where they stand.
+/// Draws the bars, and returns the lower edge of the histogram.
 fn bars(sheet: &mut Sheet, histogram: &[Bin], median_ratio: f64, counted: &str) -> f64 {
     let most = histogram.iter().map(|b| b.cells).max().unwrap_or(0);
     let mut ticks = ticks(f64::from(most.max(4)));

@@ -1,16 +1,16 @@
-//! A panel with goodput upward from zero and streams to the right, each doubling as wide.
+//! A panel with goodput on the y axis from zero, and streams on a logarithmic x axis.
 
 use super::frame::{Unit, ticks};
 use super::sheet::{Anchor, BLACK, FAINT, GREY, Sheet};
 
-/// Labels nearer to each other than this would touch.
+/// The minimum distance of labels.
 const LEAST_GAP: f64 = 22.0;
 
 pub struct Axes {
-    /// Upper left and lower right corner.
+    /// The upper left and the lower right corner.
     from: (f64, f64),
     to: (f64, f64),
-    /// log2 of the least and the most streams.
+    /// The log2 of the minimum and the maximum number of streams.
     range: (f64, f64),
     streams: Vec<u32>,
     ticks: Vec<f64>,
@@ -18,11 +18,11 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// `streams` ascending.
+    /// Creates the axes. `streams` must be ascending.
     pub fn new(from: (f64, f64), to: (f64, f64), streams: Vec<u32>, most_bps: f64) -> Axes {
         let log = |s: Option<&u32>| f64::from(s.copied().unwrap_or(1).max(1)).log2();
         let (least, most) = (log(streams.first()), log(streams.last()));
-        // Half a doubling at either side keeps the points off the frame.
+        // A margin on both sides keeps the points off the frame.
         let range = (least - 0.4, most.max(least) + 0.4);
         let ticks = ticks(most_bps);
         let unit = Unit::of(ticks.last().copied().unwrap_or(1.0));
@@ -85,7 +85,7 @@ impl Axes {
         sheet.text(left, title, 13.0, GREY, Anchor::Upward);
     }
 
-    /// A level across the panel, with its name above it, at the left or the right.
+    /// Draws a dashed level across the panel, with its name above it on the left or right.
     pub fn level(&self, sheet: &mut Sheet, bps: f64, (name, side): (&str, Anchor)) {
         let y = self.height(bps);
         sheet.dashes((self.from.0, y), (self.to.0, y), GREY);

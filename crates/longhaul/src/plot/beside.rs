@@ -1,4 +1,4 @@
-//! Figures of reports that lay archived runs beside each other: as SVG, with what each shows.
+//! Figures of comparison reports, as SVG with captions.
 
 use super::asymmetry;
 use super::levels::{self, Course, Line, Upward};
@@ -8,10 +8,10 @@ use longhaul_model::report::v1::case::{Case, PathCase};
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point, Series};
 
-/// SVG and caption.
+/// An SVG and its caption.
 pub type Figure = (String, String);
 
-/// Throughput, available bandwidth and round trips of one path of a case.
+/// Draws throughput, available bandwidth and round trips of one path of a case.
 pub fn case_figures(case: &Case, path: &PathCase) -> Vec<Figure> {
     let periods = vec![("before", case.before), ("after", case.after)];
     let wanted: [(&str, &[Quantity], Upward); 3] = [
@@ -47,7 +47,7 @@ pub fn case_figures(case: &Case, path: &PathCase) -> Vec<Figure> {
     figures.collect()
 }
 
-/// From the first value of the path to its last, whatever was measured.
+/// Returns the time of the first and the last value of the path, of any quantity.
 fn span_us(path: &PathCase) -> Option<(i64, i64)> {
     let points = path.series.iter().flat_map(|series| &series.points);
     let times = points.map(|point| point.at_us);
@@ -62,7 +62,7 @@ fn line<'a>(series: &'a Series, forward: &Pair) -> Line<'a> {
     }
 }
 
-/// Both directions over time, and how often which asymmetry.
+/// Draws both directions over time, and a histogram of asymmetries.
 pub fn asymmetry_figures(path: &PathAsymmetry) -> Vec<Figure> {
     let points = |of: fn(&longhaul_model::report::v1::asymmetry::Matched) -> u64| -> Vec<Point> {
         let matched = path.matched.iter();
@@ -100,13 +100,13 @@ pub fn asymmetry_figures(path: &PathAsymmetry) -> Vec<Figure> {
         .collect()
 }
 
-/// Of the middle ratio, on the scale of the histogram.
+/// Converts the median ratio to the scale of the histogram.
 fn asymmetry_median(path: &PathAsymmetry) -> f64 {
     let ratio = path.median_ratio.unwrap_or(1.0);
     (ratio - 1.0) / (ratio + 1.0)
 }
 
-/// A figure that cannot be painted is left out: the numbers stand beside it.
+/// Paints a figure. A figure that cannot be painted is left out; the report has its numbers.
 fn painted(sheet: &Sheet, caption: String) -> Option<Figure> {
     Some((sheet.svg().ok()?, caption))
 }

@@ -1,8 +1,8 @@
-//! Colours that the colour-blind tell apart, and that stay in order in a grey print.
+//! Colours that are distinct to colour-blind readers and keep their order in greyscale.
 
 use super::sheet::{BLACK, Ink, WHITE};
 
-/// Viridis (van der Walt and Smith 2015), every eighth of it.
+/// Every eighth of Viridis (van der Walt and Smith 2015).
 const STEPS: [[f64; 3]; 9] = [
     [68.0, 1.0, 84.0],
     [71.0, 44.0, 122.0],
@@ -14,10 +14,10 @@ const STEPS: [[f64; 3]; 9] = [
     [170.0, 220.0, 50.0],
     [253.0, 231.0, 37.0],
 ];
-/// Lines on white keep away from the light end.
+/// The maximum lightness of lines on white.
 const LIGHTEST_LINE: f64 = 0.82;
 
-/// From dark (0) to light (1).
+/// Returns the colour between dark (0) and light (1).
 pub fn scale(share: f64) -> Ink {
     let place = share.clamp(0.0, 1.0) * (STEPS.len() - 1) as f64;
     let below = (place as usize).min(STEPS.len() - 2);
@@ -26,10 +26,10 @@ pub fn scale(share: f64) -> Ink {
     Ink(mix(0), mix(1), mix(2))
 }
 
-/// Of the line whose window the kernel sizes: no step of the scale (vermilion of Okabe and Ito 2008).
+/// The colour for kernel-sized windows, outside the scale (vermilion of Okabe and Ito 2008).
 const AUTO: Ink = Ink(0xd5, 0x5e, 0x00);
 
-/// For the `index`th of `count` windows.
+/// Returns the colour of the `index`th of `count` windows.
 pub fn line(window_bytes: Option<u64>, index: usize, count: usize) -> Ink {
     if window_bytes.is_none() {
         return AUTO;
@@ -37,7 +37,7 @@ pub fn line(window_bytes: Option<u64>, index: usize, count: usize) -> Ink {
     scale(LIGHTEST_LINE * index as f64 / count.saturating_sub(1).max(1) as f64)
 }
 
-/// What can be read on this ground.
+/// Returns a text colour that is readable on this background.
 pub fn on(ground: Ink) -> Ink {
     let Ink(red, green, blue) = ground;
     let light = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);

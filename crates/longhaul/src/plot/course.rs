@@ -1,4 +1,4 @@
-//! Goodput of one run over its time, all streams together, with its steady level.
+//! Goodput of one run over time, of all streams together, with its steady level.
 
 use super::colours;
 use super::frame::{self, FOOT, HEAD, MARGIN, Unit, ticks};
@@ -11,7 +11,7 @@ const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 50.0;
-/// Steps of the line; finer ones show the sampling and not the path.
+/// The maximum number of steps; finer ones show the sampling and not the path.
 const STEPS: u64 = 200;
 
 pub fn sheet(run: &Throughput) -> Sheet {
@@ -69,7 +69,7 @@ pub fn sheet(run: &Throughput) -> Sheet {
     sheet
 }
 
-/// Of all streams, by the receiver: end of each step in us and the rate over it in bit/s.
+/// Returns the end of each step in µs and the receiver's rate in bit/s, of all streams together.
 fn rates(run: &Throughput) -> Vec<(u64, f64)> {
     let streams = &run.observation.streams;
     let samples = || {
@@ -95,7 +95,7 @@ fn rates(run: &Throughput) -> Vec<(u64, f64)> {
     moments.windows(2).map(rate).collect()
 }
 
-/// Payload of one stream at a moment, on the line between its neighbouring samples.
+/// Interpolates the payload of one stream between its neighbouring samples.
 fn bytes_at(samples: &[Sample], at_us: f64) -> f64 {
     let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
     let point = |sample: &Sample| (sample.at_us as f64, sample.bytes as f64);

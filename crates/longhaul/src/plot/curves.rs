@@ -13,7 +13,7 @@ const WIDTH: f64 = 900.0;
 const PANEL: f64 = 420.0;
 const LEFT: f64 = 100.0;
 const LEGEND: f64 = 170.0;
-/// More lines than this cannot be told apart.
+/// The maximum number of lines that can be told apart.
 const MOST_CURVES: usize = 16;
 const MOST_PANELS: usize = 6;
 
@@ -91,7 +91,7 @@ fn panel(sheet: &mut Sheet, scan: &Scan, (found, control): (&Conclusion, Option<
         GREY,
         Anchor::Left,
     );
-    // The widest window comes first in the legend, as its line mostly lies highest.
+    // The widest window comes first in the legend, because its line is usually the highest.
     for (index, curve) in curves.iter().enumerate() {
         let ink = colours::line(curve.window_bytes, index, curves.len());
         draw(sheet, &axes, curve, ink);
@@ -127,7 +127,7 @@ fn draw(sheet: &mut Sheet, axes: &Axes, curve: &Curve, ink: super::sheet::Ink) {
     }
 }
 
-/// Middle one of what the probes took for the capacity behind their present limit.
+/// Returns the median of the path capacities that the probes give as their next limit.
 fn capacity(scan: &Scan, forward: bool) -> Option<f64> {
     let cells = scan
         .observation

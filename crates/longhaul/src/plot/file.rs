@@ -1,18 +1,18 @@
-//! How a figure reaches the disk: whole or not at all, and over nothing but a regular file.
+//! Writes figure files completely or not at all, and replaces only regular files.
 
 use crate::fail::{Fail, HOST, USAGE};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What an extension stands for.
+/// The format of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Svg,
     Png,
 }
 
-/// The format that the extension of `to` asks for.
+/// Returns the format for the extension of `to`.
 pub fn format(to: &Path) -> Result<Format, Fail> {
     let extension = to.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
@@ -24,7 +24,7 @@ pub fn format(to: &Path) -> Result<Format, Fail> {
     }
 }
 
-/// Nothing is there, or a regular file.
+/// Fails unless the target is missing or a regular file.
 pub fn may_replace(to: &Path) -> Result<(), Fail> {
     match fs::symlink_metadata(to) {
         Ok(there) if there.is_file() => Ok(()),
@@ -39,13 +39,13 @@ pub fn may_replace(to: &Path) -> Result<(), Fail> {
     }
 }
 
-/// Written beside it first, so that a reader sees the old figure or the new one.
+/// Writes a temporary file and renames it, so that a reader sees either the old or the new figure.
 pub fn replace(to: &Path, bytes: &[u8]) -> Result<(), Fail> {
     may_replace(to)?;
     let beside = beside(to);
     let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, to));
     written.map_err(|error| {
-        // It may not exist; and the first error is the one to be told.
+        // The file may not exist. Only the first error is reported.
         let _ = fs::remove_file(&beside);
         because(to, &error)
     })

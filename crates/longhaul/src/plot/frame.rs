@@ -1,16 +1,16 @@
-//! What every figure has: title, panels, source; and how its numbers are written.
+//! The common parts of figures: title, panels, source, and number formats.
 
 use super::sheet::{Anchor, BLACK, GREY, Sheet};
 use longhaul_model::report::v1::Run;
 use longhaul_model::units::Bytes;
 
-/// Above the first panel and below the last one.
+/// The height above the first panel, and below the last one.
 pub const HEAD: f64 = 64.0;
 pub const FOOT: f64 = 40.0;
 pub const MARGIN: f64 = 24.0;
 const MOST_NAME: usize = 40;
 
-/// Title, what is under it, and the line that says where the figure comes from.
+/// Draws the title, the subtitle, and the line with the source of the figure.
 pub fn frame(sheet: &mut Sheet, title: &str, under: &str, run: &Run) {
     sheet.text((MARGIN, 24.0), title, 22.0, BLACK, Anchor::Left);
     sheet.text((MARGIN, 48.0), under, 14.0, GREY, Anchor::Left);
@@ -28,7 +28,7 @@ pub fn frame(sheet: &mut Sheet, title: &str, under: &str, run: &Run) {
     sheet.text((MARGIN, foot), source, 13.0, GREY, Anchor::Left);
 }
 
-/// `near to far`, of one direction.
+/// Returns `near to far` for one direction.
 pub fn ends(run: &Run, forward: bool) -> String {
     let (from, to) = if forward {
         (&run.initiator, &run.responder)
@@ -38,7 +38,7 @@ pub fn ends(run: &Run, forward: bool) -> String {
     format!("{} to {}", short(&from.host), short(&to.host))
 }
 
-/// Names are cut, so that they stay on the figure.
+/// Shortens names, so that they fit the figure.
 pub fn short(name: &str) -> String {
     if name.chars().count() <= MOST_NAME {
         return name.to_owned();
@@ -47,12 +47,12 @@ pub fn short(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// Window of a row or a line.
+/// Formats the window of a row or a line.
 pub fn window(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| String::from("auto"), |bytes| Bytes(bytes).to_string())
 }
 
-/// One unit for a whole figure.
+/// The rate unit of a whole figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
     pub name: &'static str,
@@ -70,7 +70,7 @@ impl Unit {
         Unit { name, bps }
     }
 
-    /// Three digits, and no more after the point than they say.
+    /// Formats a rate with three significant digits.
     pub fn write(self, bps: f64) -> String {
         let value = bps / self.bps;
         match value {
@@ -81,14 +81,14 @@ impl Unit {
         }
     }
 
-    /// For an axis: as few digits as the value has.
+    /// Formats an axis value with as few digits as it needs.
     pub fn tick(self, bps: f64) -> String {
         let value = (bps / self.bps * 1e6).round() / 1e6;
         format!("{value}")
     }
 }
 
-/// Round values from 0 to at least `most`, about five of them.
+/// Returns about five round values from 0 to at least `most`.
 pub fn ticks(most: f64) -> Vec<f64> {
     let most = if most.is_finite() && most > 0.0 {
         most

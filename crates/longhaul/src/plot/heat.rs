@@ -8,19 +8,19 @@ use longhaul_model::report::v1::scan::{Conclusion, Curve, Setting};
 use std::collections::BTreeSet;
 
 const CELL: (f64, f64) = (72.0, 40.0);
-/// Smaller cells, so that a wide grid fits a page.
+/// The size of smaller cells, so that a wide grid fits a page.
 const SMALL_CELL: (f64, f64) = (52.0, 34.0);
 const MANY_COLUMNS: usize = 14;
-/// For the windows' names and their axis title.
+/// The width of the window labels and their axis title.
 const LEFT: f64 = 110.0;
 const LEGEND: f64 = 130.0;
 const PANEL_HEAD: f64 = 34.0;
 const PANEL_FOOT: f64 = 58.0;
-/// What does not fit is left out: a grid from a file may be of any size.
+/// The maximum number of rows or columns; the rest of a larger grid is left out.
 const MOST_LINES: usize = 48;
 const MOST_PANELS: usize = 6;
 
-/// One direction and congestion control.
+/// The panel of one direction and congestion control.
 struct Panel<'a> {
     found: &'a Conclusion,
     control: Option<&'a str>,
@@ -98,7 +98,7 @@ fn panels(scan: &Scan) -> Vec<Panel<'_>> {
     panels
 }
 
-/// All panels share rows, columns and colours, so that they can be compared.
+/// Builds the grid. All panels share rows, columns and colours, so that they are comparable.
 fn grid(scan: &Scan, panels: &[Panel]) -> Grid {
     let curves = || panels.iter().flat_map(|p| &p.curves);
     let points = || curves().flat_map(|c| &c.points);
@@ -188,7 +188,7 @@ fn cells(sheet: &mut Sheet, grid: &Grid, panel: &Panel, (left, top): (f64, f64))
             }
         }
     }
-    // Last, so that no neighbour covers them.
+    // Marked last, so that no neighbour covers the marks.
     for (from, to) in marked {
         sheet.frame(from, to, BLACK, 3.0);
     }

@@ -1,4 +1,4 @@
-//! Values of a path over time, with two periods shaded and the level of each.
+//! Values of a path over time, with two shaded periods.
 
 use super::colours;
 use super::frame::{MARGIN, Unit, short, ticks};
@@ -12,22 +12,22 @@ const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 74.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 44.0;
-/// Of the periods.
+/// The colours of the periods.
 const BANDS: [Ink; 2] = [Ink(0xf1, 0xf1, 0xf5), Ink(0xe6, 0xef, 0xf6)];
 const LABELS: i64 = 5;
 
-/// One line of points.
+/// A named series of points.
 pub struct Line<'a> {
     pub name: String,
     pub points: &'a [Point],
 }
 
-/// What is upward.
+/// The quantity on the y axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upward {
-    /// bit/s, from 0.
+    /// A rate in bit/s, from 0.
     Rate,
-    /// us, shown as ms, from near the least.
+    /// A delay in µs, shown in ms, from near the minimum.
     Delay,
 }
 
@@ -35,13 +35,13 @@ pub struct Course<'a> {
     pub title: &'a str,
     pub lines: Vec<Line<'a>>,
     pub upward: Upward,
-    /// First and last time of the axis at least, so that figures of one path can be compared.
+    /// The minimum extent of the time axis, so that figures of one path are comparable.
     pub span_us: Option<(i64, i64)>,
-    /// Shaded, with their names.
+    /// The shaded periods, with their names.
     pub periods: Vec<(&'static str, Period)>,
 }
 
-/// Times and values on their places of the sheet.
+/// Maps times and values to positions on the sheet.
 struct Axes {
     time: (i64, i64),
     values: (f64, f64),
@@ -61,14 +61,14 @@ impl Axes {
     }
 }
 
-/// `None` where there is no point to draw.
+/// Draws the chart. Returns `None` if there are no points.
 pub fn sheet(course: &Course) -> Option<Sheet> {
     let points = || course.lines.iter().flat_map(|line| line.points);
     let times = || points().map(|point| point.at_us);
     let (first, last) = (times().min()?, times().max()?);
     let (begin, end) = course.span_us.unwrap_or((first, last));
     let (first, last) = (first.min(begin), last.max(end));
-    // A little room at both sides, and for one point alone.
+    // A margin at both sides, also for a single point.
     let room = ((last - first) / 40).max(1_000_000);
     let most = points().map(|point| point.value).fold(0.0, f64::max);
     let least = points().map(|point| point.value).fold(f64::MAX, f64::min);
@@ -100,7 +100,7 @@ pub fn sheet(course: &Course) -> Option<Sheet> {
     Some(sheet)
 }
 
-/// Round values from the lower to the upper end.
+/// Returns round values from the lower to the upper end.
 fn upward(upward: Upward, least: f64, most: f64) -> Vec<f64> {
     match upward {
         Upward::Rate => ticks(most),
@@ -160,7 +160,7 @@ fn scales(sheet: &mut Sheet, axes: &Axes, upward: Upward, ticks: &[f64]) {
     sheet.text(under, "UTC", 12.0, GREY, Anchor::Middle);
 }
 
-/// As fine as the span of the axis asks for.
+/// Formats a time with a precision that suits the span of the axis.
 fn clock(at_us: i64, span_us: i64) -> String {
     const HOUR_US: i64 = 3_600_000_000;
     let form = match span_us {

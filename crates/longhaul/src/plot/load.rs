@@ -1,7 +1,7 @@
-//! Loads and what they did, on one time axis: goodput, round trips, losses, one panel below the
+//! Loads and their effects on one time axis: goodput, round trips and losses, in panels below each
 //! other, with the time of each load shaded.
 //!
-//! [`panel`] holds the axes.
+//! [`panel`] has the axes.
 
 mod panel;
 
@@ -16,10 +16,10 @@ const WIDTH: f64 = 1040.0;
 const PANEL: f64 = 210.0;
 const GAP: f64 = 26.0;
 const LEFT: f64 = 84.0;
-/// Names of the loads stand above the first panel.
+/// The height for the names of loads above the first panel.
 const NAMES: f64 = 30.0;
 const TIME_LABELS: f64 = 44.0;
-/// Of the names of loads, by the letter.
+/// The average width of a letter in the names of loads.
 const LETTER: f64 = 6.6;
 
 const LOAD: Ink = Ink(0x0b, 0x62, 0x9b);
@@ -27,11 +27,11 @@ const OTHER: Ink = Ink(0xd5, 0x5e, 0x00);
 const PROBE: Ink = Ink(0x3b, 0x6e, 0x3b);
 const LOST: Ink = Ink(0xb3, 0x1b, 0x1b);
 
-/// Goodput is drawn in steps of this, or of the samples where they are farther apart.
+/// The minimum step of the goodput line.
 const RATE_STEP_US: u64 = 200_000;
-/// Columns of the panel of losses.
+/// The number of columns in the loss panel.
 const BINS: usize = 120;
-/// Round trips that differ by more than this need a logarithmic axis.
+/// The maximum ratio of round trips on a linear axis; beyond it, the axis is logarithmic.
 const LOG_FROM: f64 = 12.0;
 
 pub fn sheet(load: &Load) -> Sheet {
@@ -70,7 +70,7 @@ pub fn sheet(load: &Load) -> Sheet {
     sheet
 }
 
-/// What each load is, where there is room for it; else its number.
+/// Draws the name of each load if there is room for it, otherwise its number.
 fn names(sheet: &mut Sheet, load: &Load, time: Time) {
     for phase in &load.observation.phases {
         let Some((number, step)) = phase
@@ -122,7 +122,7 @@ fn goodput(sheet: &mut Sheet, load: &Load, time: Time, top: f64) {
     }
 }
 
-/// Rates in even steps, as a line of corners in the middle of each.
+/// Returns rates in even steps, with a point in the middle of each.
 fn steps(flow: &Flow) -> Vec<(u64, f64)> {
     let mut line = Vec::new();
     let Some(mut low) = flow.series.first() else {

@@ -1,9 +1,9 @@
-//! The way of a record on a map: great circles between its stops over the outline of land.
+//! The route of a record on a map: great circles between its stops over outlines of land.
 //!
-//! Longitudes run on where the way crosses the 180th meridian, and the map is cut to the way. All
-//! legs are drawn in one colour and in their order; cities that were left out are rings.
+//! Longitudes continue across the 180th meridian, and the map is cut to the route. All legs are
+//! drawn in order in one colour; cities that were left out are rings.
 //!
-//! - [`view`]: from degrees to the sheet; [`arc`]: great circles; [`labels`]: names that do not touch
+//! - [`view`]: from degrees to the sheet; [`arc`]: great circles; [`labels`]: non-overlapping names
 
 mod arc;
 mod labels;
@@ -18,7 +18,7 @@ use longhaul_model::report::v1::record::Record;
 use view::View;
 
 const WIDTH: f64 = 900.0;
-/// Blue of Okabe and Ito (2008) for the way, vermilion for what it left out.
+/// Blue of Okabe and Ito (2008) for the route, vermilion for cities that were left out.
 const WAY: Ink = Ink(0x00, 0x72, 0xb2);
 const OUT: Ink = Ink(0xd5, 0x5e, 0x00);
 const LAND: Ink = Ink(0xe9, 0xe9, 0xe4);
@@ -56,7 +56,7 @@ pub fn sheet(record: &Record) -> Sheet {
     sheet
 }
 
-/// Sea, land and meridians; what reaches over the edge is covered again.
+/// Draws sea, land and meridians, and covers what extends beyond the edge.
 fn ground(sheet: &mut Sheet, view: &View) {
     let (from, to) = view.corners();
     sheet.fill(from, to, SEA);
@@ -90,7 +90,7 @@ fn words(sheet: &mut Sheet, record: &Record) {
     sheet.text((MARGIN, foot), text, 13.0, GREY, Anchor::Left);
 }
 
-/// A name of somebody's, without what would turn the direction of reading.
+/// Sanitizes a name by removing characters that change the text direction.
 fn inert(name: &str) -> String {
     name.chars()
         .map(|c| crate::render::html::still(c, '?'))

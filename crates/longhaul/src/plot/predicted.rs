@@ -1,4 +1,4 @@
-//! Measured beside predicted goodput over streams: lines for theory, rings for what was measured.
+//! Predicted and measured goodput over streams: lines are predictions, rings are measurements.
 
 use super::axes::Axes;
 use super::colours;
@@ -17,7 +17,7 @@ const LEGEND: f64 = 170.0;
 const MOST_CURVES: usize = 16;
 const MOST_PANELS: usize = 6;
 
-/// One congestion control, loss and buffer: a table of the report.
+/// One congestion control, loss and buffer, as one table of the report.
 type Table<'a> = (String, Vec<&'a Cell>);
 
 pub fn sheet(predict: &Predict) -> Sheet {

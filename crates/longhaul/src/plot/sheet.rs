@@ -1,4 +1,4 @@
-//! A figure as plain marks, and how they are painted: the same marks for SVG and for PNG.
+//! A figure as a list of marks, painted in the same way as SVG or PNG.
 //!
 //! Coordinates are pixels from the upper left corner; a PNG has twice as many of each.
 
@@ -12,7 +12,7 @@ use plotters::style::{
 };
 use std::fmt::Display;
 
-/// A PNG of more pixels than this is painted at single size.
+/// The maximum number of pixels of a sheet whose PNG is painted at double size.
 const MOST_FINE_PIXELS: u64 = 2_500_000;
 const FONT: &str = "sans-serif";
 
@@ -24,13 +24,13 @@ pub const GREY: Ink = Ink(0x6b, 0x6b, 0x73);
 pub const FAINT: Ink = Ink(0xdd, 0xdd, 0xe2);
 pub const WHITE: Ink = Ink(0xff, 0xff, 0xff);
 
-/// Which point of a text lies at its coordinates.
+/// The point of a text that is at its coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Left,
     Middle,
     Right,
-    /// Middle, and read from below.
+    /// The middle of a text that is read from below.
     Upward,
 }
 
@@ -60,7 +60,7 @@ pub enum Mark {
         ink: Ink,
         filled: bool,
     },
-    /// `at` is half way up the text.
+    /// A text; `at` is at half its height.
     Text {
         at: (f64, f64),
         text: String,
@@ -70,7 +70,7 @@ pub enum Mark {
     },
 }
 
-/// A figure.
+/// A figure as a list of marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     pub width: u32,
@@ -78,7 +78,7 @@ pub struct Sheet {
     pub marks: Vec<Mark>,
 }
 
-/// Painting failed: a defect, as long as there is memory.
+/// A failure to paint, which is a bug unless memory is short.
 #[derive(Debug, thiserror::Error)]
 #[error("the figure could not be painted: {0}")]
 pub struct PaintError(String);
@@ -121,7 +121,7 @@ impl Sheet {
         self.marks.push(Mark::Area { points, ink });
     }
 
-    /// A straight line of dashes.
+    /// Draws a dashed straight line.
     pub fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
         const DASH: f64 = 7.0;
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
@@ -152,7 +152,7 @@ impl Sheet {
         ink: Ink,
         anchor: Anchor,
     ) {
-        // A host's name is its owner's: nothing in it may steer a terminal or break the file.
+        // Host names are untrusted: control characters could steer a terminal or break the file.
         let text = text
             .into()
             .chars()
@@ -167,7 +167,7 @@ impl Sheet {
         });
     }
 
-    /// As a file's text.
+    /// Returns the figure as SVG text.
     pub fn svg(&self) -> Result<String, PaintError> {
         embed_font()?;
         let mut text = String::new();
@@ -179,7 +179,7 @@ impl Sheet {
         Ok(text)
     }
 
-    /// As a file's bytes.
+    /// Returns the figure as PNG bytes.
     pub fn png(&self) -> Result<Vec<u8>, PaintError> {
         embed_font()?;
         let fine = u64::from(self.width) * u64::from(self.height) <= MOST_FINE_PIXELS;
@@ -293,7 +293,7 @@ const fn colour(Ink(red, green, blue): Ink) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// No font of the system is asked for: a bare machine has none.
+/// Registers an embedded font, because a minimal host has no fonts.
 fn embed_font() -> Result<(), PaintError> {
     let font = epaint_default_fonts::UBUNTU_LIGHT;
     register_font(FONT, FontStyle::Normal, font)

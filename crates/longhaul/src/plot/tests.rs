@@ -1,4 +1,4 @@
-//! Figures of scans with known cells: what is in them, and that they reach the disk whole.
+//! Figures of scans with known cells: their content, and that files are written completely.
 
 use super::*;
 use crate::fail::USAGE;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-/// Path of the drawn scans: 622 Mbit/s, 160 ms.
+/// The path of the drawn scans: 622 Mbit/s, 160 ms.
 const CAPACITY_BPS: f64 = 622e6;
 const RTT_S: f64 = 0.16;
 
@@ -52,7 +52,7 @@ fn grid(windows: u32, streams: &[u32], direction: Direction) -> Plan {
     }
 }
 
-/// Window-bound, then path-bound; reverse gets less; every tenth probe scatters upward.
+/// Limited by the window, then by the path; reverse is slower; every tenth probe is higher.
 fn goodput_bps(setting: &Setting, forward: bool, index: u32) -> u64 {
     let streams = f64::from(setting.streams);
     let window = setting.window_bytes.unwrap_or(6 << 20) as f64;
@@ -164,7 +164,7 @@ fn prediction() -> Predict {
     }
 }
 
-/// Every figure of every shape that a scan may have.
+/// Returns every figure of every form that a scan may have.
 fn gallery() -> Vec<(&'static str, Sheet)> {
     let both = six_by_six(Direction::Both);
     let streams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48];
@@ -322,7 +322,7 @@ fn a_report_without_conclusions_still_gives_a_figure() {
     }
 }
 
-/// A folder of the test's own, gone with it.
+/// A folder of the test, removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -336,7 +336,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing of the test depends on it any more.
+        // The test no longer needs it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

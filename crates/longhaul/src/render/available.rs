@@ -1,4 +1,4 @@
-//! A report of kind `available` as text: one block for each direction.
+//! A report of kind `available` as text: one block per direction.
 
 mod words;
 
@@ -13,7 +13,7 @@ use longhaul_model::report::v1::available::{
     Bucket, BucketKind, Estimate, Fallback, Method, Plan, Probing,
 };
 
-/// Headers of a TCP segment that carries payload: IP, TCP and timestamps.
+/// Size of the headers of a TCP data segment: IP, TCP and timestamps.
 const TCP_HEADERS_BYTES: u64 = 52;
 
 pub fn report(report: &Available) -> String {
@@ -108,7 +108,7 @@ fn direction(page: &mut Page, plan: &Plan, estimate: &Estimate, probing: Option<
     page.labelled("spent", &spent(estimate, probing));
 }
 
-/// A rate and its interval, in one unit.
+/// Formats a rate and its interval in the same unit.
 fn figure(bps: u64, interval: Option<[u64; 2]>) -> String {
     let Some([low, high]) = interval else {
         return format!("{} of IP packets", rate(bps));
@@ -123,7 +123,7 @@ fn figure(bps: u64, interval: Option<[u64; 2]>) -> String {
     )
 }
 
-/// What of a rate of IP packets is payload of TCP.
+/// Formats the TCP payload rate that fits into a rate of IP packets.
 fn payload(plan: &Plan, bps: u64) -> String {
     let packet = u64::from(plan.packet_bytes).max(TCP_HEADERS_BYTES + 1);
     let payload = u128::from(bps) * u128::from(packet - TCP_HEADERS_BYTES) / u128::from(packet);

@@ -1,8 +1,8 @@
-//! Reports that lay archived runs beside each other, as documents.
+//! Reports that compare archived runs, as documents.
 //!
-//! - [`mod@case`]: two periods; [`site`]: all paths; [`asymmetry`]: two directions;
-//!   [`comparison`]: two sets of runs
-//! - [`words`]: values, changes, periods as people read them
+//! - [`mod@case`]: two periods; [`site`]: all paths; [`asymmetry`]: two directions; [`comparison`]:
+//!   two sets of runs
+//! - [`words`]: formatting of values, changes and periods
 
 pub mod asymmetry;
 pub mod case;
@@ -14,7 +14,7 @@ pub mod words;
 use super::document::Document;
 use longhaul_model::report::v1::Caveat;
 
-/// Of every report: what limits it.
+/// Adds the caveats of a report.
 fn caveats(document: &mut Document, caveats: &[Caveat]) {
     for caveat in caveats {
         document.note(format!("{}.", caveat.text.trim_end_matches('.')));

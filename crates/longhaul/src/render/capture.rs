@@ -1,6 +1,6 @@
-//! Captures as text: the line of a report, what a file says, and its first packets.
+//! Captures as text: the captures of a run, the analysis of a file, and its first packets.
 //!
-//! - [`flows`]: one flow, both ways; [`packets`]: the extract
+//! - [`flows`]: one flow, in both directions; [`packets`]: the first packets
 
 mod flows;
 mod packets;
@@ -17,16 +17,16 @@ use longhaul_model::units::Bytes;
 use longhaul_probe::capture::anonymise::Anonymised;
 use std::fmt::Write;
 
-/// Flows that are shown; `--json` has all.
+/// The maximum number of flows shown; `--json` has all.
 const MOST_FLOWS: usize = 32;
 
-/// A text of strangers, harmless on a terminal.
+/// Sanitizes untrusted text for a terminal and limits its length.
 pub fn shown(text: &str) -> String {
     let start = text.chars().take(500);
     start.map(|c| still(c, '\u{fffd}')).collect()
 }
 
-/// The captures of a run, in its report.
+/// Writes the captures of a run into its report.
 pub fn of_run(page: &mut Page, observation: &Observation) {
     let ends = &observation.ends;
     let (near, far) = if observation.forward {
@@ -55,7 +55,7 @@ fn one(capture: &Capture, whose: &str) -> String {
         text.push_str(" (the limit)");
     }
     if let Some(dropped) = capture.dropped_packets.filter(|dropped| *dropped > 0) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, ", {} dropped", grouped(dropped));
     }
     if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
@@ -65,7 +65,7 @@ fn one(capture: &Capture, whose: &str) -> String {
     format!("{text}, {whose}")
 }
 
-/// All that a file says.
+/// Renders the analysis of a capture file.
 pub fn reading(name: &str, reading: &Reading) -> String {
     let mut page = Page::default();
     page.heading(name);
@@ -136,7 +136,8 @@ fn total(reading: &Reading) -> String {
     text
 }
 
-/// Rule 6 of the Land Speed Record: the same data in each packet would be easy to move.
+/// Describes the variety of the payload (rule 6 of the Land Speed Record: identical packets would
+/// be easy to send).
 fn variety(variety: Option<Variety>) -> String {
     let Some(variety) = variety else {
         return "cannot tell whether it differs from packet to packet: too little of it was \
@@ -158,7 +159,7 @@ fn variety(variety: Option<Variety>) -> String {
     }
 }
 
-/// What became of a copy.
+/// Renders the result of an anonymised copy.
 pub fn anonymised(name: &str, done: Anonymised, damage: Option<&str>) -> String {
     let mut page = Page::default();
     let left_out = match done.left_out {

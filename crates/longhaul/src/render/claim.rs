@@ -1,11 +1,11 @@
-//! What the check of claims found, as text.
+//! The result of checking claims, as text.
 
 use super::page::Page;
 use super::style::{CAVEAT, ERROR, FAINT, HINT};
 use anstyle::Style;
 use longhaul_model::report::v1::claim::{Check, Checked, Verdict};
 
-/// All claims, what is wrong first.
+/// Renders all claims, failed checks first.
 pub fn text(all: &[Checked]) -> String {
     let mut page = Page::default();
     for (number, checked) in all.iter().enumerate() {

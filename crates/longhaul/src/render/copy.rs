@@ -1,4 +1,4 @@
-//! A report of a copy as text: what was copied, how fast, and what it waited for.
+//! A report of a copy as text: the files, the rate, and the bottleneck.
 
 use super::capture::shown;
 use super::figures::{count_of, duration, percent, rate};
@@ -9,10 +9,10 @@ use longhaul_model::report::v1::Copied;
 use longhaul_model::report::v1::copy::Split;
 use longhaul_model::units::Bytes;
 
-/// Letters of the bar of a share.
+/// Width of a full bar.
 const BAR: usize = 30;
 
-/// The result in some words.
+/// Summarizes the result in a few words.
 pub fn summary(report: &Copied) -> String {
     let bytes = Bytes(report.observation.bytes);
     match report.analysis.goodput_bps {
@@ -21,7 +21,7 @@ pub fn summary(report: &Copied) -> String {
     }
 }
 
-/// The whole report.
+/// Renders the whole report.
 pub fn report(report: &Copied) -> String {
     let mut page = Page::default();
     text::title(&mut page, &report.run);
@@ -58,7 +58,7 @@ pub fn report(report: &Copied) -> String {
     page.finish()
 }
 
-/// The folder itself has no name below it.
+/// Formats a path; the copied folder itself has an empty one.
 fn name(typed: &str) -> String {
     match typed {
         "" => ".".to_owned(),
@@ -130,7 +130,7 @@ fn result(page: &mut Page, report: &Copied) {
     page.labelled("time", &times(report));
 }
 
-/// Both as lines and as disks are told.
+/// Formats a speed both as a network rate and as a disk rate.
 fn speed(bps: u64) -> String {
     format!("{} ({}/s)", rate(bps), Bytes(bps / 8))
 }

@@ -1,6 +1,6 @@
-//! A report for people in parts, written as text of 80 columns, as Markdown or as a page of HTML.
+//! A report for people as a list of parts, written as text of 80 columns, as Markdown or as HTML.
 //!
-//! Parts hold plain text. Each writer makes names from elsewhere harmless in its own way: [`plain`],
+//! Parts hold plain text. Each writer sanitizes and escapes untrusted names: [`plain`],
 //! [`markdown`], [`html`].
 
 mod html;
@@ -9,30 +9,30 @@ mod plain;
 
 pub use crate::render::html::Align;
 
-/// Parts of a report, in order.
+/// The parts of a report, in order.
 #[derive(Debug, Default)]
 pub struct Document {
     pub title: String,
-    /// Under everything: who made it, from what.
+    /// The last line: the program and the source of the data.
     pub foot: String,
     pub parts: Vec<Part>,
 }
 
 #[derive(Debug)]
 pub enum Part {
-    /// 2 for a section, 3 for a part of one.
+    /// Level 2 for a section, 3 for a subsection.
     Heading(u8, String),
     Paragraph(String),
-    /// Second-rank detail, such as the method.
+    /// Secondary detail, such as the method.
     Faint(String),
-    /// A limit of what is said.
+    /// A limitation of the statements.
     Note(String),
     List(Vec<String>),
     Facts(Vec<(String, String)>),
     Table(Table),
-    /// Lines that stay as they are.
+    /// Preformatted lines.
     Verbatim(String),
-    /// A picture of ours as SVG; text and Markdown leave it out.
+    /// A drawing of this program as SVG; text and Markdown omit it.
     Drawing {
         svg: String,
         caption: String,
@@ -43,7 +43,7 @@ pub enum Part {
 pub struct Table {
     pub columns: Vec<(&'static str, Align)>,
     pub rows: Vec<Vec<String>>,
-    /// Places of rows that stand out.
+    /// Indices of highlighted rows.
     pub marked: Vec<usize>,
 }
 

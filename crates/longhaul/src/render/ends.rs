@@ -1,4 +1,4 @@
-//! Both ends side by side: bytes reconciled, packets, errors, CPU.
+//! The table of both ends: bytes, packets, errors, CPU.
 
 use super::figures::{ABSENT, count_of, duration, grouped, or_absent, percent};
 use super::page::{LABEL, Page, WIDTH, wrap};
@@ -6,10 +6,10 @@ use super::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::analysis::{Analysis, Totals};
 use longhaul_model::report::v1::observation::{End, Observation};
 
-/// Columns of each end's figures.
+/// Width of the column of each end.
 const COLUMN: usize = 17;
 
-/// The block of one direction.
+/// Writes the table of one direction.
 pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     let ends = &observation.ends;
     let totals = &analysis.totals;
@@ -47,7 +47,7 @@ pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     cpu(page, observation, totals);
 }
 
-/// One labelled line with a figure for each end and a remark.
+/// Writes a labelled row with the figures of both ends and a remark.
 fn row(page: &mut Page, label: &str, [sender, receiver]: [String; 2], remark: &str) {
     let head = paint(FAINT, format!("{label:<LABEL$}"));
     let room = WIDTH - LABEL - 2 * COLUMN - 2;

@@ -1,4 +1,4 @@
-//! Lasting changes of watched paths.
+//! Events: lasting changes of watched paths.
 
 use super::page::Page;
 use super::style::STRONG;
@@ -8,7 +8,7 @@ use longhaul_analysis::event::{span, value};
 use longhaul_model::report::v1::event::{Event, Level};
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// A paragraph for each, with the id that shows it whole.
+/// Renders a list of events, each with the id that selects it.
 pub fn list(events: &[Event]) -> String {
     let mut page = Page::default();
     for (number, event) in events.iter().enumerate() {
@@ -21,7 +21,7 @@ pub fn list(events: &[Event]) -> String {
     page.finish()
 }
 
-/// One event with everything that is known of it.
+/// Renders one event with all details.
 pub fn page(event: &Event) -> String {
     let mut page = Page::default();
     page.heading(&event.id);

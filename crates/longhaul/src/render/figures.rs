@@ -1,12 +1,12 @@
-//! Numbers as people read them: grouped, with as many digits as mean something.
+//! Formatting of numbers: digit groups and significant digits.
 
 use longhaul_model::units::{Rate, format_duration};
 use std::time::Duration;
 
-/// What stands where nothing was measured.
+/// The text for a value that was not measured.
 pub const ABSENT: &str = "-";
 
-/// `22124999999` → `22,124,999,999`.
+/// Formats a number with digit groups: `22124999999` → `22,124,999,999`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -19,12 +19,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Microseconds as seconds with three decimals: `30.001`.
+/// Formats microseconds as seconds with three decimals: `30.001`.
 pub fn seconds(us: u64) -> String {
     format!("{:.3}", us as f64 / 1e6)
 }
 
-/// Microseconds as milliseconds, finer below 10 ms: `172.0`, `0.041`.
+/// Formats microseconds as milliseconds, with more decimals below 10 ms: `172.0`, `0.041`.
 pub fn millis(us: u64) -> String {
     let value = us as f64 / 1e3;
     if value >= 10.0 {
@@ -34,7 +34,7 @@ pub fn millis(us: u64) -> String {
     }
 }
 
-/// Microseconds in the unit that fits: `172 ms`.
+/// Formats microseconds in the unit that fits: `172 ms`.
 pub fn duration(us: u64) -> String {
     format_duration(Duration::from_micros(us))
 }
@@ -43,7 +43,7 @@ pub fn rate(bps: u64) -> String {
     Rate::bits_per_second(bps).to_string()
 }
 
-/// A share as a percentage, with two digits that mean something: `97 %`, `0.0021 %`.
+/// Formats a share as a percentage with two significant digits: `97 %`, `0.0021 %`.
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
     match value {
@@ -57,12 +57,12 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A value or the mark of absence.
+/// Formats a value, or returns [`ABSENT`].
 pub fn or_absent<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), format)
 }
 
-/// One unit for a whole column or pair of rates, so that they can be compared at a glance.
+/// A common unit for a column or pair of rates, which makes them easy to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateUnit {
     pub name: &'static str,
@@ -70,7 +70,7 @@ pub struct RateUnit {
 }
 
 impl RateUnit {
-    /// The unit in which `greatest_bps` has one to three digits before the point.
+    /// Returns the unit in which `greatest_bps` has one to three digits before the point.
     pub fn for_greatest(greatest_bps: u64) -> Self {
         const UNITS: [RateUnit; 4] = [
             RateUnit {
@@ -96,12 +96,12 @@ impl RateUnit {
             .unwrap_or(&UNITS[3])
     }
 
-    /// With three decimals, for columns.
+    /// Formats a rate with three decimals, for columns.
     pub fn number(self, bps: u64) -> String {
         format!("{:.3}", bps as f64 / self.bps)
     }
 
-    /// With four digits that mean something, for sentences.
+    /// Formats a rate with four significant digits, for sentences.
     pub fn short(self, bps: u64) -> String {
         let value = bps as f64 / self.bps;
         let decimals = match value {
@@ -113,7 +113,7 @@ impl RateUnit {
     }
 }
 
-/// `1 stream`, `9 streams`.
+/// Formats a count with its noun: `1 stream`, `9 streams`.
 pub fn count_of(number: u64, noun: &str) -> String {
     if number == 1 {
         format!("1 {noun}")

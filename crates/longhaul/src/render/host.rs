@@ -1,4 +1,4 @@
-//! An audit as text: what limits, what would help, what was changed and what that brought.
+//! An audit as text: limits, advice, changes and their effect.
 
 mod changes;
 mod verdicts;
@@ -13,14 +13,14 @@ use longhaul_model::report::v1::Host;
 use longhaul_model::report::v1::host::{Effective, Observation, Path};
 use longhaul_model::units::Bytes;
 
-/// Paths that are told one by one.
+/// The maximum number of paths listed.
 const PATHS_MAX: usize = 5;
 
 pub fn report(report: &Host) -> String {
     page(report, false)
 }
 
-/// With every rule in full, or with the good and the unknown ones folded.
+/// Renders an audit, either with every rule in full or with good and unknown rules summarized.
 pub fn page(report: &Host, all: bool) -> String {
     let mut page = Page::default();
     title(&mut page, report);
@@ -92,7 +92,7 @@ fn paths(page: &mut Page, paths: &[Path]) {
     }
 }
 
-/// What a socket was promised and got.
+/// Writes the requested and actual settings of a live socket.
 fn live(page: &mut Page, effective: &[Effective]) {
     if effective.is_empty() {
         return;
@@ -122,7 +122,7 @@ fn live(page: &mut Page, effective: &[Effective]) {
     }
 }
 
-/// A value of a live socket in its unit; words stay as they are.
+/// Formats a value of a live socket in its unit; text stays unchanged.
 fn figure(entry: &Effective, value: &str) -> String {
     let number: Option<u64> = value.parse().ok();
     match (entry.what.as_str(), number) {

@@ -1,17 +1,18 @@
-//! A page of HTML that stands alone: style inside, no script, nothing loaded from anywhere.
+//! A self-contained HTML page: inline style, no script, no external resources.
 //!
-//! Text comes in as plain text and is escaped here, so that a name from the net is never markup.
-//! The page forbids itself scripts and loads as well (Content-Security-Policy), in case that a
-//! reader's browser and this file ever disagree. It reads on a screen and prints on A4 or letter.
+//! All text is plain text and is escaped here, so that a name from the network is never markup. A
+//! Content-Security-Policy also forbids scripts and external resources, as a second line of
+//! defence. The page is readable on a screen and prints on A4 or letter.
 //!
-//! [`Body`] collects the parts; [`Body::page`] puts the frame around them.
+//! [`Body`] collects the parts; [`Body::page`] adds the frame.
 
 pub use longhaul_import::letters::{steers, still};
 use std::fmt::Write;
 
-/// What of a text is kept on a page: the rest is cut, and the cut is shown.
+/// The maximum size of one text; longer text is truncated visibly.
 const MOST_TEXT_BYTES: usize = 1 << 20;
-/// A table of so many rows stays on one sheet of paper; of a longer one no few rows stand alone.
+/// Tables with at most this many rows are not split across printed pages; longer ones leave no
+/// single rows alone.
 const SHORT_ROWS: usize = 8;
 
 const STYLE: &str = "\
@@ -51,22 +52,22 @@ th,td{padding-top:.1rem;padding-bottom:.1rem}\
 pre{white-space:pre-wrap;border:1px solid #ececf0;font-size:8pt;orphans:5;widows:5;\
 box-decoration-break:clone;-webkit-box-decoration-break:clone}}";
 
-/// How a column stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
-    /// Numbers, so that their digits stand above each other.
+    /// For numbers, so that their digits line up.
     Right,
 }
 
-/// The parts of a page, in order. Everything that takes text takes plain text.
+/// The parts of a page, in order. All methods take plain text.
 #[derive(Debug, Default)]
 pub struct Body {
     html: String,
 }
 
 impl Body {
-    /// A heading; `level` 1 is the page's own, 2 that of a section, 3 that of a part.
+    /// Adds a heading; `level` 1 is for the page, 2 for a section, 3 for a subsection.
     pub fn heading(&mut self, level: u8, text: &str) {
         let level = level.clamp(1, 3);
         self.push(format_args!("<h{level}>{}</h{level}>\n", escape(text)));
@@ -76,12 +77,12 @@ impl Body {
         self.push(format_args!("<p>{}</p>\n", escape(text)));
     }
 
-    /// Second-rank detail.
+    /// Adds secondary detail.
     pub fn faint(&mut self, text: &str) {
         self.push(format_args!("<p class=\"faint\">{}</p>\n", escape(text)));
     }
 
-    /// A paragraph that must not be missed: a limit of what is said.
+    /// Adds a highlighted paragraph for a limitation.
     pub fn note(&mut self, text: &str) {
         let text = escape(text);
         self.push(format_args!("<div class=\"note\"><p>{text}</p></div>\n"));
@@ -95,7 +96,7 @@ impl Body {
         self.html.push_str("</ul>\n");
     }
 
-    /// Labels with their values.
+    /// Adds labels with their values.
     pub fn facts<L: AsRef<str>, V: AsRef<str>>(&mut self, facts: &[(L, V)]) {
         self.html.push_str("<dl>\n");
         for (label, value) in facts {
@@ -105,7 +106,7 @@ impl Body {
         self.html.push_str("</dl>\n");
     }
 
-    /// A table; rows that `marked` names by their place stand out.
+    /// Adds a table; `marked` are the indices of highlighted rows.
     pub fn table(&mut self, columns: &[(&str, Align)], rows: &[Vec<String>], marked: &[usize]) {
         let class = |at: usize| match columns.get(at) {
             Some((_, Align::Right)) => " class=\"n\"",
@@ -135,15 +136,14 @@ impl Body {
         self.html.push_str("</tbody></table></div>\n");
     }
 
-    /// Text as it stands, line by line: outputs, configuration, commands.
+    /// Adds preformatted text: output, configuration, commands.
     pub fn verbatim(&mut self, text: &str) {
         self.push(format_args!("<pre>{}</pre>\n", escape(text)));
     }
 
-    /// A picture of this program as SVG, with what it shows. The SVG is trusted: only what
-    /// [`crate::plot`] painted may come here.
+    /// Adds an SVG drawing with a caption. The SVG is trusted: it must come from [`crate::plot`].
     pub fn drawing(&mut self, svg: &str, caption: &str) {
-        // A prolog is for files of their own.
+        // Drops the XML prolog, which is only valid at the start of a file.
         let svg = svg.find("<svg").map_or("", |at| &svg[at..]);
         let caption = escape(caption);
         self.push(format_args!(
@@ -151,7 +151,7 @@ impl Body {
         ));
     }
 
-    /// The whole page.
+    /// Returns the complete page.
     pub fn page(self, title: &str, foot: &str) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -174,8 +174,8 @@ impl Body {
     }
 }
 
-/// Plain text as HTML, in an element or in a quoted attribute. What would steer a terminal or turn
-/// the reading direction becomes U+FFFD, so that it is seen; line ends and tabs stay.
+/// Escapes plain text for an element or a quoted attribute. Characters that control a terminal or
+/// the reading direction become U+FFFD and stay visible; newlines and tabs are kept.
 pub fn escape(text: &str) -> String {
     let kept = text.floor_char_boundary(MOST_TEXT_BYTES);
     let mut html = String::with_capacity(kept + kept / 8);
@@ -238,7 +238,7 @@ mod tests {
             let dangerous = |c: char| matches!(c, '<' | '>' | '"' | '\'');
             prop_assert!(!html.contains(dangerous));
             prop_assert!(html.chars().all(|c| matches!(c, '\n' | '\t') || !steers(c)));
-            // Each ampersand begins one of the five names.
+            // Every ampersand starts one of the five entities.
             for part in html.split('&').skip(1) {
                 let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
                 prop_assert!(known.iter().any(|name| part.starts_with(name)));

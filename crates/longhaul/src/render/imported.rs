@@ -1,4 +1,4 @@
-//! What other programs measured, as text.
+//! Results of other programs, as text.
 
 use super::capture::shown;
 use super::figures::{ABSENT, grouped, millis, or_absent, percent, rate, seconds};
@@ -7,10 +7,10 @@ use super::style::{CAVEAT, STRONG};
 use longhaul_model::report::v1::Imported;
 use longhaul_model::report::v1::imported::{Hop, Observation, Pings, Stream, Transfer};
 
-/// Rows of a table that are shown; `--json` has all.
+/// The maximum number of rows in a table; `--json` has all.
 const MOST_ROWS: usize = 40;
 
-/// What became of each result of some files.
+/// Renders the state of each imported result.
 pub fn filed(rows: &[(&str, &Imported)]) -> String {
     let mut page = Page::default();
     for (state, report) in rows {
@@ -33,7 +33,7 @@ pub fn filed(rows: &[(&str, &Imported)]) -> String {
     page.finish()
 }
 
-/// The result in some words.
+/// Summarizes the result in a few words.
 pub fn summary(report: &Imported) -> String {
     let seen = &report.observation;
     if let Some(bps) = report.analysis.goodput_bps {
@@ -57,7 +57,7 @@ pub fn summary(report: &Imported) -> String {
     }
 }
 
-/// The whole report.
+/// Renders the whole report.
 pub fn report(report: &Imported) -> String {
     let (run, plan, seen) = (&report.run, &report.plan, &report.observation);
     let mut page = Page::default();
@@ -242,7 +242,7 @@ fn printed(page: &mut Page, seen: &Observation) {
     page.labelled("also printed", &pairs.join("; "));
 }
 
-/// With three decimals, as programs print it.
+/// Formats a rate with three decimals, as programs print it.
 fn mbit(bps: u64) -> String {
     format!("{:.3} Mbit/s", bps as f64 / 1e6)
 }

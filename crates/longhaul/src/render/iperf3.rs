@@ -1,8 +1,8 @@
-//! A run in the shape of iperf3's JSON, for programs that read that: start, intervals, end.
+//! A run as iperf3's JSON, for programs that read it: start, intervals, end.
 //!
-//! What was not measured is absent, with three exceptions, without which known readers fail: shares
-//! of a processor, jitter and `omit` are 0 where they are not known. Socket numbers are ours, and
-//! only tell streams apart. docs/iperf3.md has the list.
+//! Values that were not measured are absent, with three exceptions that known readers require: CPU
+//! shares, jitter and `omit` are 0 if unknown. Socket numbers are ours and only distinguish
+//! streams. docs/iperf3.md has the list.
 
 mod end;
 mod intervals;
@@ -15,14 +15,14 @@ use longhaul_model::report::v1::plan::{Direction, Stop, Transport};
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 
-/// iperf3 counts file descriptors: the control connection has 3 or so.
+/// iperf3 uses file descriptors as socket numbers: the control connection is about 3.
 const FIRST_SOCKET: u64 = 5;
 const MICROS: f64 = 1e6;
 
-/// One direction, as this end has it.
+/// One direction, as seen by this end.
 struct Way<'a> {
     observation: &'a Observation,
-    /// Number of its first stream among all.
+    /// Number of its first stream among all streams.
     first: u64,
 }
 
@@ -40,7 +40,7 @@ impl Way<'_> {
         FIRST_SOCKET + 2 * (self.first + u64::from(stream.index))
     }
 
-    /// This end of a stream.
+    /// Returns this end of a stream.
     fn own<'s>(&self, stream: &'s Stream) -> &'s StreamEnd {
         if self.sends() {
             &stream.sender
@@ -50,7 +50,7 @@ impl Way<'_> {
     }
 }
 
-/// The whole object.
+/// Returns the whole JSON object.
 pub fn shape(report: &Throughput) -> Value {
     let observation = &report.observation;
     let forward = Way {
@@ -154,7 +154,7 @@ fn test_start(report: &Throughput) -> Value {
         "protocol": protocol,
         "num_streams": plan.streams,
         "blksize": plan.write_bytes.unwrap_or(0),
-        // Nothing is left out of the totals below, whatever was left out of the goodput.
+        // The totals below include everything, even time excluded from the goodput.
         "omit": 0,
         "duration": number(time_us as f64 / MICROS),
         "bytes": bytes,
@@ -167,7 +167,7 @@ fn test_start(report: &Throughput) -> Value {
     })
 }
 
-/// Whole numbers without a fraction, as iperf3 prints them.
+/// Returns integral numbers without a fraction, as iperf3 prints them.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         json!(value as i64)
@@ -176,7 +176,7 @@ fn number(value: f64) -> Value {
     }
 }
 
-/// Bytes in a span, with the rate that they make.
+/// Returns the bytes of a span with their rate.
 fn span(from_s: f64, to_s: f64, bytes: u64) -> Map<String, Value> {
     let seconds = (to_s - from_s).max(0.0);
     let rate = if seconds > 0.0 {
@@ -193,7 +193,7 @@ fn span(from_s: f64, to_s: f64, bytes: u64) -> Map<String, Value> {
     one
 }
 
-/// Puts what was read; what was not stays out.
+/// Inserts a value, unless it is absent.
 fn put(one: &mut Map<String, Value>, name: &str, value: Option<u64>) {
     if let Some(value) = value {
         one.insert(name.to_owned(), json!(value));

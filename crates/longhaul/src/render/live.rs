@@ -1,4 +1,4 @@
-//! One line a second on stderr while a run goes on, so that a ramp of many round trips is seen.
+//! Progress lines on stderr, one per second, which show a ramp of many round trips.
 
 use super::figures::{ABSENT, or_absent};
 use super::style::{FAINT, paint};
@@ -6,32 +6,32 @@ use longhaul_model::units::{Rate, format_duration};
 use std::io::Write;
 use std::time::Duration;
 
-/// Time between two lines.
+/// The interval between lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Without news from the far end for this long, a line is printed all the same.
+/// Maximum time without a line: after it a line is printed even without news from the peer.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// How far one direction has come.
+/// The progress of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flow {
-    /// Payload that the receiver has taken, and when it said so.
+    /// Payload that the receiver has read, and the time of its report.
     pub received_bytes: u64,
     pub received_at: Duration,
     pub retransmits: Option<u64>,
     pub rtt: Option<Duration>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moment {
-    /// Since payload flows.
+    /// Time since the payload started.
     pub elapsed: Duration,
-    /// One entry for each direction that carries payload, under its name.
+    /// One entry per direction that carries payload, with its name.
     pub flows: Vec<(&'static str, Flow)>,
 }
 
-/// Prints the lines, or nothing.
+/// Prints progress lines if enabled.
 #[derive(Debug)]
 pub struct Live {
     enabled: bool,
@@ -46,7 +46,7 @@ impl Live {
         }
     }
 
-    /// Prints a line for each direction when the last ones are old enough.
+    /// Prints a line for each direction if the last lines are old enough.
     pub fn show(&mut self, now: Moment) {
         if !self.enabled || !self.is_due(&now) {
             return;
@@ -63,7 +63,7 @@ impl Live {
             text += &line(now.elapsed, before.unwrap_or_default(), *flow, name);
             text.push('\n');
         }
-        // A closed stderr costs the lines, not the run.
+        // A closed stderr must not stop the run.
         let _ = anstream::stderr().write_all(text.as_bytes());
         self.last = Some(now);
     }
@@ -78,7 +78,7 @@ impl Live {
         !now.flows.is_empty() && ((since >= EVERY && news) || since >= PATIENCE)
     }
 
-    /// A blank line between the last line and the report.
+    /// Prints a blank line between the progress lines and the report.
     pub fn finish(&self) {
         if self.last.is_some() {
             let _ = writeln!(anstream::stderr());
@@ -93,7 +93,7 @@ fn heading() -> String {
     )
 }
 
-/// What happened in one direction between two moments.
+/// Formats the progress of one direction between two moments.
 fn line(elapsed: Duration, last: Flow, now: Flow, name: &str) -> String {
     let over = now.received_at.saturating_sub(last.received_at);
     let rate = Rate::over(now.received_bytes.saturating_sub(last.received_bytes), over);

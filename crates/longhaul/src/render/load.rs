@@ -1,7 +1,7 @@
-//! A load report as text: what each load did, a small picture of the whole course, and findings.
+//! A load report as text: the effect of each load, a timeline, and findings.
 //!
-//! - [`words`]: a load in words; [`course`]: the picture
-//! - [`csv`]: every probe as a line for other programs
+//! - [`words`]: descriptions of loads; [`course`]: the timeline
+//! - [`csv`]: one CSV line per probe
 
 mod course;
 pub mod csv;
@@ -14,7 +14,7 @@ use super::{text, verdict};
 use longhaul_model::report::v1::Load;
 use longhaul_model::report::v1::load::{Delays, StepResult};
 
-/// The report, from what was asked to the caveats.
+/// Renders the report, from the plan to the caveats.
 pub fn report(report: &Load) -> String {
     let mut page = Page::default();
     text::title(&mut page, &report.run);
@@ -68,7 +68,7 @@ fn idle_line(idle: &Delays) -> String {
     )
 }
 
-/// Two lines for each load: what it carried and did to round trips; what stood in the queue.
+/// Writes two lines for each load: goodput and RTT, then the queue.
 fn table(page: &mut Page, report: &Load) {
     let head = format!(
         "{:<30} {:>13} {:>10} {:>10} {:>11}",
@@ -102,7 +102,7 @@ fn row(page: &mut Page, report: &Load, result: &StepResult) {
     }
 }
 
-/// Nanoseconds in the unit that fits.
+/// Formats nanoseconds in the unit that fits.
 pub fn nanos(ns: u64) -> String {
     duration(ns / 1000)
 }

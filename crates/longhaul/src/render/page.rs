@@ -1,14 +1,14 @@
-//! A page of text, 80 columns wide: labelled lines, wrapped sentences, commands left whole.
+//! A text page of 80 columns: labelled lines, wrapped sentences, unwrapped commands.
 
 use super::style::{COMMAND, FAINT, STRONG, paint};
 use anstyle::Style;
 
-/// Columns that fit every terminal and every mail.
+/// Page width that fits every terminal and mail.
 pub const WIDTH: usize = 80;
-/// Columns of the label at the left of a labelled line.
+/// Width of the label of a labelled line.
 pub const LABEL: usize = 16;
 
-/// Lines in the making.
+/// The text written so far.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,
@@ -23,23 +23,23 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line that is already as it shall be.
+    /// Writes a formatted line.
     pub fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
-    /// A heading over a block.
+    /// Writes the heading of a block.
     pub fn heading(&mut self, text: &str) {
         self.line(&paint(STRONG, text));
     }
 
-    /// `label           value`, the value wrapped under itself.
+    /// Writes `label           value`, with the value wrapped and aligned.
     pub fn labelled(&mut self, label: &str, value: &str) {
         self.labelled_in(label, value, Style::new());
     }
 
-    /// The same, with the value emphasised.
+    /// Writes a labelled line with a styled value.
     pub fn labelled_in(&mut self, label: &str, value: &str, style: Style) {
         for (number, part) in wrap(value, WIDTH - LABEL).iter().enumerate() {
             let head = if number == 0 { label } else { "" };
@@ -48,12 +48,12 @@ impl Page {
         }
     }
 
-    /// A wrapped paragraph behind `first`, its later lines indented as far as `first` is wide.
+    /// Writes a wrapped paragraph after `first`, with later lines indented by its width.
     pub fn hanging(&mut self, first: &str, text: &str) {
         self.hanging_in(first, text, Style::new());
     }
 
-    /// The same, wholly in `style`.
+    /// Writes a hanging paragraph entirely in `style`.
     pub fn hanging_in(&mut self, first: &str, text: &str, style: Style) {
         let indent = first.chars().count();
         for (number, part) in wrap(text, WIDTH - indent).iter().enumerate() {
@@ -62,13 +62,13 @@ impl Page {
         }
     }
 
-    /// A command to paste: never wrapped, however long.
+    /// Writes a command to paste, which is never wrapped.
     pub fn command(&mut self, indent: usize, command: &str) {
         self.line(&format!("{:indent$}{}", "", paint(COMMAND, command)));
     }
 }
 
-/// Breaks at spaces into lines of at most `width` columns; a longer word stands alone.
+/// Wraps text at spaces to at most `width` columns; a longer word gets its own line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,8 +1,8 @@
-//! A report of kind `path` as text: round trips, the route there and back, path MTU, options, and
-//! where the queue grew.
+//! A report of kind `path` as text: RTTs, both routes, path MTU, TCP options, and the place where
+//! the queue grew.
 //!
-//! - [`hops`]: the table of a route; [`marks`]: what is said of single hops
-//! - [`facts`]: everything else that was seen, line by line
+//! - [`hops`]: the table of a route; [`marks`]: remarks on single hops
+//! - [`facts`]: all other measurements, line by line
 //! - [`loaded`]: hops under load, and the narrow link
 
 pub mod facts;
@@ -51,7 +51,7 @@ pub fn report(report: &Path) -> String {
     page.finish()
 }
 
-/// A protocol as it stands in a sentence.
+/// Returns the name of a protocol for use in a sentence.
 pub const fn spoken(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Icmp => "ICMP",
@@ -60,7 +60,7 @@ pub const fn spoken(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Nanoseconds as milliseconds: finer below 10 ms, in 6 columns.
+/// Formats nanoseconds as milliseconds in 6 columns, with more decimals below 10 ms.
 pub fn ms(ns: u64) -> String {
     let value = ns as f64 / 1e6;
     match value {

@@ -1,7 +1,8 @@
-//! A prediction as text: the path, a table for each congestion control, and what a scan says to it.
+//! A prediction as text: the path, a table for each congestion control, and the comparison with a
+//! scan.
 //!
-//! - [`table`]: windows down, streams across; [`beside`]: a measured scan beside it
-//! - [`csv`]: every cell as a line for other programs
+//! - [`table`]: windows by streams; [`beside`]: comparison with a scan
+//! - [`csv`]: one CSV line per cell
 
 mod beside;
 pub mod csv;
@@ -15,7 +16,7 @@ use longhaul_model::report::v1::Predict;
 use longhaul_model::report::v1::predict::{Cell, Plan};
 use longhaul_model::units::Bytes;
 
-/// Cells of one table: alike but for window and streams.
+/// The cells of one table, which differ only in window and streams.
 struct Sheet<'a> {
     congestion_control: &'a str,
     loss_ratio: f64,
@@ -81,7 +82,7 @@ fn facts(page: &mut Page, plan: &Plan) {
     );
 }
 
-/// The tables, in the order of the report.
+/// Returns the tables, in the order of the report.
 fn sheets(report: &Predict) -> Vec<Sheet<'_>> {
     let mut all: Vec<Sheet> = Vec::new();
     for cell in &report.analysis.cells {

@@ -1,6 +1,6 @@
-//! A record, and what became of a bundle, as text.
+//! A record, and the result of verifying a bundle, as text.
 //!
-//! - [`mod@page`]: the record as a page of HTML; [`evidence`], [`series`]: texts of the bundle
+//! - [`mod@page`]: the record as an HTML page; [`evidence`], [`series`]: texts of the bundle
 
 pub mod evidence;
 pub mod page;
@@ -13,7 +13,7 @@ use crate::cli::record::verify::Verified;
 use longhaul_model::report::v1::record::{Analysis, Observation, Record, RuleCheck, RuleVerdict};
 use std::path::Path;
 
-/// In the unit of the contest's later years, with as many digits as the claims have.
+/// Formats a mark in the unit of the contest's later years, with as many digits as the claims have.
 pub fn mark(bit_m_per_s: f64) -> String {
     let tera = bit_m_per_s / 1e12;
     if tera >= 1e5 {
@@ -27,7 +27,7 @@ pub fn kilometres(mm: u64) -> String {
     format!("{:.3} km", mm as f64 / 1e6)
 }
 
-/// `San Jose to Lulea`, or the hosts.
+/// Returns the title: `San Jose to Lulea`, or the hosts.
 pub fn title(record: &Record) -> String {
     if let Some(name) = &record.about.name {
         return name.clone();
@@ -40,7 +40,7 @@ pub fn title(record: &Record) -> String {
     format!("{from} to {to}")
 }
 
-/// Sender and receiver.
+/// Returns sender and receiver.
 pub fn hosts(seen: &Observation) -> (&str, &str) {
     let (initiator, responder) = (&seen.initiator.host, &seen.responder.host);
     if seen.forward {
@@ -50,7 +50,7 @@ pub fn hosts(seen: &Observation) -> (&str, &str) {
     }
 }
 
-/// The class in words.
+/// Describes the class.
 pub fn class(found: &Analysis) -> String {
     match &found.class {
         Some(class) => class.replace("ipv", "IPv").replace('_', " "),
@@ -58,7 +58,7 @@ pub fn class(found: &Analysis) -> String {
     }
 }
 
-/// Label and value of each figure.
+/// Returns the label and value of each figure.
 pub fn figures(record: &Record) -> Vec<(&'static str, String)> {
     let (seen, found) = (&record.observation, &record.analysis);
     let (from, to) = hosts(seen);
@@ -105,7 +105,7 @@ pub fn figures(record: &Record) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// Words of data as people read them.
+/// Replaces underscores in words of the data.
 pub fn words(of_data: &str) -> String {
     of_data.replace('_', " ")
 }
@@ -178,7 +178,7 @@ fn rule(check: &RuleCheck, page: &mut Page) {
     page.hanging_in(&" ".repeat(15), &source, FAINT);
 }
 
-/// What `record verify` found.
+/// Renders the result of `record verify`.
 pub fn verified(folder: &Path, found: &Verified) -> String {
     let mut page = Page::default();
     let sound = found.differs.is_empty();
@@ -189,7 +189,7 @@ pub fn verified(folder: &Path, found: &Verified) -> String {
     };
     page.heading(&format!("{}: {verdict}", folder.display()));
     for (what, why) in &found.differs {
-        // A name in the folder is whatever somebody made it.
+        // File names in the folder are untrusted.
         let what: String = what.chars().take(100).map(seen).collect();
         page.hanging_in("  differs   ", &format!("{what}: {why}"), ERROR);
     }

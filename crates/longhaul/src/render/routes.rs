@@ -1,5 +1,5 @@
 //! Traces over time as text: a table of hours with the symbols of SLAC's traceroute pages, the
-//! routes behind the numbers, and how each followed the one before.
+//! numbered routes, and the changes between them.
 //!
 //! - [`cells`]: the table; [`list`]: routes and changes
 //! - [`csv`], [`json`]: every trace for other programs
@@ -14,7 +14,7 @@ use super::page::Page;
 use longhaul_analysis::path::table::Table;
 use longhaul_model::report::v1::path::ChangeKind;
 
-/// All tables, one after another, with one legend.
+/// Renders all tables with one legend.
 pub fn text(tables: &[Table]) -> String {
     let mut page = Page::default();
     for table in tables {
@@ -45,12 +45,12 @@ fn summary(table: &Table) -> String {
     )
 }
 
-/// `2003-06-11T22:45:00Z` → `2003-06-11 22:45`.
+/// Formats a time to the minute: `2003-06-11T22:45:00Z` → `2003-06-11 22:45`.
 fn minute(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ")
 }
 
-/// The kind of a change as a word of the report.
+/// Returns the word of the report for a kind of change.
 fn word(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Same => "same",

@@ -5,7 +5,7 @@ use super::page::Page;
 use super::style::{STRONG, paint};
 use longhaul_store::Entry;
 
-/// One line for each run, newest first.
+/// Renders one line per run, newest first.
 pub fn list(entries: &[Entry]) -> String {
     let mut page = Page::default();
     let heads = ["run", "to", "streams", "goodput"];
@@ -34,7 +34,8 @@ pub fn list(entries: &[Entry]) -> String {
     page.finish()
 }
 
-/// The shipped lab paths, key and sentence; then those that stand, key and state.
+/// Renders the shipped lab paths with key and description, then the running ones with key and
+/// state.
 pub fn paths(
     shipped: impl Iterator<Item = (String, String)>,
     standing: &[(String, String)],
@@ -52,7 +53,7 @@ pub fn paths(
     page.finish()
 }
 
-/// A lab stands: what can be done with it.
+/// Renders the commands to use a lab that is running.
 pub fn stands(key: &str, name: &str) -> String {
     let mut page = Page::default();
     page.hanging("", &format!("{key} stands: {name}"));

@@ -1,9 +1,9 @@
-//! A scan as text: what to use, what that brings, and every probe behind it.
+//! A scan as text: the recommendation, its benefit, and every probe.
 //!
-//! - [`advice`]: the recommended setting beside the others, and what the hosts need for it
+//! - [`advice`]: the recommended setting, compared with others, and the required host settings
 //! - [`probes`]: the probes of a guided search; [`grid`]: the cells of a grid
-//! - [`sides`]: both directions beside each other
-//! - [`csv`]: every probe as a line for other programs; [`words`]: settings in words
+//! - [`sides`]: comparison of the directions
+//! - [`csv`]: one CSV line per probe; [`words`]: formatting of settings
 
 mod advice;
 pub mod csv;
@@ -19,7 +19,7 @@ use longhaul_model::report::v1::Scan;
 use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::scan::{Conclusion, Search};
 
-/// The report, from what to use to the caveats.
+/// Renders the report, from the recommendation to the caveats.
 pub fn report(report: &Scan) -> String {
     let mut page = Page::default();
     text::title(&mut page, &report.run);
@@ -55,7 +55,7 @@ fn direction(page: &mut Page, report: &Scan, conclusion: &Conclusion) {
     advice::needs(page, conclusion);
 }
 
-/// Which scan, which way, how much of it.
+/// Summarizes kind, direction and size of the scan.
 fn summary(report: &Scan) -> String {
     let way = match report.plan.direction {
         Direction::Forward => "forward (this end sends)",
@@ -77,7 +77,7 @@ fn summary(report: &Scan) -> String {
     }
 }
 
-/// Why it ended, in a sentence.
+/// Describes why the scan ended.
 fn ended(report: &Scan) -> String {
     match report.analysis.stopped_by.as_str() {
         "settled" => "nothing that may be tried promises more",

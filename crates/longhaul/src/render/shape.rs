@@ -1,7 +1,7 @@
-//! The course of a run in one line: goodput over time, drawn, so that a ramp or a gap is seen.
+//! Goodput over time, drawn in one line, which shows ramps and gaps.
 //!
-//! A drawing from the receiver's samples, not a statistic: each column is the payload between two
-//! moments, with straight lines between samples, and the tallest column is the greatest.
+//! The drawing uses the receiver's samples and is not a statistic: each column is the payload
+//! between two moments, interpolated linearly, and the highest column is the maximum.
 
 use super::figures::rate;
 use longhaul_model::report::v1::observation::{Observation, Sample};
@@ -9,10 +9,10 @@ use longhaul_model::units::Rate;
 use std::time::Duration;
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Fewer samples than this make no picture.
+/// The minimum number of samples for a drawing.
 const SAMPLES_MIN: usize = 8;
 
-/// The picture, at most `columns` wide, and what its height means.
+/// Returns the drawing, at most `columns` wide, and its legend.
 pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String)> {
     let series: Vec<&[Sample]> = observation
         .streams
@@ -28,7 +28,7 @@ pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String
     if finest < SAMPLES_MIN || until_us == 0 {
         return None;
     }
-    // Two samples to a column at least, so that their jitter does not look like the path's.
+    // At least two samples per column, so that sampling jitter does not look like the path's.
     let columns = columns.min(finest / 2);
     let at = |column: usize| until_us as f64 * column as f64 / columns as f64;
     let bytes: Vec<f64> = (0..=columns)
@@ -51,12 +51,12 @@ pub fn draw(observation: &Observation, columns: usize) -> Option<(String, String
 }
 
 fn block(share: f64) -> char {
-    // Whatever moved at all is seen.
+    // Any payload is visible.
     let eighths = (share * 8.0).round().clamp(0.0, 8.0) as usize;
     BLOCKS[if share > 0.0 { eighths.max(1) } else { 0 }]
 }
 
-/// Payload of one stream at a moment, on the line between its neighbouring samples.
+/// Returns the payload of one stream at a time, interpolated between samples.
 fn bytes_at(samples: &[Sample], at_us: f64) -> f64 {
     let after = samples.partition_point(|sample| (sample.at_us as f64) < at_us);
     let point = |sample: &Sample| (sample.at_us as f64, sample.bytes as f64);

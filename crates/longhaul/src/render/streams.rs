@@ -1,4 +1,4 @@
-//! The per-stream table: at least what NTttcp's log of the 2004 record gave for each thread.
+//! The per-stream table, with at least the columns of NTttcp's log of the 2004 record.
 
 use super::figures::{ABSENT, RateUnit, grouped, millis, or_absent, seconds};
 use super::page::Page;
@@ -7,10 +7,10 @@ use longhaul_model::report::v1::analysis::{Analysis, StreamTotals};
 use longhaul_model::report::v1::observation::{Observation, Stream, Udp};
 use longhaul_model::units::Bytes;
 
-/// Rows shown before the table is shortened; JSON always holds all.
+/// The maximum number of rows shown; JSON always has all.
 const ROWS_MAX: usize = 16;
 
-/// The table of one direction, with its sum.
+/// Writes the table of one direction, with totals.
 pub fn table(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     let rows = &analysis.streams;
     let datagrams = observation.streams.iter().any(|s| s.receiver.udp.is_some());
@@ -94,7 +94,7 @@ fn datagram_cells(stream: Option<&Stream>) -> [String; 4] {
     ]
 }
 
-/// The streams together; each figure that any stream lacks is absent.
+/// Returns the totals of all streams; a figure that any stream lacks is absent.
 fn sum(observation: &Observation, analysis: &Analysis) -> StreamTotals {
     let rows = &analysis.streams;
     StreamTotals {

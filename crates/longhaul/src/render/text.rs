@@ -1,4 +1,4 @@
-//! A whole report as text.
+//! A throughput report as text.
 
 use super::figures::{count_of, duration, rate};
 use super::page::{Page, WIDTH};
@@ -11,10 +11,10 @@ use longhaul_model::report::v1::{Caveat, Finding, Party, Run, Throughput};
 use longhaul_model::units::Bytes;
 use std::collections::BTreeMap;
 
-/// Caveats of one kind that are told in full.
+/// The maximum number of caveats of one kind that are shown in full.
 const SAME_CAVEATS_MAX: usize = 2;
 
-/// The report, from who measured what to the caveats.
+/// Renders the report, from the hosts to the caveats.
 pub fn report(report: &Throughput) -> String {
     let mut page = Page::default();
     title(&mut page, &report.run);
@@ -38,7 +38,7 @@ pub fn report(report: &Throughput) -> String {
     page.finish()
 }
 
-/// By what name the report is found again.
+/// Writes the run id, by which the report can be found again.
 pub fn footer(page: &mut Page, run: &Run) {
     page.blank();
     page.line(&paint(
@@ -47,7 +47,7 @@ pub fn footer(page: &mut Page, run: &Run) {
     ));
 }
 
-/// Who measured to whom, and when.
+/// Writes the hosts and the time of the measurement.
 pub fn title(page: &mut Page, run: &Run) {
     let who = format!("{} -> {}", party(&run.initiator), party(&run.responder));
     let when = run.started_at.replace('T', " ").replace('Z', " UTC");
@@ -61,7 +61,7 @@ pub fn title(page: &mut Page, run: &Run) {
     }
 }
 
-/// The name, with the address where it says more.
+/// Formats a host name, with the address if it differs.
 fn party(party: &Party) -> String {
     match &party.address {
         Some(address) if *address != party.host => format!("{} ({address})", party.host),
@@ -69,7 +69,7 @@ fn party(party: &Party) -> String {
     }
 }
 
-/// The plan in one sentence; what was left to the kernel is not mentioned.
+/// Describes the plan in one sentence, without kernel defaults.
 pub fn asked(plan: &Plan) -> String {
     let mut parts = vec![match plan.transport {
         Transport::Tcp => count_of(u64::from(plan.streams), "TCP stream"),
@@ -145,7 +145,7 @@ fn direction(
     verdict::verdict(page, analysis, findings);
 }
 
-/// Buffers as asked and as granted, where the streams are TCP.
+/// Writes requested and granted buffers of TCP streams.
 fn buffers(page: &mut Page, plan: &Plan, observation: &Observation) {
     let granted = |pick: fn(&Stream) -> Option<Buffer>| {
         let all = observation.streams.iter().filter_map(pick);
@@ -167,7 +167,7 @@ fn buffers(page: &mut Page, plan: &Plan, observation: &Observation) {
     }
 }
 
-/// What became of one buffer on all streams; `None` when no stream has one.
+/// Describes one buffer over all streams; `None` if no stream has one.
 fn buffer_text(planned_bytes: Option<u64>, all: &[Buffer]) -> Option<String> {
     let least = all.iter().map(|b| b.granted_bytes).min()?;
     let most = all.iter().map(|b| b.granted_bytes).max()?;
@@ -186,7 +186,7 @@ fn buffer_text(planned_bytes: Option<u64>, all: &[Buffer]) -> Option<String> {
     })
 }
 
-/// The caveats; many of one kind are cut short.
+/// Writes the caveats; many of one kind are shortened.
 pub fn caveats(page: &mut Page, caveats: &[Caveat]) {
     if !caveats.is_empty() {
         page.blank();

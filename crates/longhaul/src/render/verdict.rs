@@ -1,4 +1,4 @@
-//! What the run came to: goodput with its interval, round trips, the limit, and what to do.
+//! The result of a run: goodput with its interval, RTT, limiter, and advice.
 
 use super::figures::{RateUnit, duration, millis, percent, rate};
 use super::page::{LABEL, Page, WIDTH};
@@ -10,7 +10,7 @@ use longhaul_model::report::v1::observation::Observation;
 use longhaul_model::report::v1::plan::Mode;
 use longhaul_model::report::v1::{Advice, Finding};
 
-/// The word that goes with every quoted rate.
+/// Returns the words that accompany every quoted rate.
 pub fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Delivered => "delivered",
@@ -18,7 +18,7 @@ pub fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-/// Ramp, goodput and round trips of one direction.
+/// Writes ramp, goodput and RTT of one direction.
 pub fn result(page: &mut Page, observation: &Observation, analysis: &Analysis, mode: Mode) {
     if let Some((picture, legend)) = shape::draw(observation, WIDTH - LABEL) {
         page.line(&format!(
@@ -65,7 +65,7 @@ fn ramp(analysis: &Analysis) -> String {
 }
 
 fn spread(rtt: Rtt) -> String {
-    // One precision for all four, that of the mean.
+    // All four values have the precision of the mean.
     let decimals = if rtt.mean >= 10_000 { 1 } else { 3 };
     let ms = |us: u64| format!("{:.decimals$}", us as f64 / 1e3);
     format!(
@@ -77,10 +77,10 @@ fn spread(rtt: Rtt) -> String {
     )
 }
 
-/// How the analysis marks what it found in the `reverse` half of a run in both directions.
+/// The prefix by which the analysis marks findings about the `reverse` half of a run.
 const OTHER_DIRECTION: &str = "Other direction: ";
 
-/// The limit of one direction with its proof, the next limit, and the findings.
+/// Writes the limiter of one direction with its evidence, the next limit, and the findings.
 pub fn verdict(page: &mut Page, analysis: &Analysis, findings: &[&Finding]) {
     let limiter = analysis.limited_by;
     let line = format!("limited by {}", name(limiter));
@@ -116,7 +116,7 @@ pub fn verdict(page: &mut Page, analysis: &Analysis, findings: &[&Finding]) {
     }
 }
 
-/// The findings of the half of a run that the report holds first, or of its `reverse`.
+/// Returns the findings about the first half of a run, or about its `reverse`.
 pub fn findings_of(findings: &[Finding], reverse: bool) -> Vec<&Finding> {
     findings
         .iter()
@@ -124,7 +124,7 @@ pub fn findings_of(findings: &[Finding], reverse: bool) -> Vec<&Finding> {
         .collect()
 }
 
-/// Each finding with a line before it.
+/// Writes all findings, each after a blank line.
 pub fn explain_all(page: &mut Page, findings: &[Finding]) {
     for finding in findings {
         page.blank();
@@ -132,7 +132,7 @@ pub fn explain_all(page: &mut Page, findings: &[Finding]) {
     }
 }
 
-/// One finding: what, why it is believed, what to do.
+/// Writes one finding: the cause, the evidence, and the advice.
 pub fn explain(page: &mut Page, finding: &Finding) {
     let summary = finding.summary.trim_start_matches(OTHER_DIRECTION);
     page.hanging("  ", &format!("{}: {summary}", finding.cause));

@@ -1,5 +1,5 @@
-//! What a watch file will cost, for people and for programs; and what an agent says: at its
-//! beginning ([`begin`]), and line by line ([`lines`]).
+//! The cost of a watch file as text and JSON, and the messages of an agent: at startup ([`begin`])
+//! and line by line ([`lines`]).
 
 pub mod begin;
 pub mod lines;
@@ -13,7 +13,7 @@ use longhaul_model::units::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The busiest parts that are shown.
+/// The number of busiest parts shown.
 const SHARES_SHOWN: usize = 3;
 
 pub fn page(file: &WatchFile, costs: &Forecast) -> String {
@@ -109,7 +109,7 @@ fn measures(page: &mut Page, measures: &[OfMeasure]) {
     }
 }
 
-/// Whole from ten on; a rare run is not none.
+/// Formats a number of runs: integral from ten on, and never zero for rare runs.
 fn whole(number: f64) -> String {
     if number >= 9.95 {
         grouped(number.round() as u64)
@@ -122,7 +122,7 @@ fn time(us: i64) -> String {
     span(Duration::from_micros(us.unsigned_abs()))
 }
 
-/// The same for programs.
+/// Returns the cost of a watch file as JSON.
 pub fn json(path: &str, file: &WatchFile, costs: &Forecast) -> Value {
     let measures: Vec<Value> = costs.measures.iter().map(measure).collect();
     let shares = costs.shares.iter().take(SHARES_SHOWN);

@@ -1,6 +1,7 @@
-//! Bytes that may be sent in a day: by each measurement, and by all of them.
+//! Daily byte budgets: one per measurement, and one for all of them.
 //!
-//! A run sets aside the most it can send before it starts; what it did send counts when it ends.
+//! A run reserves the most it can send before it starts. When it ends, the bytes sent replace the
+//! reservation.
 
 use super::DAY_US;
 use super::file::WatchFile;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
-    /// Since 1970, in UTC.
+    /// Days since 1970, UTC.
     day: i64,
     all: Purse,
     measures: HashMap<Arc<str>, Purse>,
@@ -28,24 +29,24 @@ impl Purse {
     }
 }
 
-/// What a run has set aside, and of which day.
+/// Bytes that a run has reserved, and the day of the reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserved {
     bytes: u64,
     day: i64,
 }
 
-/// What was sent in a day, for whoever goes on after a restart.
+/// Bytes used in a day, stored across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Since 1970, in UTC.
+    /// Days since 1970, UTC.
     pub day: i64,
     pub all: u64,
     pub measures: Vec<(String, u64)>,
 }
 
 impl Budget {
-    /// Sent and set aside today, by measurement too.
+    /// Returns the bytes used and reserved today, for storage.
     pub fn to_keep(&self) -> Spent {
         let own = self.measures.iter();
         let mut measures: Vec<(String, u64)> = own
@@ -59,7 +60,7 @@ impl Budget {
         }
     }
 
-    /// Goes on with what was spent before; of another day it means nothing.
+    /// Restores stored use; it is discarded when a later day begins.
     pub fn go_on(&mut self, spent: &Spent) {
         self.day = spent.day;
         self.all.spent = spent.all;
@@ -70,7 +71,7 @@ impl Budget {
         }
     }
 
-    /// The budgets of a file; what was spent of the day stays spent.
+    /// Applies the budgets of a file; use of the current day is kept.
     pub fn follow(&mut self, file: &WatchFile) {
         self.all.most = file.agent.bytes_per_day;
         let mut measures = HashMap::with_capacity(file.measures.len());
@@ -83,7 +84,7 @@ impl Budget {
         self.measures = measures;
     }
 
-    /// Begins a new day where one has come. A clock that is set back does not bring a day again.
+    /// Starts a new day if one has begun. A clock that is set back does not start a day again.
     pub fn at(&mut self, now_us: i64) {
         let day = now_us.div_euclid(DAY_US);
         if day > self.day {
@@ -93,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// Sets `bytes` aside; `None` where the day has not so many left.
+    /// Reserves `bytes`, or returns `None` if they exceed the budget of the day.
     pub fn reserve(&mut self, measure: &str, bytes: u64) -> Option<Reserved> {
         let own_has = self.measures.get(measure).is_none_or(|own| own.has(bytes));
         if !own_has || !self.all.has(bytes) {
@@ -107,7 +108,7 @@ impl Budget {
         Some(Reserved { bytes, day })
     }
 
-    /// What was sent takes the place of what was set aside.
+    /// Replaces a reservation by the bytes sent.
     pub fn settle(&mut self, measure: &str, reserved: Reserved, sent: u64) {
         if reserved.day != self.day {
             return;
@@ -121,7 +122,7 @@ impl Budget {
         }
     }
 
-    /// Sent and set aside today.
+    /// Returns the bytes used and reserved today.
     pub fn spent(&self) -> u64 {
         self.all.spent
     }

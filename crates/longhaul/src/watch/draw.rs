@@ -1,27 +1,28 @@
-//! Chance from a seed: the same words give the same number, on every host and after every start.
+//! Seeded pseudo-random numbers: the same words give the same number on every host and after every
+//! start.
 
-/// A number drawn for these words.
+/// Returns a number derived from `seed` and `words`.
 pub fn draw(seed: u64, words: &[u64]) -> u64 {
     words
         .iter()
         .fold(mix(seed), |state, word| mix(state ^ mix(*word)))
 }
 
-/// Evenly from 0 to `most`, both included.
+/// Returns a uniformly distributed number from 0 to `most`, inclusive.
 pub fn up_to(most: i64, seed: u64, words: &[u64]) -> i64 {
     let most = u64::try_from(most).unwrap_or(0);
     let share = u128::from(draw(seed, words)) * (u128::from(most) + 1);
     (share >> 64) as i64
 }
 
-/// A text as a word (FNV-1a).
+/// Returns the FNV-1a hash of a text.
 pub fn word(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output.
+/// SplitMix64 (Steele, Lea, Flood 2014): every input bit affects every output bit.
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,12 +1,12 @@
-//! `watch.toml`: TOML in, a checked [`WatchFile`] out, or everything that is wrong with it.
+//! Parses `watch.toml` into a checked [`WatchFile`], or returns all problems of the file.
 //!
-//! Walked by hand as path files are (docs/decisions/0006): each problem names line, key, what is
-//! wrong and what would be right. Documented in docs/watch-file.md.
+//! Parsed by hand like path files (docs/decisions/0006): each problem names the line, the key, what
+//! is wrong and what would be right. Documented in docs/watch-file.md.
 //!
-//! - [`tree`], [`table`], [`problem`]: values with their lines, typed reads, what they found
-//! - [`hosts`], [`measures`], [`sections`], [`receive`], [`database`], [`notify`]: the tables
-//!   of the file
-//! - [`checks`]: what only shows when tables are seen together
+//! - [`tree`], [`table`], [`problem`]: values with line numbers, typed access, problems
+//! - [`hosts`], [`measures`], [`sections`], [`receive`], [`database`], [`notify`]: the tables of
+//!   the file
+//! - [`checks`]: checks across tables
 
 pub mod checks;
 pub mod database;
@@ -33,7 +33,7 @@ use problem::Found;
 use std::path::Path;
 use table::Table;
 
-/// Largest watch file read, bytes.
+/// The maximum size of a watch file in bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
 
 const KEYS: &[&str] = &[
@@ -52,11 +52,11 @@ const KEYS: &[&str] = &[
     "api",
 ];
 
-/// What a file asks of one agent.
+/// A checked watch file, for one agent.
 #[derive(Debug, Clone)]
 pub struct WatchFile {
     pub agent: Agent,
-    /// All hosts; the agent's own is among them.
+    /// All hosts, including the agent's own.
     pub hosts: Vec<Host>,
     pub links: Vec<Link>,
     /// Groups, meshes and single targets.
@@ -71,34 +71,34 @@ pub struct WatchFile {
 }
 
 impl WatchFile {
-    /// The host that this agent runs on.
+    /// Returns the host of this agent.
     pub fn own(&self) -> &Host {
         &self.hosts[self.agent.host]
     }
 }
 
-/// What can be told of a file with a secret without reading it aloud.
+/// The state of a secret file, determined without exposing its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Secrecy {
     Kept,
     Unreadable(String),
     Empty,
-    /// Others than the owner and the group may read it; its mode.
+    /// Readable by others than owner and group; contains the mode.
     Open(u32),
 }
 
-/// What a watch file means depends on where it is read.
+/// Properties of the environment that affect how a watch file is read.
 pub struct Surroundings<'a> {
-    /// The agent's name, where it goes before that of the file.
+    /// The agent's name; overrides that of the file.
     pub agent: Option<&'a str>,
-    /// Looks at a file with a secret; relative names are the looker's to resolve.
+    /// Checks a secret file. The callee resolves relative paths.
     pub look: &'a dyn Fn(&Path) -> Secrecy,
 }
 
-/// Reads the text of a watch file. `file` is what problems call it.
+/// Parses the text of a watch file. Problems call the file `file`.
 ///
 /// # Errors
-/// Everything that is wrong, with line, key, what, and what would be right.
+/// All problems, each with line, key, what is wrong, and what would be right.
 pub fn parse(file: &str, text: &str, here: &Surroundings<'_>) -> Result<WatchFile, Problems> {
     let found = Found::default();
     let read = tree::parse(text, &found).and_then(|root| read(&root, here, &found));

@@ -1,4 +1,4 @@
-//! What a watch file will cost: runs and bytes a day, and how busy its busiest parts are.
+//! The cost of a watch file: runs and bytes per day, and the use of its busiest resources.
 
 use super::DAY_US;
 use super::file::{Directions, Measure, WatchFile, Work};
@@ -6,22 +6,22 @@ use super::jobs::{Turns, far_hosts, micros, path_rate, runs_each};
 use super::needs::{Need, Parts};
 use super::rounds;
 
-/// What one agent will do with a file.
+/// The forecast for one agent.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// Hosts that this agent measures.
+    /// The number of hosts that this agent measures.
     pub targets: usize,
-    /// Paths with their direction, of this agent.
+    /// The number of directed paths of this agent.
     pub pairs: usize,
     pub measures: Vec<OfMeasure>,
     pub bytes_per_day: u64,
     pub runs_per_day: f64,
-    /// Of everybody's heavy runs, the busiest first.
+    /// Heavy runs of all agents by resource, the busiest first.
     pub shares: Vec<Share>,
     pub turns: Option<OfTurns>,
-    /// All heavy runs of this agent, one after another: the measurement and its time.
+    /// All heavy runs of this agent in a row: the measurement and its total time.
     pub longest_round: Option<(String, i64)>,
-    /// What will be missed for certain, as sentences.
+    /// Runs that will certainly be missed, as sentences.
     pub warnings: Vec<String>,
 }
 
@@ -31,22 +31,22 @@ pub struct OfMeasure {
     pub kind: &'static str,
     pub heavy: bool,
     pub every_us: i64,
-    /// Runs in one interval.
+    /// Runs per interval.
     pub runs: u64,
     pub lasts_us: i64,
     pub runs_per_day: f64,
     pub bytes_per_day: u64,
     pub budget_bytes: Option<u64>,
-    /// The most that one run sends.
+    /// The maximum number of bytes that one run sends.
     pub most_bytes: u64,
 }
 
-/// Part of the time for which heavy runs hold something.
+/// The share of time for which heavy runs lock a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     pub need: Need,
     pub share: f64,
-    /// Each measurement with its runs a day and the length of one.
+    /// Each measurement with its runs per day and the duration of one.
     pub of: Vec<(String, f64, i64)>,
 }
 
@@ -132,7 +132,7 @@ fn of_measure(file: &WatchFile, measure: &Measure) -> OfMeasure {
     }
 }
 
-/// How long heavy runs hold each part, of all agents that share the file; the busiest first.
+/// Returns how long heavy runs of all agents of this file lock each resource, the busiest first.
 pub fn shares(file: &WatchFile) -> Vec<Share> {
     let parts = Parts::new(file);
     let agents = rounds::agents(file);
@@ -177,7 +177,7 @@ fn share(file: &WatchFile, need: &Need, runs: &[u64]) -> Share {
     }
 }
 
-/// The turns of the mesh, if there is one.
+/// Returns the forecast of the mesh, if there is one.
 pub fn turns(file: &WatchFile) -> Option<OfTurns> {
     let turns = Turns::of(file)?;
     Some(OfTurns {

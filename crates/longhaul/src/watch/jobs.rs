@@ -1,5 +1,4 @@
-//! The runs that one agent makes, again and again: one job for each measurement, path and
-//! direction.
+//! The recurring runs of one agent: one job for each measurement, path and direction.
 
 use super::draw::{draw, up_to, word};
 use super::file::sections::RATE_ASSUMED;
@@ -12,25 +11,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room behind a run in its turn: it may begin a little late, or be refused once and try again.
+/// Slack after a run in its turn, so that it may start late or retry once after a refusal.
 const SLACK_US: i64 = 4 * SECOND_US;
-/// Part of the room that nobody uses, for the clocks of agents differ.
+/// The part of the slack that stays unused, because the clocks of agents differ.
 const GUARD_US: i64 = 2 * SECOND_US;
 
-/// A measurement of one path in one direction. Forward and back are from the agent.
+/// A measurement of one path in one direction. Forward is from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub measure: Arc<str>,
-    /// Who sends; of runs that look both ways, the agent.
+    /// The sender; the agent if a run covers both directions.
     pub from: Arc<str>,
     pub to: Arc<str>,
 }
 
-/// Turns of a pair: it may begin while its gate is open.
+/// Periodic turns of a pair. A run may start while the gate is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     pub cycle_us: i64,
-    /// Since 1970, as a remainder by the cycle.
+    /// Opening time since 1970, modulo the cycle.
     pub opens_us: i64,
     pub open_us: i64,
 }
@@ -40,7 +39,7 @@ impl Gate {
         (now_us - self.opens_us).rem_euclid(self.cycle_us) <= self.open_us
     }
 
-    /// The first opening that is not before `at_us`.
+    /// Returns the first opening at or after `at_us`.
     pub fn opening(&self, at_us: i64) -> i64 {
         at_us + (self.opens_us - at_us).rem_euclid(self.cycle_us)
     }
@@ -50,32 +49,32 @@ impl Gate {
 pub struct Job {
     pub key: Key,
     pub measure: Arc<Measure>,
-    /// The other end; none of an audit.
+    /// The other host; `None` for an audit.
     pub far: Option<Arc<str>>,
     pub heavy: bool,
-    /// What it has to itself.
+    /// Resources that a run locks exclusively.
     pub needs: Vec<Need>,
-    /// What a light run shares with other light ones, and no heavy one uses meanwhile.
+    /// Resources that a light run shares with other light runs, but not with heavy ones.
     pub beside: Vec<Need>,
-    /// The longest that a run takes.
+    /// The maximum duration of a run.
     pub lasts_us: i64,
-    /// The most that a run sends.
+    /// The maximum number of bytes that a run sends.
     pub bytes: u64,
     pub every_us: i64,
     pub jitter_us: i64,
-    /// Of the first interval since 1970.
+    /// Start of interval 0 since 1970.
     base_us: i64,
     pub gate: Option<Gate>,
     chance: u64,
 }
 
 impl Job {
-    /// The far end is who sends.
+    /// Returns whether the target sends.
     pub fn is_back(&self) -> bool {
         self.far.as_ref() == Some(&self.key.from)
     }
 
-    /// When the run of interval `number` is due.
+    /// Returns the due time of the run in interval `number`.
     pub fn due_us(&self, number: i64) -> i64 {
         let begin = number * self.every_us + self.base_us;
         let chance = up_to(self.jitter_us, self.chance, &[number as u64]);
@@ -85,7 +84,7 @@ impl Job {
         }
     }
 
-    /// The first interval whose run is due after `now_us`.
+    /// Returns the first interval whose run is due after `now_us`.
     pub fn first_after(&self, now_us: i64) -> i64 {
         let mut number = self.around(now_us) - 2;
         while self.due_us(number) <= now_us {
@@ -94,7 +93,7 @@ impl Job {
         number
     }
 
-    /// The last interval whose run is due at `now_us` or before.
+    /// Returns the last interval whose run is due at or before `now_us`.
     pub fn latest_at(&self, now_us: i64) -> i64 {
         self.first_after(now_us) - 1
     }
@@ -108,13 +107,13 @@ impl Job {
 #[derive(Debug, Clone)]
 pub struct Turns {
     pub rounds: Arc<Rounds>,
-    /// Of one direction in its turn.
+    /// Time for one direction within a turn.
     pub half_us: i64,
     pub turn_us: i64,
 }
 
 impl Turns {
-    /// `None` where no other agent shares the file, or nothing is heavy.
+    /// Returns `None` if no other agent shares the file, or no measurement is heavy.
     pub fn of(file: &WatchFile) -> Option<Turns> {
         let agents = rounds::agents(file);
         let heavy = || file.measures.iter().filter(|it| it.work.is_heavy());
@@ -136,7 +135,7 @@ impl Turns {
         })
     }
 
-    /// A whole round of the mesh: until a pair has its next turn.
+    /// Returns the duration of a cycle, after which each pair has its next turn.
     pub fn cycle_us(&self) -> i64 {
         self.turn_us * i64::from(self.rounds.count.max(1))
     }
@@ -151,7 +150,7 @@ impl Turns {
     }
 }
 
-/// Runs that one visit of a path makes.
+/// Returns the number of runs per path and interval.
 pub fn runs_each(measure: &Measure) -> u32 {
     let one_way = measure.directions != Directions::Both || measure.work == Work::Host;
     let alone = measure.work.covers_both_ways() || one_way;
@@ -162,7 +161,7 @@ pub fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
 }
 
-/// Rate of the slowest thing that is declared between two hosts.
+/// Returns the lowest declared rate on the path between two hosts.
 pub fn path_rate(file: &WatchFile, one: usize, other: usize) -> Rate {
     let hosts = [&file.hosts[one], &file.hosts[other]];
     let links = hosts
@@ -173,7 +172,7 @@ pub fn path_rate(file: &WatchFile, one: usize, other: usize) -> Rate {
     links.chain(own).min().unwrap_or(RATE_ASSUMED)
 }
 
-/// The jobs of the file's agent, in a stable order.
+/// Returns the jobs of the file's agent in a stable order.
 pub fn jobs(file: &WatchFile, turns: Option<&Turns>, seed: u64) -> Vec<Job> {
     let parts = Parts::new(file);
     let mut jobs = Vec::new();
@@ -196,7 +195,7 @@ pub fn jobs(file: &WatchFile, turns: Option<&Turns>, seed: u64) -> Vec<Job> {
     jobs
 }
 
-/// Whom the agent measures, each once.
+/// Returns the hosts that the agent measures, without duplicates.
 pub fn far_hosts(file: &WatchFile, measure: &Measure) -> Vec<usize> {
     let own = file.agent.host;
     let mut far = Vec::new();
@@ -209,7 +208,7 @@ pub fn far_hosts(file: &WatchFile, measure: &Measure) -> Vec<usize> {
             Form::Mesh if set.hosts.contains(&own) => {
                 far.extend(others.filter(|host| initiator(own, *host) == own));
             }
-            // Only the hosts of a mesh measure it.
+            // Only hosts of a mesh measure it.
             Form::Mesh => {}
             Form::Group | Form::Target => far.extend(others),
         }
@@ -219,8 +218,8 @@ pub fn far_hosts(file: &WatchFile, measure: &Measure) -> Vec<usize> {
     far
 }
 
-/// A job that the file does not have, such as a measurement that an event asks for; it shares the
-/// locks of all others. In a mesh it takes the turn of its pair.
+/// Returns a job that the file does not contain, such as a measurement that an event requests. It
+/// uses the same locks as all others and, in a mesh, the turn of its pair.
 pub fn once(
     file: &WatchFile,
     turns: Option<&Turns>,
@@ -279,7 +278,8 @@ fn job(
     }
 }
 
-/// Jobs of one measurement are spread over its interval; heavy ones of a mesh have their turns.
+/// Spreads the jobs of one measurement over its interval, and assigns turns to heavy jobs of a
+/// mesh.
 fn spread(jobs: &mut [Job], index: i64, file: &WatchFile, turns: Option<&Turns>, seed: u64) {
     let number = jobs.len() as i64;
     let hosts = file.hosts.iter().enumerate();
@@ -301,7 +301,7 @@ fn spread(jobs: &mut [Job], index: i64, file: &WatchFile, turns: Option<&Turns>,
             .zip(far)
             .and_then(|(turns, far)| turns.gate((own, far), back, job.lasts_us));
         job.base_us = if let Some(gate) = &job.gate {
-            // Measurements that share turns ask for different ones.
+            // Measurements that share turns use different cycles.
             index * gate.cycle_us
         } else {
             let begin = draw(word(&job.key.measure), &[agent]) % job.every_us as u64;

@@ -1,8 +1,8 @@
-//! Which parts are in use: hosts, interfaces and links.
+//! Locks of resources: hosts, interfaces and links.
 //!
-//! A heavy run has its parts to itself. Light ones share theirs with each other and never begin
-//! beside a heavy one: they would measure its load. A heavy run waits for light ones that are under
-//! way, but for one that has a turn in a mesh, which would be over before.
+//! A heavy run locks its resources exclusively. Light runs share theirs and never start during a
+//! heavy run, because they would measure its load. A heavy run waits for light runs in progress,
+//! unless it has a turn in a mesh, which would end first.
 
 use super::jobs::Job;
 use super::needs::Need;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Clone, Default)]
 pub struct Locks {
     held: HashSet<Need>,
-    /// By how many light runs.
+    /// The number of light runs that use a resource.
     shared: HashMap<Need, u32>,
     light: u32,
 }
@@ -24,7 +24,7 @@ impl Locks {
         !job.beside.iter().any(held) && !needs.into_iter().any(|need| held(need) || shared(need))
     }
 
-    /// Light runs at this moment.
+    /// Returns the number of running light runs.
     pub fn light(&self) -> u32 {
         self.light
     }
@@ -37,7 +37,7 @@ impl Locks {
         self.light += u32::from(!job.heavy);
     }
 
-    /// What a heavy run waits for is left to it by younger runs.
+    /// Reserves the resources of a waiting heavy run, so that younger runs do not take them.
     pub fn keep(&mut self, job: &Job) {
         self.held.extend(job.needs.iter().cloned());
     }

@@ -1,17 +1,18 @@
-//! What a heavy run keeps to itself: both hosts, their interfaces, the declared links between.
+//! Resources that a heavy run locks: both hosts, their interfaces, and the declared links between
+//! them.
 
 use super::file::WatchFile;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A thing that one heavy run has at a time.
+/// A resource that one heavy run uses at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     Host(Arc<str>),
     Interface(Arc<str>),
     Link(Arc<str>),
-    /// A measurement of a path does not run beside itself.
+    /// A measurement of a path does not run concurrently with itself.
     Job(Arc<str>),
 }
 
@@ -26,7 +27,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// The needs of all hosts of a file, numbered.
+/// The numbered resources of all hosts of a file.
 #[derive(Debug, Clone)]
 pub struct Parts {
     names: Vec<Need>,
@@ -73,7 +74,7 @@ impl Parts {
         &self.names[number as usize]
     }
 
-    /// Numbers of what a run between two hosts needs, each once.
+    /// Returns the numbers of the resources between two hosts, without duplicates.
     pub fn of_pair(&self, one: usize, other: usize) -> Vec<u32> {
         let mut needs = self.of_host[one].clone();
         for number in &self.of_host[other] {

@@ -1,26 +1,26 @@
-//! Turns of a mesh: in one round every host, interface and declared link has one pair at most.
+//! Rounds of a mesh: in each round, every host, interface and declared link has at most one pair.
 //!
-//! Every agent works out the same rounds from the same file, so that nobody needs to be asked
-//! (docs/decisions/0016). A whole mesh of n hosts takes the n - 1 rounds of the circle method
-//! (n where n is odd), which is the least there can be. What else shares something is given the
-//! first round that is free for all of its needs.
+//! All agents derive the same rounds from the same file, without communication
+//! (docs/decisions/0016). A full mesh of n hosts takes the n - 1 rounds of the circle method (n for
+//! odd n), which is the minimum. Pairs that share further resources get the first round in which
+//! all of these are free.
 
 use super::file::{Form, WatchFile};
 use super::needs::Parts;
 
-/// Which pair has its turn in which round.
+/// The round of each pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
-    /// After so many rounds it begins again.
+    /// The number of rounds in a cycle.
     pub count: u32,
-    /// No order could do with fewer: some part is needed by so many pairs.
+    /// A lower bound of `count`: the maximum number of pairs that need one resource.
     pub least: u32,
-    /// Pair (as [`key`] has it) and round, sorted.
+    /// Pair (see [`key`]) and round, sorted.
     turns: Vec<(u64, u32)>,
 }
 
 impl Rounds {
-    /// The round of a pair of hosts, if it has one.
+    /// Returns the round of a pair of hosts, if it has one.
     pub fn of(&self, one: usize, other: usize) -> Option<u32> {
         let key = key(one, other);
         let at = self
@@ -30,7 +30,7 @@ impl Rounds {
         Some(self.turns[at].1)
     }
 
-    /// Every pair with its round.
+    /// Returns every pair with its round.
     pub fn turns(&self) -> impl Iterator<Item = ((usize, usize), u32)> {
         let hosts = |key: u64| ((key >> 32) as usize, (key & 0xffff_ffff) as usize);
         self.turns
@@ -43,7 +43,7 @@ fn key(one: usize, other: usize) -> u64 {
     (one.min(other) as u64) << 32 | one.max(other) as u64
 }
 
-/// Which of two hosts of a mesh begins their runs: half of the pairs of each, whoever asks.
+/// Returns which of two mesh hosts starts their runs; each host starts half of its pairs.
 pub fn initiator(one: usize, other: usize) -> usize {
     if (one + other).is_multiple_of(2) {
         one.min(other)
@@ -52,7 +52,7 @@ pub fn initiator(one: usize, other: usize) -> usize {
     }
 }
 
-/// Hosts that run an agent with this file; the agent alone where there is no mesh.
+/// Returns the hosts that run an agent with this file; only the own host without a mesh.
 pub fn agents(file: &WatchFile) -> Vec<usize> {
     let mut agents: Vec<usize> = file
         .sets
@@ -68,7 +68,7 @@ pub fn agents(file: &WatchFile) -> Vec<usize> {
     agents
 }
 
-/// Pairs that anybody measures of these sets, each once; whole meshes in the order of the circle.
+/// Returns the measured pairs of these sets without duplicates; full meshes in circle-method order.
 pub fn pairs(file: &WatchFile, sets: &[usize], agents: &[usize]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for set in sets.iter().map(|set| &file.sets[*set]) {
@@ -87,7 +87,7 @@ pub fn pairs(file: &WatchFile, sets: &[usize], agents: &[usize]) -> Vec<(usize, 
     pairs
 }
 
-/// All pairs of `hosts`, round by round: one stays, the others go round it.
+/// Adds all pairs of `hosts` round by round (circle method): one stays fixed, the others rotate.
 fn circle(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
     let mut hosts = hosts.to_vec();
     hosts.sort_unstable();
@@ -101,7 +101,7 @@ fn circle(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
             } else {
                 (round + around - step) % around
             };
-            // The last seat is empty where the number is odd.
+            // With an odd number the last position is empty.
             if let (Some(one), Some(other)) = (hosts.get(one), hosts.get(other)) {
                 into.push((*one, *other));
             }
@@ -109,7 +109,7 @@ fn circle(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
     }
 }
 
-/// Gives each pair the first round in which all of its needs are free.
+/// Assigns each pair the first round in which all of its resources are free.
 pub fn arrange(pairs: &[(usize, usize)], parts: &Parts) -> Rounds {
     let mut taken: Vec<Taken> = vec![Taken::default(); parts.len()];
     let mut turns = Vec::with_capacity(pairs.len());
@@ -142,11 +142,11 @@ pub fn arrange(pairs: &[(usize, usize)], parts: &Parts) -> Rounds {
     }
 }
 
-/// The rounds in which a part is taken, as bits.
+/// The rounds in which a resource is used, as bits.
 #[derive(Debug, Clone, Default)]
 struct Taken {
     words: Vec<u64>,
-    /// Words before this one have no free round.
+    /// All words before this index are full.
     full: usize,
     times: u32,
 }

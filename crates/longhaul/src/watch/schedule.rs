@@ -1,15 +1,15 @@
-//! Which run starts when: a state machine that is told the time.
+//! The scheduler: a state machine that gets the time from its caller.
 //!
-//! Every run that comes due is planned, and ends exactly once: done, failed, or missed for a reason.
-//! Light runs go side by side, up to a number; heavy ones have their hosts, interfaces and links to
-//! themselves, and go first. Of each kind the one that has waited longest goes first; a heavy one
-//! keeps what it waits for from younger ones, so that nothing starves.
+//! Every run that comes due is planned and ends exactly once: done, failed, or missed with a
+//! reason. Light runs run concurrently up to a limit. Heavy runs lock their hosts, interfaces and
+//! links, and go first. Within each class the run that has waited longest goes first. A waiting
+//! heavy run reserves its resources against younger runs, which prevents starvation.
 //!
-//! - [`clock`]: two clocks, and what their difference tells
-//! - [`queue`]: runs that wait, and whether they may start
-//! - [`course`]: runs under way, and how they end
-//! - [`notes`]: what the archive is told
-//! - [`change`]: a new file, runs that are asked for, the end
+//! - [`clock`]: wall clock and steady clock
+//! - [`queue`]: waiting runs, and the decision to start them
+//! - [`course`]: running runs and their end
+//! - [`notes`]: changes for the archive
+//! - [`change`]: reload, requested runs, shutdown
 
 mod change;
 mod clock;
@@ -35,17 +35,17 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
-/// Of a long gap only the latest runs of each job are told one by one.
+/// After a long gap, only the latest runs of each job are recorded one by one.
 const GAP_RUNS_MAX: i64 = 100;
 
-/// A job, and the interval that is planned next.
+/// A job and its next interval.
 #[derive(Debug)]
 struct Slot {
     job: Arc<Job>,
     next: i64,
-    /// Its run that waits.
+    /// The waiting run of this job.
     waiting: Option<Rank>,
-    /// Since when it has not had a run, on the steady clock.
+    /// The time on the steady clock since when a run has been due.
     hungry_us: Option<i64>,
 }
 
@@ -57,32 +57,32 @@ pub struct Schedule {
     catch_up: CatchUp,
     light_at_once: u32,
     slots: Vec<Slot>,
-    /// When each job is due next.
+    /// The next due time of each job.
     agenda: BinaryHeap<Reverse<(i64, usize)>>,
     waiting: BTreeMap<Rank, Waiting>,
     running: HashMap<RunId, Running>,
     locks: Locks,
     budget: Budget,
-    /// Far ends that failed.
+    /// Targets that failed.
     troubles: HashMap<Arc<str>, Trouble>,
     clock: Clock,
     notes: Vec<Note>,
     tally: Tally,
     sequence: u64,
-    /// Part of every id, so that those of an earlier start differ.
+    /// Part of every run id, so that ids of different starts differ.
     begun_us: i64,
-    /// Until then an earlier agent has planned everything.
+    /// An earlier process planned all runs up to this time.
     looked_us: Option<i64>,
     stopping: bool,
 }
 
 impl Schedule {
-    /// A schedule that has not seen the time yet. Jitter comes from `seed`.
+    /// Creates a schedule; the clock starts with the first call. Jitter comes from `seed`.
     pub fn new(file: &WatchFile, seed: u64) -> Self {
         Schedule::with_turns(file, Turns::of(file).as_ref(), seed)
     }
 
-    /// The same, where the turns of the mesh are known already.
+    /// Like [`Schedule::new`], with turns of the mesh that are computed already.
     pub fn with_turns(file: &WatchFile, turns: Option<&Turns>, seed: u64) -> Self {
         let slot = |job| Slot {
             job: Arc::new(job),
@@ -117,26 +117,26 @@ impl Schedule {
         }
     }
 
-    /// Goes on where an earlier agent ended: what has come due since is late, and the rule of the
-    /// file for late runs holds. Means nothing after the first look at the time.
+    /// Continues after an earlier process: runs that have come due since are late, and `catch_up`
+    /// applies. Has no effect after the first call with a time.
     #[must_use]
     pub fn going_on_from(self, looked_us: Option<i64>) -> Self {
         Schedule { looked_us, ..self }
     }
 
-    /// Counts what an earlier agent has sent today.
+    /// Counts the bytes that an earlier process sent today.
     #[must_use]
     pub fn having_spent(mut self, spent: &Spent) -> Self {
         self.budget.go_on(spent);
         self
     }
 
-    /// What the next agent is to count.
+    /// Returns the used budgets, to be stored for the next process.
     pub fn spent(&self) -> Spent {
         self.budget.to_keep()
     }
 
-    /// Runs that start now. What else was decided is in the notes.
+    /// Returns the runs that start now. Other decisions are in the notes.
     pub fn due(&mut self, now: Now) -> Vec<Start> {
         let now = now.bounded();
         self.see(now);
@@ -145,7 +145,7 @@ impl Schedule {
         self.start(now)
     }
 
-    /// What was planned and settled since the last call, in order; the archive is told all of it.
+    /// Returns the plans and outcomes since the last call in order, all of which go to the archive.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
@@ -158,7 +158,7 @@ impl Schedule {
         }
     }
 
-    /// Bytes sent and set aside since midnight, UTC.
+    /// Returns the bytes sent and reserved since midnight, UTC.
     pub fn bytes_today(&self) -> u64 {
         self.budget.spent()
     }
@@ -167,7 +167,7 @@ impl Schedule {
         self.slots.iter().map(|slot| &slot.job)
     }
 
-    /// Takes the time in: its gaps, and the runs that have come due.
+    /// Advances the clock: handles clock steps and plans the runs that have come due.
     fn see(&mut self, now: Now) {
         let first = self.clock.is_new();
         let gap = self.clock.see(now);
@@ -186,7 +186,7 @@ impl Schedule {
         }
     }
 
-    /// Every job's next interval is the first after `at_us`.
+    /// Sets the next interval of every job to the first after `at_us`.
     fn look_ahead(&mut self, at_us: i64) {
         for slot in &mut self.slots {
             slot.next = slot.job.first_after(at_us);
@@ -212,7 +212,7 @@ impl Schedule {
         }
     }
 
-    /// Plans what one job has come to owe: one run, or after a gap some that are late.
+    /// Plans the due runs of one job: one, or several late ones after a gap.
     fn plan_slot(&mut self, index: usize, now: Now, gap: Gap) {
         let job = Arc::clone(&self.slots[index].job);
         let latest = job.latest_at(now.wall_us);
@@ -230,7 +230,7 @@ impl Schedule {
                 self.miss(&id, reason);
                 continue;
             }
-            // A run that still waits makes room for the next one of its kind.
+            // A waiting run is replaced by the next one of its job.
             if let Some(rank) = self.slots[index].waiting.take()
                 && let Some(old) = self.waiting.remove(&rank)
             {
@@ -243,15 +243,15 @@ impl Schedule {
         }
     }
 
-    /// When there is something to decide next, by the wall clock; nothing is planned before the
-    /// first look at the time.
+    /// Returns the wall-clock time of the next decision, or `None` before the first call with a
+    /// time.
     pub fn next_at(&self) -> Option<i64> {
         let now = self.clock.last()?;
         let due = self.agenda.peek().map(|Reverse((due_us, _))| *due_us);
         let due = due.filter(|_| !self.stopping);
         let waiting = self.waiting.values().filter_map(|it| it.stirs_at(now));
         let running = self.running.values().map(|it| now.at_steady(it.lost_us));
-        // A decision that had to wait for this very moment comes a millisecond later.
+        // Decisions that are due now are delayed by a millisecond.
         let soonest = now.wall_us + 1_000;
         let earliest = due.into_iter().chain(waiting).chain(running).min();
         earliest.map(|at_us| at_us.max(soonest))

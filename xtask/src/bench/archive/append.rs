@@ -1,4 +1,4 @@
-//! Results a second: finished runs with report and values, each batch on the disk before the next.
+//! The insert rate: finished runs with reports and values, each batch on the disk before the next.
 
 use super::super::scratch::Scratch;
 use super::super::table::{Table, median, number};
@@ -9,16 +9,16 @@ use longhaul_model::report::v1::series::Pair;
 use longhaul_store::watched::{Watched, WatchedRun};
 use std::time::Instant;
 
-/// Runs in one trial, and trials.
+/// The number of runs in one trial, and of trials.
 const RUNS: usize = 40_000;
 const TRIALS: usize = 5;
 
 const GATE_PER_S: f64 = 20_000.0;
 
-/// In which order results come.
+/// The order in which results arrive.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
-    /// One agent with 31 targets was away and sends what it has kept: minute after minute.
+    /// One agent with 31 targets was offline and sends its backlog: minute after minute.
     Backlog,
     /// All agents of the mesh send their latest minute.
     Mesh,
@@ -28,7 +28,7 @@ struct Case {
     name: &'static str,
     shape: Shape,
     batch: usize,
-    /// The report of a real run, or a short one.
+    /// Uses the report of a real run instead of a short one.
     real: bool,
     gate: bool,
     runs: usize,
@@ -112,7 +112,7 @@ pub fn table(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Table, Strin
     Ok(table)
 }
 
-/// Of all batches into a new file, its removal left out.
+/// Returns the rate of all batches into a new file, without its removal.
 fn rate(scratch: &Scratch, name: &str, runs: &[WatchedRun], batch: usize) -> Result<f64, String> {
     let mut archive = open(scratch, name)?;
     let begin = Instant::now();
@@ -143,7 +143,7 @@ fn runs(case: &Case) -> Result<Vec<WatchedRun>, String> {
     Ok(places.map(run).collect())
 }
 
-/// The pattern as the run of a pair at a time, under an id of its own.
+/// Returns the pattern as a run of a pair at a time, with its own id.
 fn filled(pattern: &WatchedRun, real: bool, place: usize, of: (&Pair, i64)) -> WatchedRun {
     let (pair, at_us) = of;
     let mut run = pattern.clone();
@@ -152,7 +152,7 @@ fn filled(pattern: &WatchedRun, real: bool, place: usize, of: (&Pair, i64)) -> W
     run.run.responder.host.clone_from(&pair.to);
     run.report = run.report.replace(&pattern.run.id, &run.run.id);
     if !real {
-        // The store does not open reports, so the first part stands for a short one.
+        // The store does not parse reports, so the first part serves as a short one.
         run.report.truncate(1000);
     }
     run.at_us = at_us;

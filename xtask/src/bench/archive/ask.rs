@@ -1,4 +1,4 @@
-//! Questions of the page to an archive of ten million values.
+//! The page's queries of an archive of ten million values.
 
 use super::super::scratch::Scratch;
 use super::super::table::{Table, median, number, quantile};
@@ -63,7 +63,7 @@ const QUESTIONS: [Question; 7] = [
     },
 ];
 
-/// The first of the questions that are asked after retention.
+/// The index of the first query that is made after retention.
 const AFTER_RETENTION: usize = 5;
 
 fn year(
@@ -133,7 +133,7 @@ pub fn tables(scratch: &Scratch, missed: &mut Vec<String>) -> Result<Vec<Table>,
     Ok(vec![made, answers])
 }
 
-/// Each time of another pair, so that no answer is at hand from the last.
+/// Queries another pair each time, so that no answer is cached.
 fn asked(
     archive: &Archive,
     question: &Question,

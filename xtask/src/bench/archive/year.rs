@@ -1,6 +1,6 @@
-//! A year of a mesh of 32 hosts, ten million values: what both databases are measured with.
+//! A year of a mesh of 32 hosts with ten million values, the data of both database benches.
 //!
-//! The bench of the fleet's archive stands in its own crate, and takes this file in by its path.
+//! The bench of the fleet archive is in its own crate and includes this file by its path.
 
 use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
@@ -10,15 +10,15 @@ use longhaul_store::watched::{Range, Reading, Watched, WatchedRun};
 
 pub const REPORT: &str = include_str!("../../../../fixtures/reports/path-balanced-v6.json");
 
-/// In a full mesh.
+/// The hosts of the full mesh.
 const HOSTS: usize = 32;
 /// 2026-01-01T00:00:00Z.
 pub const BEGIN_US: i64 = 1_767_225_600_000_000;
 pub const MINUTE_US: i64 = 60_000_000;
-/// A year of hours for every pair of the mesh, and of minutes for some of them.
+/// A year of hourly values for every pair of the mesh, and of values per minute for some of them.
 const HOURS: i64 = 365 * 24;
 const PAIRS_BY_MINUTE: usize = 3;
-/// Hours that one batch holds.
+/// The number of hours in one batch.
 const BATCH_HOURS: i64 = 24;
 
 pub const YEAR: Range = Range {
@@ -26,7 +26,7 @@ pub const YEAR: Range = Range {
     end_us: BEGIN_US + HOURS * HOUR_US,
 };
 
-/// A year, in the order of time, through the same door as an agent's results; says how many values.
+/// Inserts a year in time order, like an agent's results; returns the number of values.
 pub fn fill(archive: &mut dyn Watched) -> Result<u64, StoreError> {
     let pairs = pairs();
     let pattern = WatchedRun::of_text(REPORT.replace('\n', ""), 0)?;
@@ -46,7 +46,7 @@ pub fn fill(archive: &mut dyn Watched) -> Result<u64, StoreError> {
     Ok(values)
 }
 
-/// Of one hour: a value of every pair, and one a minute of some.
+/// Returns the readings of one hour: a value of every pair, and one per minute of some.
 fn readings(pairs: &[Pair], hour: i64) -> Vec<Reading> {
     let at_us = BEGIN_US + hour * HOUR_US;
     let hourly = pairs.iter().enumerate().map(|(place, pair)| {
@@ -82,7 +82,8 @@ pub fn reading(pair: &Pair, quantity: Quantity, at_us: i64, value: f64) -> Readi
     }
 }
 
-/// Values that look measured: spread over a fifth of `level`, the same for the same number.
+/// Returns a value that looks measured: spread over a fifth of `level`, the same for the same
+/// number.
 pub fn noisy(level: f64, number: u64) -> f64 {
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     level * (0.9 + 0.2 * mixed as f64 / f64::from(1 << 24))

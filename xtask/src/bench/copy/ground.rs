@@ -1,5 +1,5 @@
-//! Where copies run: a loopback of its own or a path of the lab, a far end that serves a folder,
-//! and a near end that copies.
+//! Test networks for copies: a private loopback or a path of the lab, a far end that serves a
+//! folder, and a near end that copies.
 
 use super::store::Store;
 use crate::bench::beds::{AllowedControl, Namespace};
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Both ends know it: strangers may not write.
+/// Shared by both ends, because anonymous clients may not write.
 const TOKEN: &str = "bench-of-this-machine";
-/// Not that of the far end which the lab itself starts.
+/// Not the port of the far end that the lab starts.
 const PORT: &str = "5301";
 const UP: Duration = Duration::from_secs(20);
-/// The longest copy of this bench.
+/// The deadline of the longest copy of this bench.
 pub const LIMIT: Duration = Duration::from_secs(900);
 
-/// Two hosts, or one, that copies go between.
+/// One or two hosts between which files are copied.
 pub struct Ground {
     pub longhaul: PathBuf,
-    /// Processes in the namespaces of both ends.
+    /// The pids of processes in the namespaces of both ends.
     near: String,
     far: String,
     pub address: &'static str,
-    /// They keep the ground there: the one or the other.
+    /// One of these two keeps the network alive.
     _loopback: Option<(Namespace, AllowedControl)>,
     _lab: Option<Lab>,
 }
@@ -36,7 +36,7 @@ struct Lab(Child);
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // The near command reads its end, and the lab takes the path down.
+        // The near command reads the end of its input, and the lab takes the path down.
         drop(self.0.stdin.take());
         if process::wait(&mut self.0, UP).is_err() {
             eprintln!("the lab did not end by itself");
@@ -58,7 +58,7 @@ impl Ground {
         })
     }
 
-    /// A shipped path by its name, or a path file.
+    /// Sets up a shipped path by its name, or a path file.
     pub fn path(longhaul: &Path, path: &str) -> Result<Ground, String> {
         let mut lab = Command::new(longhaul);
         lab.args(["lab", "run", path, "--", "cat"])
@@ -82,14 +82,14 @@ impl Ground {
         })
     }
 
-    /// A path of this text, whose file stands in `store`.
+    /// Sets up a path described by `text`, whose file is in `store`.
     pub fn written(longhaul: &Path, store: &Store, text: &str) -> Result<Ground, String> {
         let file = store.path("path.toml");
         std::fs::write(&file, text).map_err(|e| format!("cannot write a path: {e}"))?;
         Ground::path(longhaul, &file.display().to_string())
     }
 
-    /// What stands in front of a command of the near end.
+    /// Returns the command prefix for the near end.
     pub fn near(&self) -> Vec<String> {
         at(&self.near)
     }
@@ -98,7 +98,7 @@ impl Ground {
         at(&self.far)
     }
 
-    /// Bytes that left the near end's interfaces so far, with all their headers.
+    /// Returns the bytes that have left the near end's interfaces, headers included.
     pub fn sent_bytes(&self) -> Result<u64, String> {
         let file = format!("/proc/{}/net/dev", self.near);
         let text =
@@ -110,7 +110,7 @@ impl Ground {
             .ok_or_else(|| format!("{file} has another form than expected"))
     }
 
-    /// A far end that serves `folder`, with `before` in front of its words.
+    /// Starts a far end that serves `folder`, with `before` as command prefix.
     pub fn serve(&self, folder: &Path, before: &[&str]) -> Result<FarEnd, String> {
         let mut words = self.far();
         words.extend(before.iter().map(|&word| word.to_owned()));
@@ -133,12 +133,12 @@ impl Ground {
         if !first.contains("\"serving\"") {
             return Err(format!("the far end does not serve: {}", first.trim()));
         }
-        // A log that nobody reads would hold it up one day.
+        // An unread log would block it eventually.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         Ok(far)
     }
 
-    /// A copy to or from the far end, with `before` in front of its words.
+    /// Returns a command that copies to or from the far end, with `before` as prefix.
     pub fn copy(&self, before: &[&str], words: &[&str]) -> Command {
         let mut near = self.near();
         near.extend(before.iter().map(|&word| word.to_owned()));
@@ -154,7 +154,7 @@ impl Ground {
         command
     }
 
-    /// A copy to standard output, whose report goes into an archive.
+    /// Returns a command that copies to standard output and archives its report.
     pub fn kept_copy(&self, archive: &str, words: &[&str]) -> Command {
         let mut command = command(&self.near());
         command
@@ -168,7 +168,7 @@ impl Ground {
         command
     }
 
-    /// The last report of an archive.
+    /// Returns the last report of an archive.
     pub fn last_of(&self, archive: &str) -> Result<Value, String> {
         let mut show = Command::new(&self.longhaul);
         show.args(["report", "show", "last", "--json", "--archive", archive]);
@@ -176,7 +176,7 @@ impl Ground {
         serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))
     }
 
-    /// Runs it to its end.
+    /// Runs a copy to its end.
     pub fn copied(&self, before: &[&str], words: &[&str]) -> Result<Copied, String> {
         let (begun, cpu) = (Instant::now(), machine_cpu());
         let text = process::stdout_of(&mut self.copy(before, words), LIMIT)?;
@@ -192,21 +192,21 @@ impl Ground {
     }
 }
 
-/// The report of a copy, and what it cost.
+/// The report of a copy, and its cost.
 pub struct Copied {
     pub report: Value,
     pub elapsed: Duration,
-    /// Of the whole machine.
+    /// The CPU time of the whole machine.
     pub cpu: Option<Duration>,
 }
 
 impl Copied {
-    /// A rate of the analysis, in bytes per second.
+    /// Returns a rate of the analysis, in bytes per second.
     pub fn rate(&self, key: &str) -> Option<f64> {
         self.report["analysis"][key].as_f64().map(|bps| bps / 8.0)
     }
 
-    /// A count of the observation.
+    /// Returns a count of the observation.
     pub fn count(&self, key: &str) -> u64 {
         self.report["observation"][key].as_u64().unwrap_or(0)
     }
@@ -216,7 +216,7 @@ impl Copied {
     }
 }
 
-/// Ended when dropped, without a chance to tidy up.
+/// A far end that is killed when dropped.
 pub struct FarEnd {
     child: Child,
 }

@@ -1,5 +1,5 @@
-//! Does the verdict follow what was made slow? Real ends, one of which is slowed down: its disk,
-//! its processor, or the path between them.
+//! Tests that the verdict follows the slowed part: real ends, one of which has a slow disk,
+//! processor or path.
 
 use super::ground::{Ground, LIMIT};
 use super::slow::{Drained, Fed, Quota, Spinners, ThrottledDisk};
@@ -11,14 +11,14 @@ use std::path::Path;
 use std::process::Stdio;
 
 const MIB: u64 = 1 << 20;
-/// Bytes per second of whatever is slow.
+/// The rate of the slow part in bytes per second.
 const SLOW: u64 = 30 * MIB;
 /// A path that carries 25 MB/s.
 const NARROW: &str = "name = \"narrow\"\nmtu = 1500\n\
     [[hops]]\nname = \"narrow\"\ndelay = \"10 ms\"\nrate = \"200 Mbit/s\"\nqueue = \"2 MB\"\n\
     [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
 
-/// What was made slow, and what the report says.
+/// The slowed part, and the report.
 #[derive(Debug)]
 pub struct Proof {
     pub slow: &'static str,
@@ -54,7 +54,7 @@ impl Proof {
     }
 }
 
-/// The proofs that hold in virtual time too, where computing takes no time.
+/// Runs the proofs that also hold in virtual time, where computing takes no time.
 pub fn without_processors(longhaul: &Path) -> Result<Vec<Proof>, String> {
     Ok(vec![
         narrow_path(longhaul)?,
@@ -63,8 +63,8 @@ pub fn without_processors(longhaul: &Path) -> Result<Vec<Proof>, String> {
     ])
 }
 
-/// Those that need the machine's own clock, some of them control groups of the first version, and a
-/// disk that can be throttled.
+/// Runs the proofs that need the machine's own clock; some also need cgroups v1 and a disk that can
+/// be throttled.
 pub fn with_processors(longhaul: &Path) -> Result<Vec<Proof>, String> {
     Ok(vec![
         crowded(longhaul, false)?,
@@ -83,7 +83,7 @@ fn narrow_path(longhaul: &Path) -> Result<Proof, String> {
     Ok(proof("a path of 200 Mbit/s", "network", report))
 }
 
-/// A file from memory to memory, with words in front of the near and of the far end.
+/// Copies a file from memory to memory, with command prefixes for both ends.
 fn plain(
     ground: &Ground,
     store: &Store,
@@ -96,7 +96,7 @@ fn plain(
     Ok(ground.copied(near, &[&source, &target])?.report)
 }
 
-/// Standard input that gives no more than so much.
+/// Limits the rate of standard input.
 fn slow_input(longhaul: &Path) -> Result<Proof, String> {
     let (ground, store) = (Ground::loopback(longhaul)?, Store::memory()?);
     let _far = ground.serve(&store.empty("there")?, &[])?;
@@ -115,7 +115,7 @@ fn slow_input(longhaul: &Path) -> Result<Proof, String> {
     ))
 }
 
-/// Standard output that takes no more than so much; the report is then in the archive.
+/// Limits the rate of standard output; the report is then in the archive.
 fn slow_output(longhaul: &Path) -> Result<Proof, String> {
     let (ground, store) = (Ground::loopback(longhaul)?, Store::memory()?);
     let folder = store.empty("there")?;
@@ -137,7 +137,7 @@ fn slow_output(longhaul: &Path) -> Result<Proof, String> {
     Ok(proof("standard output of 31 MB/s", "target_disk", report))
 }
 
-/// One end shares its core with others that are always busy; the other end has a core to itself.
+/// Runs one end on a core shared with busy programs; the other end has a core to itself.
 fn crowded(longhaul: &Path, target: bool) -> Result<Proof, String> {
     let (ground, store) = (Ground::loopback(longhaul)?, Store::memory()?);
     let _spinners = Spinners::start(0, 6)?;
@@ -156,7 +156,7 @@ fn crowded(longhaul: &Path, target: bool) -> Result<Proof, String> {
     Ok(proof(slow, expected, report))
 }
 
-/// One end may use a tenth of a core.
+/// Limits one end to a tenth of a core.
 fn quota(longhaul: &Path, target: bool) -> Result<Proof, String> {
     let (ground, store) = (Ground::loopback(longhaul)?, Store::memory()?);
     let quota = Quota::of_a_core(0.1)?;
@@ -176,7 +176,7 @@ fn quota(longhaul: &Path, target: bool) -> Result<Proof, String> {
     Ok(proof(slow, expected, report))
 }
 
-/// The disk of one end gives or takes no more than so much, past the page cache.
+/// Throttles the disk of one end, past the page cache.
 fn throttled(longhaul: &Path, target: bool) -> Result<Proof, String> {
     let ground = Ground::loopback(longhaul)?;
     let (memory, disk) = (Store::memory()?, Store::disk()?);
@@ -187,7 +187,7 @@ fn throttled(longhaul: &Path, target: bool) -> Result<Proof, String> {
     let (slow, expected, report) = if target {
         let source = memory.file("source", bytes)?.display().to_string();
         let _far = ground.serve(&disk.empty("there")?, &into)?;
-        // Memory gives no direct reads; the far end, which writes, is the one that goes direct.
+        // Memory does not support direct reads, so the far end, which writes, uses direct I/O.
         let words = ["-", "127.0.0.1:copy", "--direct"];
         let mut copy = ground.copy(&[], &words);
         let input = std::fs::File::open(&source).map_err(|e| format!("cannot read: {e}"))?;
@@ -219,7 +219,7 @@ fn parsed(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|e| format!("no report: {e}: {}", text.trim()))
 }
 
-/// The table, and what was missed.
+/// Returns the table, and a sentence for every miss.
 pub fn table(longhaul: &Path) -> Result<(Table, Vec<String>), String> {
     let mut table = Table::new(
         "What a copy waited for, with one thing made slow",

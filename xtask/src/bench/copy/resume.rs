@@ -1,5 +1,5 @@
-//! A copy that is killed again and again, at either end in turn, and taken up each time: how many
-//! bytes leave the sender's interface for each byte of the file?
+//! Kills a copy repeatedly, at either end alternately, resumes it each time, and compares the bytes
+//! that leave the sender's interface with the file's length.
 
 use super::ground::{Copied, Ground, LIMIT};
 use super::store::{self, Store};
@@ -9,25 +9,26 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What may leave the sender for each byte of the file, headers and all that is lost included.
+/// The maximum bytes that leave the sender for each byte of the file, including headers and lost
+/// data.
 pub const MOST_SENT_RATIO: f64 = 1.1;
-/// The 172 ms path of the bench: its sockets ask for what the path holds.
+/// Options for the 172 ms path of the bench: its sockets request the path's BDP.
 pub const STREAMS: &[&str] = &["-P", "8", "-w", "32M"];
-/// Smaller buffers here: what they hold at a kill is sent again.
+/// Smaller buffers: their contents at a kill are retransmitted.
 const RESUMED: &[&str] = &["-P", "8", "-w", "16M"];
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How it went.
+/// The result.
 #[derive(Debug)]
 pub struct Resumed {
     pub bytes: u64,
-    /// From the sender's interfaces, all attempts together.
+    /// The bytes from the sender's interfaces, all attempts together.
     pub sent_bytes: u64,
-    /// That stood at the target before the last attempt.
+    /// The bytes at the target before the last attempt.
     pub held_bytes: u64,
     pub kills: Vec<String>,
     pub elapsed: Duration,
-    /// As the report has it.
+    /// As in the report.
     pub blake3: String,
     pub same: bool,
 }
@@ -38,7 +39,7 @@ impl Resumed {
     }
 }
 
-/// What is copied, and how often that is ended.
+/// The file to copy, and the number of kills.
 #[derive(Debug, Clone, Copy)]
 pub struct Course<'a> {
     pub bytes: u64,
@@ -46,7 +47,7 @@ pub struct Course<'a> {
     pub options: &'a [&'a str],
 }
 
-/// Copies a file, with kills at random places.
+/// Copies a file, with kills at random positions.
 pub fn run(
     ground: &Ground,
     (from, to): (&Store, &Store),
@@ -68,7 +69,7 @@ pub fn run(
     let (before, begun) = (ground.sent_bytes()?, Instant::now());
     let mut random = Random::new();
     for kill in 0..kills {
-        // Each within its own part of the file, so that all of them happen while it is copied.
+        // Each kill is within its own part of the file, so that all happen during the copy.
         let part = (kill as f64 + 0.2 + 0.6 * random.next()) / kills as f64;
         let at = (part * bytes as f64 * 0.95) as u64;
         let mut near = started(ground, &source, course.options)?;
@@ -78,7 +79,7 @@ pub fn run(
             process::end(&mut near);
         } else {
             far = None;
-            // It notices, and says why.
+            // It notices, and reports the reason.
             process::wait(&mut near, Duration::from_secs(60))?;
         }
         reached?;
@@ -109,7 +110,8 @@ fn started(ground: &Ground, source: &Path, options: &[&str]) -> Result<Child, St
     near.map_err(|e| format!("cannot start a copy: {e}"))
 }
 
-/// The last attempt: it must not fail, however little time the far end had to notice the kill.
+/// Runs the last attempt, which must not fail, however little time the far end had to notice the
+/// kill.
 fn finished(ground: &Ground, source: &Path, options: &[&str]) -> Result<Copied, String> {
     let target = format!("{}:big", ground.address);
     let source = source.display().to_string();
@@ -117,7 +119,7 @@ fn finished(ground: &Ground, source: &Path, options: &[&str]) -> Result<Copied, 
     ground.copied(&[], &[&[source, target][..], options].concat())
 }
 
-/// Until so many bytes stand at the target, by the journal of the unfinished file.
+/// Waits until this many bytes are at the target, according to the unfinished file's journal.
 fn wait_for(folder: &Path, bytes: u64, near: &mut Child) -> Result<(), String> {
     let deadline = Instant::now() + LIMIT;
     while noted(folder) < bytes {
@@ -132,7 +134,7 @@ fn wait_for(folder: &Path, bytes: u64, near: &mut Child) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of the blocks in a journal: 32 bytes in front, 48 for each block of 1 MiB.
+/// Returns the bytes of the blocks in a journal: a header of 32 bytes, 48 for each block of 1 MiB.
 fn noted(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let journal = entries
@@ -144,7 +146,7 @@ fn noted(folder: &Path) -> u64 {
     (length.saturating_sub(32) / 48) << 20
 }
 
-/// Numbers from 0 to 1 that differ from run to run.
+/// Random numbers from 0 to 1 that differ from run to run.
 struct Random(u64);
 
 impl Random {
@@ -162,7 +164,7 @@ impl Random {
     }
 }
 
-/// The table, and what was missed.
+/// Returns the table, and a sentence for every miss.
 pub fn table(longhaul: &Path, bytes: u64) -> Result<(Table, Vec<String>), String> {
     let ground = Ground::path(longhaul, "la-geneva")?;
     let (memory, disk) = (Store::memory()?, Store::disk()?);

@@ -1,7 +1,7 @@
-//! Others that copy files. rclone comes with Debian; bbcp and FDT are in no registry.
+//! Other programs that copy files. rclone is in Debian; bbcp and FDT are in no registry.
 //!
-//! rclone serves HTTP at the far end and pulls with several connections: of what it speaks by
-//! itself only that goes in parallel. Its copy is told to the disk afterwards, and that counts.
+//! rclone serves HTTP at the far end and pulls over several connections: of its own protocols only
+//! that runs in parallel. Its copy is synced to the disk afterwards, and that time counts.
 
 use super::ground::Ground;
 use super::store::{self, Store};
@@ -21,7 +21,7 @@ impl Drop for Serving {
     }
 }
 
-/// How long a copy from the far end takes; `None`: rclone is not installed.
+/// Returns the time of a copy from the far end; `None` if rclone is not installed.
 pub fn rclone(
     ground: &Ground,
     (store, source): (&Store, &Path),
@@ -71,7 +71,7 @@ fn serve(ground: &Ground, folder: &Path) -> Result<Serving, String> {
             .spawn()
             .map_err(|e| format!("cannot start rclone: {e}"))?,
     );
-    // Its own table of connections says when it listens.
+    // Its connection table shows when it listens.
     let deadline = Instant::now() + LISTEN;
     let file = format!("/proc/{}/net/tcp6", serving.0.id());
     let listens = format!(":{PORT:04X} ");

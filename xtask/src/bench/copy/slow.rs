@@ -1,4 +1,4 @@
-//! Making one thing slow: a pipe, a core, a share of one, a disk.
+//! Slows down one thing: a pipe, a core, a share of a core, a disk.
 
 use crate::Outcome;
 use crate::process;
@@ -10,14 +10,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Pipes are fed and drained in pieces of so many bytes.
+/// The block size for feeding and draining pipes, in bytes.
 const PIECE: usize = 256 << 10;
 const CPU: &str = "/sys/fs/cgroup/cpu";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
-/// The time over which the kernel counts a share of a core.
+/// The period of the kernel's CPU quota.
 const PERIOD_US: f64 = 100_000.0;
 
-/// Feeds a pipe at a rate.
+/// Feeds a pipe at a limited rate.
 pub struct Fed(JoinHandle<std::io::Result<()>>);
 
 impl Fed {
@@ -39,7 +39,7 @@ impl Fed {
     }
 }
 
-/// Takes what comes out of a pipe at a rate.
+/// Drains a pipe at a limited rate.
 pub struct Drained(JoinHandle<std::io::Result<u64>>);
 
 impl Drained {
@@ -59,7 +59,7 @@ impl Drained {
         }))
     }
 
-    /// How much came.
+    /// Returns the number of bytes drained.
     pub fn end(self) -> Result<u64, String> {
         ended(self.0)
     }
@@ -70,7 +70,7 @@ fn ended<T>(thread: JoinHandle<std::io::Result<T>>) -> Result<T, String> {
     done.map_err(|e| format!("a pipe: {e}"))
 }
 
-/// What should have passed by now, and no more.
+/// Limits the bytes that have passed at any time.
 struct Pace {
     begun: Instant,
     bytes_per_second: f64,
@@ -90,7 +90,7 @@ impl Pace {
     }
 }
 
-/// Programs that do nothing, as fast as they can, on one core.
+/// Programs that keep one core busy.
 pub struct Spinners(Vec<Child>);
 
 impl Spinners {
@@ -116,7 +116,7 @@ impl Drop for Spinners {
     }
 }
 
-/// A control group of the first version, gone at the end.
+/// A cgroup v1, removed at the end.
 struct Group(PathBuf);
 
 impl Group {
@@ -134,7 +134,7 @@ impl Group {
         Ok(group)
     }
 
-    /// What runs a command inside.
+    /// Returns the command prefix that runs a command in the group.
     fn words(&self) -> Vec<String> {
         let members = self.0.join("cgroup.procs").display().to_string();
         let join = "echo $$ > \"$0\" && exec \"$@\"";
@@ -144,7 +144,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The kernel removes the last members a moment after their end.
+        // The kernel removes the last members a moment after they end.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -169,14 +169,14 @@ impl Quota {
     }
 }
 
-/// The disk below a folder, for the members of a group, with so many bytes per second each way.
+/// The disk of a folder, limited for the members of a group to a rate in each direction.
 pub struct ThrottledDisk(Group);
 
 impl ThrottledDisk {
     pub fn new(folder: &Path, bytes_per_second: u64) -> Result<ThrottledDisk, String> {
         let about = fs::metadata(folder)
             .map_err(|e| format!("cannot look at {}: {e}", folder.display()))?;
-        // As glibc's `gnu_dev_major` and `gnu_dev_minor` take a number apart.
+        // As in glibc's `gnu_dev_major` and `gnu_dev_minor`.
         let device = about.dev();
         let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
         let minor = (device & 0xff) | ((device >> 12) & !0xff);

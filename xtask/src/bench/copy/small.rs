@@ -1,4 +1,4 @@
-//! Ten thousand small files: what each of them costs.
+//! Copies ten thousand small files: the cost of each.
 
 use super::ground::Ground;
 use super::store::Store;

@@ -1,4 +1,4 @@
-//! How fast is a copy beside its disks alone, its network alone, and rclone? The four take turns.
+//! The speed of a copy against its disks alone, its network alone, and rclone, interleaved.
 
 use super::ground::{Copied, Ground, LIMIT};
 use super::resume::STREAMS;
@@ -8,18 +8,18 @@ use crate::bench::beside::Beside;
 use crate::bench::table::{Table, median, number};
 use std::path::Path;
 
-/// Of the slowest of both disks and the network alone.
+/// The minimum share of the slowest of both disks and the network alone.
 const LEAST_RATIO: f64 = 0.95;
-/// Of each row: the least that an interval can be had of.
+/// The number of rounds of each row: the minimum for an interval.
 const ROUNDS: usize = 6;
-/// As long as `la-geneva`, and so narrow that two cores have time to spare.
+/// As long as `la-geneva`, and so slow that two cores suffice.
 const GIGABIT: &str = "name = \"one gigabit over 172 ms\"\nmtu = 9000\n\
     [machine]\nrequired = false\n[machine.sysctl]\n\
     \"net.core.rmem_max\" = 268435456\n\"net.core.wmem_max\" = 268435456\n\
     [[hops]]\nname = \"narrow\"\ndelay = \"86 ms\"\nrate = \"1 Gbit/s\"\nqueue = \"16 MB\"\n\
     [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"16 MB\"\n";
 
-/// Between which ends.
+/// The network between the ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Loopback,
@@ -28,7 +28,7 @@ enum Way {
     Written(&'static str),
 }
 
-/// One row.
+/// One row of the table.
 struct Case {
     name: &'static str,
     way: Way,
@@ -70,7 +70,7 @@ struct Rounds {
     target: Vec<f64>,
     network: Vec<f64>,
     copy: Vec<f64>,
-    /// The copy, and the slowest part of the same round.
+    /// The rates of the copy and of the slowest part of the same round.
     beside: Vec<(f64, f64)>,
     rclone: Vec<f64>,
     disk_cost: Vec<f64>,
@@ -197,7 +197,7 @@ impl Rounds {
         let beside = Beside::of(&self.beside);
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let alone = median(&self.disk_cost).zip(median(&self.network_cost));
-        // Both ends share these cores: what the parts cost alone is what a copy costs at least.
+        // Both ends share these cores: the costs of the parts alone are a lower bound for a copy.
         let possible = alone.and_then(|(disk, net)| Some(slowest?.min(cores / (disk + net))));
         let fair = copy.zip(possible).map(|(copy, possible)| copy / possible);
         let cost = |costs: &[f64]| number(median(costs), 2);

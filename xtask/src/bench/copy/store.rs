@@ -1,4 +1,4 @@
-//! Where files of this bench stand: in memory, or on the disk of the temporary files.
+//! Folders for the files of this bench: in memory, or on the disk of the temporary files.
 
 use crate::Outcome;
 use crate::process;
@@ -9,11 +9,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Made so far.
+/// The number of stores created so far.
 static STORES: AtomicU32 = AtomicU32::new(0);
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A folder, gone at the end.
+/// A folder that is removed at the end.
 pub struct Store {
     pub name: &'static str,
     folder: PathBuf,
@@ -32,7 +32,7 @@ impl Store {
         let mut find = Command::new("findmnt");
         find.args(["-n", "-o", "FSTYPE", "-T"]).arg(base);
         let kinds = process::stdout_of(&mut find, LIMIT)?;
-        // The last of several mounts on one place is the one that is seen.
+        // Of several mounts on one folder the last is visible.
         let kind = kinds.lines().last().unwrap_or_default().trim();
         if (kind == "tmpfs") != (name == "tmpfs") {
             return Err(format!("{} is {kind}, not a {name}", base.display()));
@@ -48,7 +48,7 @@ impl Store {
         self.folder.join(name)
     }
 
-    /// The folder that the far end serves, with nothing in it.
+    /// Creates the empty folder that the far end serves.
     pub fn empty(&self, name: &str) -> Result<PathBuf, String> {
         let folder = self.path(name);
         let failed = |e: std::io::Error| format!("cannot empty {}: {e}", folder.display());
@@ -59,13 +59,14 @@ impl Store {
         Ok(folder)
     }
 
-    /// A file of bytes that nothing can make smaller, on the disk and not in the page cache.
+    /// Creates a file of incompressible bytes, on the disk and not in the page cache.
     pub fn file(&self, name: &str, bytes: u64) -> Result<PathBuf, String> {
         let path = self.path(name);
         let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         let noise = File::open("/dev/urandom").map_err(failed)?;
         let mut file = File::create(&path).map_err(failed)?;
-        // The kernel's noise is slow: a piece of an odd length, repeated, is as good for disks.
+        // The kernel's random generator is slow: a repeated piece of an odd length does as well for
+        // disks.
         let mut piece = vec![0; 7_340_033];
         (&noise).read_exact(&mut piece).map_err(failed)?;
         let mut left = bytes;
@@ -79,7 +80,7 @@ impl Store {
         Ok(path)
     }
 
-    /// Takes a file that is on the disk out of the page cache.
+    /// Drops a file that is on the disk from the page cache.
     pub fn forget(&self, path: &Path) -> Outcome {
         if self.name == "tmpfs" {
             return Ok(());
@@ -93,12 +94,12 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Left-over files in a folder for temporary files harm nobody.
+        // Leftovers in a folder for temporary files are harmless.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Whether two files hold the same bytes.
+/// Reports whether two files have the same contents.
 pub fn same(one: &Path, other: &Path) -> Result<bool, String> {
     let output = process::capture(Command::new("cmp").args([one, other]), LIMIT)?;
     Ok(output.status.success())

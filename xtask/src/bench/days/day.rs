@@ -1,4 +1,4 @@
-//! One day: its path, the agent's file, and what the agent said in the end.
+//! One day: its path, the agent's file, and the agent's result.
 
 use super::story::{STORIES, Story};
 use crate::bench::scratch::Scratch;
@@ -9,31 +9,31 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a day lasts, seconds.
+/// The duration of a day in seconds.
 const LASTS_S: u64 = 600;
-/// A day has 86,400.
+/// The acceleration; a real day has 86,400 seconds.
 const QUICKER: u64 = 86_400 / LASTS_S;
-/// Laying the path, the last runs, clearing away.
+/// Time for setting up the path, the last runs, and cleaning up.
 const MARGIN: Duration = Duration::from_secs(120);
-/// A change that an event names lies so near to the deed, seconds.
+/// The maximum distance in seconds between the real change and that of an event.
 const BEFORE_S: f64 = 60.0;
 const AFTER_S: f64 = 180.0;
 
-/// A path, and what happens to it.
+/// A path, and the change that happens to it.
 #[derive(Debug, Clone)]
 pub struct Day {
     pub seed: u64,
     pub story: Story,
-    /// Seconds after the path was laid.
+    /// The time of the change, in seconds after the path was set up.
     at_s: u64,
-    /// Of the narrow link, Mbit/s.
+    /// The rate of the narrow link in Mbit/s.
     rate: u64,
-    /// One way over the sea, ms.
+    /// The one-way delay of the sea link in ms.
     sea: u64,
 }
 
 impl Day {
-    /// The same for the same seed.
+    /// Generates a day from a seed, always the same one.
     pub fn of(seed: u64) -> Day {
         // Odd multipliers spread neighbouring seeds over each range.
         let within = |salt: u64, range: std::ops::Range<u64>| {
@@ -48,7 +48,7 @@ impl Day {
         }
     }
 
-    /// Lives through it. `keep`: the folder where its archive is kept.
+    /// Runs the day; `keep` is the folder for its archive.
     pub fn live(
         &self,
         longhaul: &Path,
@@ -63,7 +63,7 @@ impl Day {
         let mut lab = Command::new(longhaul);
         lab.env("LONGHAUL_LAB_TRUTH", &truth);
         lab.args(["lab", "run"]).arg(&path).arg("--");
-        // The agent ends as one ends it: by a signal, and settles its runs.
+        // The agent ends as usual, by a signal, and completes its runs.
         lab.args(["timeout", "--signal=TERM", &LASTS_S.to_string()]);
         lab.arg(longhaul).arg("watch").arg(&watch);
         let began_us = now_us()?;
@@ -118,11 +118,11 @@ impl Day {
     }
 }
 
-/// Hops from the campus over the sea to the far host; the narrow link stands before the last.
+/// Describes hops from the campus over the sea to the far host; the narrow link is before the last.
 fn hops(head: &str, sea_ms: u64, (rate, cross): (u64, u64), between: u64) -> String {
     let mut text = String::new();
     let mut hop = |name: &str, delay: &str, rest: &str| {
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "{head}\nname = \"{name}\"\ndelay = \"{delay}\"\n{rest}\n"
@@ -149,7 +149,7 @@ fn now_us() -> Result<i64, String> {
     i64::try_from(since.as_micros()).map_err(|e| e.to_string())
 }
 
-/// What an agent found, from its archive.
+/// Returns the events of an agent's archive.
 pub fn events(longhaul: &Path, archive: &Path) -> Result<Vec<Value>, String> {
     let mut report = Command::new(longhaul);
     report
@@ -159,14 +159,15 @@ pub fn events(longhaul: &Path, archive: &Path) -> Result<Vec<Value>, String> {
     serde_json::from_str(&text).map_err(|e| format!("the events cannot be read: {e}"))
 }
 
-/// What the agent said of a day.
+/// The agent's result for a day.
 #[derive(Debug, Clone)]
 pub struct Lived {
-    /// Quantities in which the story was found, the first to be told first; by the first cause.
+    /// The quantities in which the change was found, earliest notification first, with their first
+    /// cause.
     found: Vec<(String, Option<String>)>,
-    /// From the deed until somebody was told, seconds.
+    /// The seconds between the change and the first notification.
     told_s: Option<f64>,
-    /// Events that are not of the story, as `quantity` and time.
+    /// Events unrelated to the change, as `quantity` and time.
     others: Vec<String>,
 }
 
@@ -204,7 +205,7 @@ impl Lived {
         !self.found.is_empty()
     }
 
-    /// Of all events of the story, most have the right cause first.
+    /// Reports whether most events of the change have the right cause first.
     pub fn is_right(&self, story: &Story) -> bool {
         let right = self.found.iter().filter(|(_, cause)| {
             let cause = cause.as_deref();
@@ -227,7 +228,7 @@ impl Lived {
         format!("{}; others: {}", found.join(", "), self.others.join(", "))
     }
 
-    /// Cells of the table behind the story's name.
+    /// Returns the cells of the table after the story's name.
     pub fn cells(&self, story: &Story) -> Vec<String> {
         let list = |pick: fn(&(String, Option<String>)) -> &str| {
             let mut words: Vec<&str> = self.found.iter().map(pick).collect();

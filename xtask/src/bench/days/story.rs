@@ -1,14 +1,14 @@
-//! What is made to happen to a path, and what an agent must say of it.
+//! The changes of a path, and the events and causes that an agent must report.
 
-/// One thing that happens.
+/// One kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Story {
     pub name: &'static str,
-    /// Quantities that it moves for certain; one of them must have an event.
+    /// The quantities that it certainly changes; one of them must have an event.
     pub moves: &'static [&'static str],
-    /// Any of these as the first cause is right.
+    /// The causes that are right as the first cause.
     pub causes: &'static [&'static str],
-    /// Lines of a path file: the event. `AT`, `LOW` and `HIGH` stand for a time and two rates.
+    /// The event as lines of a path file; `AT`, `LOW` and `HIGH` stand for a time and two rates.
     pub event: &'static str,
 }
 

@@ -1,5 +1,4 @@
-//! Throughput series made with known steps: what is found, what is found that is not there, and how
-//! long it takes until it is.
+//! Generated throughput series with known steps: hits, false alarms, and detection delay.
 
 use super::{Places, rivals};
 use crate::bench::table::{Table, median, number, quantile};
@@ -12,14 +11,14 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::series::{Pair, Point};
 
 const SEED: u64 = 5;
-/// Series of each cadence; a quarter without a step.
+/// The number of series of each cadence; a quarter has no step.
 const SERIES: usize = 480;
-/// Series that are followed value by value.
+/// The number of series that are analysed value by value.
 const FOLLOWED: usize = 16;
 const F1_MIN: f64 = 0.93;
 const FALSE_MAX: f64 = 0.05;
 
-/// Times of the changes found.
+/// Returns the times of the changes found.
 type Finder = fn(&[Point]) -> Vec<i64>;
 
 const FINDERS: [(&str, Finder); 5] = [
@@ -59,10 +58,10 @@ struct Tally {
     hits: usize,
     found: usize,
     marks: usize,
-    /// In series without a step, and how many of those there are.
+    /// False alarms in series without a step, and the number of those series.
     false_in_unchanged: usize,
     unchanged: usize,
-    /// By how many samples hits are off.
+    /// The position errors of hits, in samples.
     off: Vec<f64>,
 }
 
@@ -110,7 +109,7 @@ impl Tally {
     }
 }
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict() -> (Table, Vec<String>) {
     let title = format!("Made throughput series, {SERIES} of each, seed {SEED}");
     let columns = [
@@ -165,7 +164,7 @@ fn gates(cadence: &Cadence, tally: &Tally) -> Vec<String> {
     missed
 }
 
-/// Series that are followed value by value: how long until a change is suspected and confirmed.
+/// Analyses series value by value and returns the time until a change is suspected and confirmed.
 pub fn suspicions() -> Table {
     let columns = [
         "series",
@@ -203,7 +202,7 @@ fn delays(cadence: &Cadence) -> Vec<String> {
             let Some(event) = seen.iter().find(is_it) else {
                 continue;
             };
-            // The first value after the step is the first of them.
+            // The count begins with the first value after the step.
             let values_until = |at: i64| after(cadence, at, *mark).floor() + 1.0;
             suspected.push(values_until(event.announced_at_us));
             let is_sure = |it: &&Announced| it.id == event.id && it.state == State::Confirmed;
@@ -221,7 +220,7 @@ fn delays(cadence: &Cadence) -> Vec<String> {
     ]
 }
 
-/// Samples from the mark to a time.
+/// Returns the number of samples from the mark to a time.
 fn after(cadence: &Cadence, at_us: i64, mark_us: i64) -> f64 {
     (at_us - mark_us) as f64 / cadence.spacing_us as f64
 }
@@ -232,7 +231,7 @@ struct Announced {
     at_us: i64,
 }
 
-/// The events at the end, and every announcement.
+/// Returns the final events, and every announcement.
 fn follow(case: &Case) -> (Vec<Event>, Vec<Announced>) {
     let watcher = Watcher {
         pair: Pair {

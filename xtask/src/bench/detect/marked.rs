@@ -1,10 +1,10 @@
-//! Series in which people marked the changes, and how their marks are counted.
+//! Series with changes annotated by people, and their scores.
 //!
-//! F1 with a margin of 5: precision against the marks of all, recall as the mean over the people;
-//! the begin of the series counts as found. Covering: how well the stretches overlap with those of
-//! each person. Both as in the benchmark (van den Burg, Williams 2020).
+//! F1 with a margin of 5: precision against the marks of all annotators, recall as the mean over
+//! the annotators; the beginning of the series counts as found. Covering: the overlap of the
+//! segments with those of each annotator. Both as in the benchmark (van den Burg, Williams 2020).
 //!
-//! Wrong when: people disagree: then nobody can have all of it.
+//! Wrong when: annotators disagree; a perfect score is then impossible.
 
 use super::{DETECTORS, Places};
 use crate::bench::table::Table;
@@ -14,14 +14,14 @@ use std::ops::Range;
 use std::path::Path;
 
 const MARGIN: usize = 5;
-/// Of `steps`, over the whole set.
+/// The minimum scores of `steps` over the whole set.
 const F1_MIN: f64 = 0.75;
 const COVER_MIN: f64 = 0.66;
 const MOST_SERIES: usize = 100;
 
 struct Marked {
     values: Vec<f64>,
-    /// By person.
+    /// The marks of each annotator.
     marks: Vec<Places>,
 }
 
@@ -33,7 +33,7 @@ struct Score {
     cover: f64,
 }
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict(folder: &Path) -> Result<(Table, Vec<String>), String> {
     let set = read(folder)?;
     let title = format!("Marked series ({} of TCPD), default settings", set.len());
@@ -84,7 +84,7 @@ fn json(file: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|e| format!("{} is no JSON: {e}", file.display()))
 }
 
-/// The one series; a missing value is taken as the one before it, so that places stay.
+/// Returns the single series; a missing value repeats the one before it, so that positions stay.
 fn values(file: &Value) -> Option<Vec<f64>> {
     let raw = file["series"][0]["raw"].as_array()?;
     let mut last = raw.iter().find_map(Value::as_f64)?;
@@ -118,7 +118,7 @@ fn score(marks: &[Places], found: &[usize], count: usize) -> Score {
     }
 }
 
-/// Marks that a change of their own was found for, within the margin; the nearest is taken.
+/// Counts the marks with their own detected change within the margin; the nearest is taken.
 fn hits(marks: &[usize], found: &[usize]) -> usize {
     let (mut left, mut hits) = (found.to_vec(), 0);
     for mark in marks {
@@ -131,7 +131,7 @@ fn hits(marks: &[usize], found: &[usize]) -> usize {
     hits
 }
 
-/// Mean over the values of how well the best stretch found overlaps with the marked one.
+/// Returns the mean over the values of the best overlap of a found segment with the marked one.
 fn cover(marks: &[usize], found: &[usize], count: usize) -> f64 {
     let found = stretches(found, count);
     let marked = stretches(marks, count).into_iter();
@@ -145,7 +145,7 @@ fn cover(marks: &[usize], found: &[usize], count: usize) -> f64 {
     covered.sum::<f64>() / count as f64
 }
 
-/// `begins` holds 0.
+/// Splits the series into segments; `begins` contains 0.
 fn stretches(begins: &[usize], count: usize) -> Vec<Range<usize>> {
     let ends = begins.iter().skip(1).copied().chain(std::iter::once(count));
     begins
@@ -156,7 +156,7 @@ fn stretches(begins: &[usize], count: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// What both hold, of what either holds.
+/// Returns the intersection of two ranges divided by their union.
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> f64 {
     let both = a.end.min(b.end).saturating_sub(a.start.max(b.start));
     both as f64 / (a.len() + b.len() - both).max(1) as f64
@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn scores_agree_with_cases_worked_by_hand() {
-        // Two people, one of whom saw nothing; one change found at 52, one at 80 that nobody marked.
+        // Two annotators, one of whom marked nothing; one change found at 52, and an unmarked one
+        // at 80.
         let marks = [vec![50], vec![]];
         let score = score(&marks, &[52, 80], 100);
         assert!((score.precision - 2.0 / 3.0).abs() < 1e-9, "{score:?}");

@@ -1,4 +1,4 @@
-//! The detectors that are compared, over plain values.
+//! The compared detectors, over plain values.
 
 use super::Places;
 use longhaul_analysis::detect::levels;
@@ -6,11 +6,11 @@ use longhaul_analysis::detect::plateau::{self, Rule};
 use longhaul_model::report::v1::series::Point;
 use std::f64::consts::PI;
 
-/// Plain values are taken as one an hour.
+/// Plain values are treated as hourly.
 const HOUR_US: i64 = 3_600_000_000;
 const SLOT_US: u64 = 600_000_000;
 
-/// As it decides in longhaul; without a least difference, which plain values have not.
+/// The detector of longhaul, but without a minimum difference, which plain values lack.
 pub fn steps(values: &[f64]) -> Places {
     let found = levels::levels(values, 0.0);
     found.shifts.iter().map(|shift| shift.at).collect()
@@ -25,7 +25,7 @@ pub fn plateau_2008(values: &[f64]) -> Places {
 }
 
 fn plateau(values: &[f64], rule: &Rule) -> Places {
-    // A series below zero is lifted: the rule judges ratios.
+    // A series below zero is shifted up, because the rule judges ratios.
     let least = values.iter().copied().fold(0.0, f64::min);
     let hours = (0i64..).zip(values);
     let points: Vec<Point> = hours
@@ -38,14 +38,14 @@ fn plateau(values: &[f64], rule: &Rule) -> Places {
     found.alerts.iter().map(|alert| alert.sample).collect()
 }
 
-/// Pruned exact linear time (Killick, Fearnhead, Eckley 2012): the least sum of squared errors of
-/// standardised values, as the benchmark has them, and two parameters a change.
+/// Pruned exact linear time (Killick, Fearnhead, Eckley 2012): minimises the squared errors of
+/// standardised values, as in the benchmark, with two parameters per change.
 pub fn pelt(values: &[f64]) -> Places {
     let scaled = standardised(values);
     let count = scaled.len();
     let penalty = 2.0 * (count as f64).ln();
     let sums = Sums::new(&scaled);
-    // Least cost of the values before each place, and where its last stretch begins.
+    // The minimum cost of the values before each position, and the beginning of the last segment.
     let mut best = vec![(-penalty, 0usize); count + 1];
     let mut open = vec![0usize];
     for end in 1..=count {
@@ -66,7 +66,7 @@ pub fn pelt(values: &[f64]) -> Places {
     places
 }
 
-/// Of values and of their squares, before each place.
+/// Sums of values and of their squares before each position.
 struct Sums(Vec<(f64, f64)>);
 
 impl Sums {
@@ -79,19 +79,19 @@ impl Sums {
         Sums(sums)
     }
 
-    /// Squared errors of a stretch about its mean.
+    /// Returns the squared errors of a segment about its mean.
     fn cost(&self, begin: usize, end: usize) -> f64 {
         let ((a, aa), (b, bb)) = (self.0[begin], self.0[end]);
         bb - aa - (b - a).powi(2) / (end - begin) as f64
     }
 }
 
-/// One change in so many values, on average.
+/// The expected number of values between changes.
 const RUN_LENGTH: f64 = 100.0;
-/// Run lengths less likely than this are forgotten.
+/// Run lengths less likely than this are dropped.
 const LEAST_PROBABILITY: f64 = 1e-12;
 
-/// What is known of a run of values: a normal-gamma posterior of its mean and precision.
+/// The posterior of a run of values: normal-gamma, of its mean and precision.
 #[derive(Clone, Copy)]
 struct Belief {
     mean: f64,
@@ -108,7 +108,7 @@ const PRIOR: Belief = Belief {
 };
 
 impl Belief {
-    /// Logarithm of Student's density of the next value.
+    /// Returns the logarithm of Student's density of the next value.
     fn expects(&self, value: f64) -> f64 {
         let freedom = 2.0 * self.shape;
         let scale = self.rate * (self.weight + 1.0) / (self.shape * self.weight);
@@ -129,7 +129,7 @@ impl Belief {
     }
 }
 
-/// Stirling's series from 7 on, by recurrence below.
+/// Computes Stirling's series from 7 on, and a recurrence below.
 fn gamma_ln(x: f64) -> f64 {
     if x < 7.0 {
         return gamma_ln(x + 1.0) - x.ln();
@@ -138,8 +138,8 @@ fn gamma_ln(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * PI).ln() + series
 }
 
-/// Bayesian online change points (Adams and MacKay 2007); places by the likeliest run lengths, from
-/// the end backwards.
+/// Bayesian online change points (Adams and MacKay 2007); positions from the most likely run
+/// lengths, from the end backwards.
 pub fn bocpd(values: &[f64]) -> Places {
     let likeliest = run_lengths(&standardised(values));
     let mut places = Vec::new();
@@ -155,7 +155,7 @@ pub fn bocpd(values: &[f64]) -> Places {
     places
 }
 
-/// After each value, the likeliest number of values since the last change.
+/// Returns, after each value, the most likely number of values since the last change.
 fn run_lengths(values: &[f64]) -> Vec<usize> {
     let hazard = 1.0 / RUN_LENGTH;
     let mut runs: Vec<(usize, f64, Belief)> = vec![(0, 1.0, PRIOR)];
@@ -177,7 +177,7 @@ fn run_lengths(values: &[f64]) -> Vec<usize> {
         runs = std::iter::once(new)
             .chain(kept.filter(|run| run.1 > LEAST_PROBABILITY))
             .collect();
-        // A run of no values says nothing of those that were seen.
+        // An empty run says nothing of the values that were seen.
         let best = runs[1..].iter().max_by(|a, b| a.1.total_cmp(&b.1));
         likeliest.push(best.map_or(1, |run| run.0));
     }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_detector_but_none_finds_a_clear_step_down() {
-        // After five days of hours, for the plateau rule's history.
+        // After five days of hourly values, for the plateau rule's history.
         let values: Vec<f64> = (0..200)
             .map(|i| f64::from(i * 37 % 11) / 10.0 + if i < 140 { 9.0 } else { 4.0 })
             .collect();

@@ -1,4 +1,4 @@
-//! How long one look at a series takes.
+//! The time of one analysis of a series.
 
 use crate::bench::table::{Table, median, number, quantile};
 use longhaul_analysis::detect::synthetic::{CADENCES, cases};
@@ -11,7 +11,7 @@ const SERIES: usize = 40;
 const LOOKS: usize = 5;
 const SEED: u64 = 9;
 
-/// Of the least of a few looks at each series: what else ran is not the detector's.
+/// Uses the minimum of a few analyses of each series, which excludes other load.
 pub fn table() -> Table {
     let kind = if cfg!(debug_assertions) {
         "a build for development: not to be quoted"

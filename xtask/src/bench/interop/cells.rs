@@ -1,4 +1,4 @@
-//! The pairs of each cell in turn, their medians, and longhaul beside each iperf3.
+//! Runs the pairs of each cell in turn, and compares the medians of longhaul and each iperf3.
 
 use super::pairs::{PAIRS, Pair, Programs, Scenario, Tool};
 use super::run::{Reading, run};
@@ -9,7 +9,7 @@ use crate::bench::window::Repeats;
 
 const IPERF3S: [Tool; 2] = [Tool::Debian, Tool::Newest];
 
-/// Which end changes along a row.
+/// The end that changes along a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Server,
@@ -39,7 +39,7 @@ impl Role {
     }
 }
 
-/// What the gates are held on.
+/// The quantities of the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantity {
     Goodput,
@@ -74,10 +74,10 @@ impl Quantity {
     }
 }
 
-/// What the turns of one pair gave.
+/// The results of the turns of one pair.
 type Column = (Pair, Vec<Result<Reading, String>>);
 
-/// A table for each role on `bed`, and the gates that were missed.
+/// Returns a table for each role on `bed`, and the missed gates.
 pub fn measure(
     bed: &Bed,
     programs: &Programs,
@@ -135,7 +135,7 @@ fn in_turn(bed: &Bed, programs: &Programs, load: &Scenario, turns: usize) -> Vec
     columns
 }
 
-/// The medians of one pair's turns, as text.
+/// Formats the medians of one pair's turns.
 fn middle(role: Role, readings: &[Result<Reading, String>]) -> String {
     let repeats = Repeats::new(readings);
     let of = |quantity: Quantity| median(&repeats.each(|reading| quantity.of(role, reading)));
@@ -152,7 +152,7 @@ fn middle(role: Role, readings: &[Result<Reading, String>]) -> String {
     )
 }
 
-/// longhaul beside one iperf3 in one quantity.
+/// The comparison of longhaul with one iperf3 in one quantity.
 type Comparison = (Quantity, Tool, Option<Beside>);
 
 /// One row: one end stays, the other is each iperf3 and longhaul.
@@ -202,7 +202,7 @@ impl Row {
         cells
     }
 
-    /// Comparisons that are lost, or cannot be made.
+    /// Returns comparisons that are lost or impossible.
     fn behind(&self) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(|(quantity, _, beside)| {
             beside.is_none_or(|beside| beside.is_behind(quantity.better()))
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Turns of which each is faster than the one before, whatever runs in it.
+    /// Returns turns that get faster, whichever program runs.
     fn columns(longhaul: f64) -> Vec<Column> {
         let rates = [
             ((Tool::Debian, Tool::Debian), 10.0),

@@ -1,27 +1,27 @@
-//! Who speaks with whom, and with which words each is started.
+//! The pairs of clients and servers, and their command lines.
 
 use crate::{peers, process};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Both ends of longhaul know it, so that the limits for strangers do not apply between them.
+/// Shared by both ends of longhaul, so that the limits for anonymous clients do not apply.
 pub const TOKEN: &str = "bench-of-this-machine";
 
-/// An implementation of the wire.
+/// An implementation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// iperf3 as Debian has it.
+    /// Debian's iperf3.
     Debian,
     /// The newest libiperf.
     Newest,
     Longhaul,
 }
 
-/// The client, and the server it asks.
+/// The client and its server.
 pub type Pair = (Tool, Tool);
 
-/// Every pair with an iperf3 in it, longhaul last so that it has no turn of its own.
+/// Every pair with an iperf3, longhaul last so that it has no turn of its own.
 pub const PAIRS: [Pair; 8] = [
     (Tool::Debian, Tool::Debian),
     (Tool::Debian, Tool::Newest),
@@ -33,15 +33,15 @@ pub const PAIRS: [Pair; 8] = [
     (Tool::Longhaul, Tool::Newest),
 ];
 
-/// What is asked of a pair.
+/// The load of a pair.
 #[derive(Debug)]
 pub struct Scenario {
     pub name: &'static str,
-    /// The same words for every client.
+    /// The options of every client.
     pub options: &'static [&'static str],
     /// The server sends.
     pub reverse: bool,
-    /// Payload of each datagram, of a UDP run.
+    /// The payload of each datagram of a UDP run.
     pub datagram_bytes: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Where the programs are, and what the two iperf3s call themselves.
+/// The paths of the programs, and the versions of the two iperf3s.
 #[derive(Debug)]
 pub struct Programs {
     longhaul: String,
@@ -113,7 +113,7 @@ impl Programs {
         }
     }
 
-    /// The words that start a server on `port`.
+    /// Returns the command that starts a server on `port`.
     pub fn server(&self, tool: Tool, port: &str) -> Vec<String> {
         let role = match tool {
             Tool::Debian | Tool::Newest => "-s",
@@ -122,7 +122,7 @@ impl Programs {
         owned(&[self.program(tool), role, "-p", port])
     }
 
-    /// The words that start a client of `server`.
+    /// Returns the command that starts a client of `server`.
     pub fn client(&self, (client, server): Pair, address: &str, port: &str) -> Vec<String> {
         let program = self.program(client);
         let mut words = match client {
@@ -137,7 +137,7 @@ impl Programs {
     }
 }
 
-/// The number in `iperf 3.12 (cJSON 1.7.15)`, or in `... [libiperf 3.22] ...`.
+/// Returns the number in `iperf 3.12 (cJSON 1.7.15)`, or in `... [libiperf 3.22] ...`.
 fn version(program: &str) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version");

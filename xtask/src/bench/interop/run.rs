@@ -1,4 +1,4 @@
-//! One run of a pair: what arrived in a window inside it, and what each end spent meanwhile.
+//! One run of a pair: the payload in a window inside it, and the cost of each end.
 
 use super::pairs::{Pair, Programs, Scenario};
 use crate::bench::beds::{Bed, Namespace};
@@ -10,11 +10,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const PORT: &str = "5201";
-/// As `/proc/net/tcp` writes it, and the state of a listener.
+/// As in `/proc/net/tcp`, and the state of a listener.
 const LISTENS: (&str, &str) = (":1451 ", " 0A ");
-/// The longest that a server may take to listen, and a client until payload flows.
+/// The maximum time until a server listens, and until a client's payload flows.
 const START_MAX: Duration = Duration::from_secs(5);
-/// How long a client is told to run: more than is watched of it.
+/// The time for which a client is told to run, longer than the window.
 const SECONDS: &str = "4";
 const WINDOW: Window = Window {
     start_max: START_MAX,
@@ -23,7 +23,7 @@ const WINDOW: Window = Window {
     lasts: Duration::from_millis(1000),
 };
 
-/// Costs: of the client, of the server.
+/// The costs of the client and of the server.
 pub type Reading = window::Reading<2>;
 
 /// Runs a pair until its window has passed, and ends it.
@@ -79,7 +79,7 @@ fn wait_until_listening(at: &Namespace) -> Result<(), String> {
     Err("the server did not listen".to_owned())
 }
 
-/// Payload that has arrived at the receiving end so far.
+/// Returns the payload that has arrived at the receiver.
 fn payload_bytes(bed: &Bed, scenario: &Scenario) -> Option<u64> {
     let end = if scenario.reverse {
         bed.near()
@@ -92,7 +92,8 @@ fn payload_bytes(bed: &Bed, scenario: &Scenario) -> Option<u64> {
     }
 }
 
-/// `InDatagrams` of RFC 4113: what readers were given, without what full buffers dropped.
+/// Returns `InDatagrams` of RFC 4113: datagrams delivered to readers, without those dropped by full
+/// buffers.
 fn delivered_datagrams(end: &Namespace) -> Option<u64> {
     let text = read_to_string(format!("/proc/{}/net/snmp", end.pid())).ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));

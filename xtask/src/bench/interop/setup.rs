@@ -1,8 +1,9 @@
-//! How long 32 streams over a path of 172 ms take to flow, and what a command takes beyond its time.
+//! The setup time of 32 streams over a path of 172 ms, and the time that a command takes beyond its
+//! test.
 //!
-//! Seen from outside, alike for everybody: the socket table of the near host says how many
-//! connections have sent payload, and the clock how long the command took. No program's own word
-//! counts.
+//! All programs are observed from outside: the socket table of the near host shows the connections
+//! that have sent payload, and the clock the time of the command. The programs' own figures are not
+//! used.
 
 use super::pairs::{Pair, Programs, TOKEN, Tool, owned};
 use crate::bench::lab::standing::Standing;
@@ -21,15 +22,15 @@ const STREAMS: &str = "32";
 const STREAMS_COUNT: usize = 32;
 const SECONDS: u64 = 2;
 const ROUNDS: usize = 3;
-/// The lab's own far end has the usual one.
+/// Not the usual port, which the lab's own far end uses.
 const PORT: &str = "5301";
-/// More than cookies, tokens and what a control connection carries at first; less than the first
+/// More than cookies, tokens and the first bytes of a control connection; less than the first
 /// window of a stream.
 const PAYLOAD_BYTES: u64 = 10_000;
 const PAUSE: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(40);
 const LISTEN_MAX: Duration = Duration::from_secs(5);
-/// How many times shorter the setup between longhauls shall be.
+/// The minimum speedup of the setup between two longhauls.
 const GATE: f64 = 3.0;
 
 const PAIRS: [Pair; 3] = [
@@ -38,18 +39,18 @@ const PAIRS: [Pair; 3] = [
     (Tool::Longhaul, Tool::Longhaul),
 ];
 
-/// Seconds from the command's start.
+/// Times in seconds from the command's start.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// All connections stood.
+    /// All connections were established.
     connected: f64,
-    /// All of them had sent payload.
+    /// All connections had sent payload.
     flowing: f64,
-    /// What the command took beyond the time that it was told to send.
+    /// The time of the command beyond the time that it was told to send.
     overhead: f64,
 }
 
-/// The table, and the gates that were missed.
+/// Returns the table, and the missed gates.
 pub fn measure(longhaul: &Path, programs: &Programs) -> Result<(Table, Vec<String>), String> {
     let scratch = Scratch::new("interop")?;
     let link = toml::Table::from_iter([
@@ -109,7 +110,7 @@ fn verdict(
     row.extend(shorter.map(|times| format!("**{}**", number(times, 1))));
     row.push(String::new());
     table.row(row);
-    // What a command takes at its end is no setup: it is shown, and not held to the gate.
+    // The time at a command's end is not setup: it is shown, but not part of the gate.
     let times = shorter[1];
     let missed = times.is_none_or(|times| times < GATE).then(|| {
         let times = number(times, 1);
@@ -118,7 +119,7 @@ fn verdict(
     (table, missed.into_iter().collect())
 }
 
-/// A program at one of the path's hosts, in its namespaces; it goes when this one does.
+/// Returns a command in the namespaces of one of the path's hosts; it ends with this program.
 fn at_host(pid: u32, words: &[String]) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -185,7 +186,7 @@ fn watch(near: u32, client: &mut Child, began: Instant) -> Result<Reading, Strin
         }
         let sockets = sockets(near)?;
         let now = began.elapsed().as_secs_f64();
-        // The control connection is one more.
+        // One more for the control connection.
         if sockets.len() > STREAMS_COUNT {
             connected.get_or_insert(now);
         }
@@ -197,7 +198,7 @@ fn watch(near: u32, client: &mut Child, began: Instant) -> Result<Reading, Strin
     }
 }
 
-/// Bytes that each established connection to the server has sent.
+/// Returns the bytes that each established connection to the server has sent.
 fn sockets(near: u32) -> Result<Vec<u64>, String> {
     let mut table = Command::new("nsenter");
     table.args(["--net", "--target", &near.to_string(), "--"]);

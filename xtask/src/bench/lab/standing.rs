@@ -1,4 +1,4 @@
-//! A path that stands while a bench works at both of its ends.
+//! A path that stays up while a bench works at both of its ends.
 
 use crate::bench::kin;
 use crate::process;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A path that stands as long as the value lives: its near command reads an input that ends here.
+/// A path that is taken down when dropped: its near command reads an input that ends then.
 pub struct Standing {
     lab: Child,
     pub near: u32,
@@ -14,7 +14,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Lays the path of `file` and waits until both of its ends are there.
+    /// Sets up the path of `file` and waits until both of its ends exist.
     pub fn lay(longhaul: &Path, file: &Path) -> Result<Self, String> {
         let mut lab = Command::new(longhaul);
         lab.args(["lab", "run", "--dispersion"])
@@ -43,8 +43,8 @@ impl Standing {
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        // The near command reads its end and the lab takes the path down; no killing, which would
-        // leave that undone.
+        // The near command reads the end of its input and the lab takes the path down. A kill would
+        // leave the path behind.
         drop(self.lab.stdin.take());
         if process::wait(&mut self.lab, Duration::from_secs(10)).is_err() {
             eprintln!("the lab did not end by itself");
@@ -52,7 +52,7 @@ impl Drop for Standing {
     }
 }
 
-/// This program, in the namespaces of the host that `pid` is at.
+/// Returns a command for this program in the namespaces of the host of `pid`.
 pub fn inside(pid: u32) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let mut command = Command::new("nsenter");

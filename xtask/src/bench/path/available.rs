@@ -1,4 +1,4 @@
-//! Available bandwidth and capacity, on links of known rate and load.
+//! Available bandwidth and capacity on links of known rate and load.
 
 use super::Part;
 use super::site::{Ground, Site, forward_link, hop, mbps, percent};
@@ -11,22 +11,22 @@ const LOADS_PERCENT: [u32; 3] = [0, 30, 60];
 const PATTERNS: [&str; 2] = ["poisson", "onoff"];
 const BATCHES_US: [u32; 3] = [0, 50, 125];
 const REPEATS: u32 = 5;
-/// Looks to get as many runs as wanted on a path that kept its times …
+/// The maximum number of attempts to get the wanted runs on a path with accurate timing …
 const MOST_LOOKS: u32 = 3 * REPEATS;
-/// … which is when of a hundred packets at most one was later than this.
+/// … that is, with at most one packet in a hundred later than this.
 const MOST_LATE_NS: u64 = 250_000;
 const LIMIT: Duration = Duration::from_secs(15);
-/// Gates of the issue: error as a share of capacity, and coverage of the interval.
+/// Gates: error as a share of capacity, and coverage of the interval.
 const MEDIAN_MAX: f64 = 0.10;
 const COVERAGE_MIN: f64 = 0.80;
-/// Light mode, each way.
+/// The cost of light mode in each direction.
 const LIGHT_BYTES: u64 = 58_000;
 const LIGHT_US: u64 = 1_000_000;
-/// Of a packet on the wire, this many bytes are IP.
+/// The IP bytes of a packet, and its wire bytes.
 const FULL: f64 = 1500.0;
 const WIRE: f64 = 1538.0;
 
-/// One link with others' traffic.
+/// One link with cross traffic.
 struct Cell {
     mbps: u32,
     load: u32,
@@ -34,11 +34,11 @@ struct Cell {
     batch_us: u32,
 }
 
-/// What the runs of one cell said against the truth.
+/// The results of one cell's runs against the truth.
 #[derive(Default)]
 struct Tally {
     runs: u32,
-    /// Runs left out, since the lab was late.
+    /// Runs that were discarded because the lab was late.
     late: u32,
     errors: Vec<f64>,
     covered: u32,
@@ -70,9 +70,9 @@ impl Cell {
         )
     }
 
-    /// Runs, and adds what they say. Each run has a path of its own: bursts of others' traffic last
-    /// so long that a minute's mean is not what one run met. Where the machine let the lab down, the
-    /// path was not the one that is judged by.
+    /// Adds the results of the runs. Each run has its own path: bursts of cross traffic are so long
+    /// that the mean of a minute is not what one run met. Runs on a path with inaccurate timing are
+    /// discarded, because the path was not as described.
     fn run(&self, ground: &Ground, into: &mut Tally) -> Result<(), String> {
         let words = ["available", "far", "--forward"];
         let capacity = f64::from(self.mbps) * 1e6 * FULL / WIRE;
@@ -98,14 +98,15 @@ impl Cell {
     }
 }
 
-/// Whether packets came to the hosts much later than the path says.
+/// Reports whether packets were delivered much later than the path specifies.
 fn is_late(truth: &Value) -> bool {
     truth["lateness"]["p99_ns"]
         .as_u64()
         .is_none_or(|ns| ns > MOST_LATE_NS)
 }
 
-/// What others' traffic took of the narrow link, wire bits per second over the path's whole time.
+/// Returns the share of the narrow link used by cross traffic, in wire bit/s over the path's
+/// lifetime.
 fn carried_bps(truth: &Value) -> f64 {
     let bytes = forward_link(truth, 2)["cross"]["carried_wire_bytes"].as_f64();
     let time_ns =
@@ -199,7 +200,7 @@ fn table(title: &str, first: &[&str]) -> Table {
     Table::new(title, &columns)
 }
 
-/// Rates, loads and patterns; the gates hold for each rate.
+/// Tests rates, loads and patterns; the gates apply to each rate.
 pub fn verdict(ground: &Ground) -> Part {
     let first = ["Mbit/s", "load", "pattern"];
     let mut table = table("Available bandwidth on emulated paths", &first);
@@ -237,7 +238,7 @@ fn loads() -> Vec<(u32, &'static str)> {
         .collect()
 }
 
-/// The same at a far host that gets its packets in batches.
+/// Tests a far host that receives its packets in batches.
 pub fn batching(ground: &Ground) -> Part {
     let mut table = table(
         "Available bandwidth with receive batching",
@@ -266,7 +267,7 @@ pub fn batching(ground: &Ground) -> Part {
     (vec![table], missed)
 }
 
-/// What light mode costs.
+/// Measures the cost of light mode.
 pub fn light(ground: &Ground) -> Part {
     let columns = [
         "Mbit/s",

@@ -1,4 +1,4 @@
-//! The three parameters of a shaper, of a few packets and of megabytes.
+//! The three parameters of a shaper, estimated from a few packets and from megabytes.
 
 use super::Part;
 use super::site::{Ground, Site, hop, mbps, percent};
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 struct Case {
     name: &'static str,
-    /// Wire bits per second, and bytes.
+    /// Rates in wire bit/s, burst in bytes.
     peak: f64,
     sustained: f64,
     burst: f64,
@@ -73,7 +73,7 @@ impl Case {
         ground.site("bucket", vec![wide("access"), shaped, wide("far")], &[])
     }
 
-    /// Peak and sustained rate and burst, of IP.
+    /// Returns peak rate, sustained rate and burst in terms of IP.
     fn truth(&self) -> [f64; 3] {
         [self.peak, self.sustained, self.burst].map(|it| it * 1500.0 / (1500.0 + self.overhead))
     }

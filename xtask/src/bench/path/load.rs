@@ -1,4 +1,4 @@
-//! The queue that a load fills, and what a sender that yields leaves to others.
+//! The queue under load, and the share that a scavenger leaves to others.
 
 use super::Part;
 use super::site::{Ground, Site, forward_link, hop, percent};
@@ -6,7 +6,7 @@ use crate::bench::table::Table;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Of the highest queue, as the lab saw it.
+/// The tolerance, as a share of the highest queue that the lab saw.
 const QUEUE_MAX: f64 = 0.05;
 const KEPT_MIN: f64 = 0.90;
 const QUEUE_BYTES: &str = "4 MB";

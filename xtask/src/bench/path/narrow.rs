@@ -1,4 +1,4 @@
-//! The narrow link at every place of a path of eight hops.
+//! The narrow link at every position of a path of eight hops.
 
 use super::Part;
 use super::site::{Ground, hop, percent};
@@ -11,7 +11,7 @@ const REPEATS: u32 = 2;
 const RIGHT_MIN: f64 = 0.95;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Hops of 3 ms, of which number `narrow` has a twentieth of the others' rate.
+/// Returns hops of 3 ms, of which number `narrow` has a twentieth of the others' rate.
 fn hops(narrow: usize) -> Vec<Hop> {
     let hop = |k: usize| {
         let (name, rate) = (

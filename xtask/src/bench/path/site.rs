@@ -1,4 +1,4 @@
-//! A path file, and longhaul run on it.
+//! A path file, and longhaul on it.
 
 use crate::bench::scratch::Scratch;
 use crate::bench::verdicts::last_words;
@@ -9,17 +9,17 @@ use std::process::Command;
 use std::time::Duration;
 use toml::Table;
 
-/// What laying a path and connecting may take on top of what runs on it.
+/// The time for setting up a path and connecting, in addition to the runs.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// The program, and the folder for what the bench writes.
+/// The program, and the folder for the bench's files.
 #[derive(Debug)]
 pub struct Ground<'a> {
     pub longhaul: &'a Path,
     scratch: Scratch,
 }
 
-/// Where longhaul runs: a shipped path or a file, changed as asked.
+/// A path to run on: a shipped path or a file, with edits.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
     pub path: String,
@@ -27,7 +27,7 @@ pub struct Site {
     pub begin_at: Option<String>,
 }
 
-/// The reports of runs on one path, one after another, and the path's truth.
+/// The reports of consecutive runs on one path, and the path's truth.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub reports: Vec<Value>,
@@ -42,7 +42,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// A path of `hops`, each a table as in a path file, between hosts with ample buffers.
+    /// Returns a path of `hops`, each a table as in a path file, between hosts with large buffers.
     pub fn site(&self, name: &str, hops: Vec<Table>, sets: &[&str]) -> Result<Site, String> {
         let mut file = Table::new();
         file.insert("name".to_owned(), name.into());
@@ -70,7 +70,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Runs longhaul with `words` so many `times`, each at most as long as `time`.
+    /// Runs longhaul with `words`, `times` times, each for at most `time`.
     pub fn see(
         &self,
         site: &Site,
@@ -81,7 +81,7 @@ impl<'a> Ground<'a> {
         let truth = self.scratch.path("truth.json");
         let mut lab = self.lab(site);
         lab.arg("--truth").arg(&truth).arg("--");
-        // Words with spaces are none of these.
+        // No word contains spaces.
         let again = "n=$0; while [ \"$n\" -gt 0 ]; do \"$@\" || exit; n=$((n-1)); done";
         lab.args(["sh", "-c", again, &times.to_string()])
             .arg(self.longhaul);
@@ -99,7 +99,7 @@ impl<'a> Ground<'a> {
         Ok(Seen { reports, truth })
     }
 
-    /// What another program prints at the near end.
+    /// Returns the output of another program at the near end.
     pub fn stdout_of(&self, site: &Site, words: &[&str], time: Duration) -> Result<String, String> {
         let mut lab = self.lab(site);
         lab.arg("--").args(words);
@@ -117,7 +117,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// A hop of a path file.
+/// Returns a hop of a path file.
 pub fn hop(name: &str, keys: &[(&str, &str)]) -> Table {
     let keys = keys
         .iter()
@@ -127,19 +127,19 @@ pub fn hop(name: &str, keys: &[(&str, &str)]) -> Table {
     hop
 }
 
-/// One link of a truth file, forward, by the number of its hop from 1, on the active route.
+/// Returns one forward link of a truth file by its hop number, from 1, on the active route.
 pub fn forward_link(truth: &Value, hop: usize) -> &Value {
     let routes = truth["routes"].as_array().map_or(&[][..], Vec::as_slice);
     let active = routes.iter().find(|route| route["active"] == true);
     active.map_or(&Value::Null, |route| &route["hops"][hop - 1]["forward"])
 }
 
-/// `12.3 %`.
+/// Formats `12.3 %`.
 pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
-/// Megabits per second.
+/// Formats megabits per second.
 pub fn mbps(bps: f64) -> String {
     format!("{:.1}", bps / 1e6)
 }

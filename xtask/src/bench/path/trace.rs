@@ -1,4 +1,4 @@
-//! Routes of the longest path and of one with load balancers, beside other tracers.
+//! Routes of the longest path and of one with load balancers, compared with other tracers.
 
 use super::Part;
 use super::site::{Ground, Site};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// With laying the path; the silent hops of 43 cost their time-outs side by side.
+/// Includes setting up the path of 43 hops, whose silent hops time out in parallel.
 const MOST_SECONDS: u64 = 60;
 const FAR: &str = "10.77.0.2";
 
-/// Who traced, and what: an address for each TTL, none where nobody answered.
+/// A tracer and its result: an address for each TTL, `None` without an answer.
 struct Traced {
     tool: String,
     path: &'static str,
@@ -74,10 +74,10 @@ fn ours(
     })
 }
 
-/// The addresses by TTL in what a tracer printed.
+/// Reads the addresses by TTL from a tracer's output.
 type Read = fn(&str) -> Option<Vec<Option<String>>>;
 
-/// Other tracers that are installed.
+/// Runs the other installed tracers.
 fn theirs(ground: &Ground, site: &Site, path: &'static str) -> Vec<Traced> {
     let asked: [(&str, &[&str], Read); 2] = [
         (
@@ -143,7 +143,8 @@ fn read_scamper(text: &str) -> Option<Vec<Option<String>>> {
     Some(addresses)
 }
 
-/// The router at a TTL of the first route, or the far host; see the lab's addresses.
+/// Reports whether it is the router at a TTL of the first route, or the far host; see the lab's
+/// addresses.
 fn is_right(address: &str, ttl: usize, last: usize) -> bool {
     if ttl == last {
         address == FAR

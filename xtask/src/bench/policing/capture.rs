@@ -1,18 +1,19 @@
-//! What the sender of a capture sent, lost, and heard back: libpcap files of TCP over IPv4.
+//! The packets that a capture's sender sent, lost and had acknowledged: libpcap files of TCP over
+//! IPv4.
 //!
-//! Source: the classic libpcap format; RFC 791, 9293. A packet counts as lost when its sequence
-//! number is sent again. A round trip is taken from packets that were sent once and whose
-//! acknowledgement no retransmission can have held up. Every connection that carried much is taken:
-//! all share the way.
+//! Source: the classic libpcap format; RFC 791, 9293. A packet counts as lost if its sequence
+//! number is sent again. RTTs are taken from packets that were sent once and whose acknowledgement
+//! was not delayed by a retransmit. Every connection that carried much is used, because all share
+//! the path.
 
 use longhaul_analysis::limit::policer::trace::{Packet, RoundTrip};
 use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 use std::path::Path;
 
-/// A capture unpacked, at most.
+/// The maximum size of a decompressed capture.
 const MOST_BYTES: u64 = 256 << 20;
-/// What a connection sends at least to be a download.
+/// The minimum bytes of a connection that counts as a download.
 const LEAST_BYTES: u64 = 100_000;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -21,14 +22,14 @@ const COOKED: u32 = 113;
 const RAW: u32 = 101;
 const ACK: u8 = 0x10;
 
-/// All downloads of a capture, in order of time.
+/// All downloads of a capture, in time order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     pub packets: Vec<Packet>,
     pub round_trips: Vec<RoundTrip>,
 }
 
-/// Address and port.
+/// An address and port.
 type End = ([u8; 4], [u8; 2]);
 /// One direction of a connection: from, to.
 type Way = (End, End);
@@ -72,7 +73,7 @@ fn unpacked(file: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes.0)
 }
 
-/// Takes no more than a capture may have.
+/// A writer that accepts only the maximum size of a capture.
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
@@ -89,7 +90,7 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// `None`: another format.
+/// Returns `None` for another format.
 fn segments(file: &[u8]) -> Option<Vec<Segment>> {
     let magic: [u8; 4] = file.get(..4)?.try_into().ok()?;
     let (is_little, nanos) = match magic {
@@ -116,7 +117,7 @@ fn segments(file: &[u8]) -> Option<Vec<Segment>> {
     let (mut at, mut found) = (FILE_HEADER, Vec::new());
     while let (Some(seconds), Some(part), Some(length)) = (word(at), word(at + 4), word(at + 8)) {
         at += RECORD_HEADER;
-        // A last record that is cut off ends the list.
+        // A truncated last record ends the list.
         let Some(frame) = file.get(at..at.saturating_add(length as usize)) else {
             break;
         };
@@ -177,16 +178,16 @@ fn capture(segments: &[Segment]) -> Capture {
     all
 }
 
-/// One connection, as it goes on.
+/// One connection in progress.
 #[derive(Default)]
 struct Sender {
     packets: Vec<Packet>,
     round_trips: Vec<RoundTrip>,
-    /// The last packet with a sequence number.
+    /// The last packet with each sequence number.
     by_sequence: HashMap<u32, usize>,
-    /// Sent once, by the acknowledgement that it will have.
+    /// Packets sent once, by the acknowledgement expected for them.
     unacknowledged: HashMap<u32, u64>,
-    /// Of these, acknowledgements say nothing.
+    /// Retransmitted packets, whose acknowledgements are ambiguous.
     sent_again: HashSet<u32>,
     last_again_us: u64,
 }
@@ -228,7 +229,7 @@ impl Sender {
 mod tests {
     use super::*;
 
-    /// A segment between two hosts, in Ethernet.
+    /// Returns a segment between two hosts, in Ethernet.
     fn record(at_us: u32, back: bool, sequence: u32, acknowledged: u32, payload: u16) -> Vec<u8> {
         let mut frame = vec![0; 14];
         frame.extend_from_slice(&[0x45, 0]);

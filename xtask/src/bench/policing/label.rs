@@ -1,10 +1,10 @@
-//! The truth about a capture, in its name.
+//! The truth about a capture, from its file name.
 
-/// What stood in the way of the streams.
+/// The limit on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Policer,
-    /// A policer whose bucket the router chose.
+    /// A policer whose bucket size the router chose.
     OwnBucket,
     /// A shaper, a narrow link, random loss.
     Other,
@@ -14,12 +14,12 @@ pub enum Kind {
 pub struct Label {
     pub kind: Kind,
     pub streams: u32,
-    /// For the table.
+    /// The text for the table.
     pub words: String,
 }
 
 impl Label {
-    /// `C=5-L=2000000-CD=500-PCIR=500000-PBC=8000-RTT=100-…-CP=10001.pcap.xz`.
+    /// Parses `C=5-L=2000000-CD=500-PCIR=500000-PBC=8000-RTT=100-…-CP=10001.pcap.xz`.
     pub fn read(name: &str) -> Label {
         let value = |key: &str| {
             let found = name.split('-').find_map(|part| part.strip_prefix(key));

@@ -1,7 +1,7 @@
-//! Who is compared with whom, and with which words each is started.
+//! The compared programs, and their command lines.
 //!
-//! A class is what happens to the payload at both ends; only like is compared with like. Peers run
-//! with their defaults, which is what their users get.
+//! A class is defined by the handling of the payload at both ends; programs are compared only
+//! within a class. Peers run with their defaults, which is what their users get.
 
 use super::SECONDS;
 use crate::{peers, process};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Both ends of longhaul know it, so that the anonymous limits do not apply.
+/// Shared by both ends of longhaul, so that the limits for anonymous clients do not apply.
 const TOKEN: &str = "bench-of-this-machine";
 
-/// What happens to the payload, and who does that.
+/// A way of handling the payload, and the programs that support it.
 pub struct Class {
     pub name: &'static str,
     pub contenders: Vec<Contender>,
@@ -22,21 +22,21 @@ pub struct Class {
 pub struct Contender {
     pub name: &'static str,
     tool: Tool,
-    /// Options of the near end that make the class.
+    /// The near end's options that select the class.
     options: &'static [&'static str],
-    /// How long the far end takes until it listens.
+    /// The time that the far end takes until it listens.
     pub far_needs: Duration,
 }
 
 #[derive(Debug, Clone)]
 enum Tool {
     Longhaul(String),
-    /// The program, Debian's or the one of the newest libiperf.
+    /// The program: Debian's, or that of the newest libiperf.
     Iperf3(String),
     Nuttcp,
 }
 
-/// The three classes; a peer that cannot do what a class asks is left out of it.
+/// Returns the three classes; a peer that does not support a class is left out of it.
 pub fn contenders(longhaul: &Path) -> Vec<Class> {
     let longhaul = Tool::Longhaul(longhaul.to_string_lossy().into_owned());
     let iperf3 = Tool::Iperf3("iperf3".to_owned());
@@ -110,7 +110,7 @@ impl Contender {
         }
     }
 
-    /// The words that start the far end.
+    /// Returns the command that starts the far end.
     pub fn far(&self) -> Vec<String> {
         match &self.tool {
             Tool::Longhaul(program) => owned(&[program, "serve"]),
@@ -119,7 +119,7 @@ impl Contender {
         }
     }
 
-    /// The words that start the near end.
+    /// Returns the command that starts the near end.
     pub fn near(&self, address: &str, streams: u32) -> Vec<String> {
         let (seconds, streams) = (SECONDS.to_string(), streams.to_string());
         let mut words = match &self.tool {

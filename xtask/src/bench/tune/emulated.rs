@@ -1,4 +1,4 @@
-//! The guided search beside the whole grid, on emulated paths.
+//! The guided search against the whole grid, on emulated paths.
 //!
 //! For each path: the grid, one search as a user starts it, and then grid best, choice and default
 //! again, in turns, three times each; their medians are compared.
@@ -11,32 +11,33 @@ use crate::bench::table::{Table, median, number};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Windows beside the kernel's own, streams and congestion controls of the grid.
+/// The number of windows besides the kernel's own, and the streams and congestion controls of the
+/// grid.
 const ASKED_WINDOWS: u32 = 3;
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 24];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-/// What a cell takes beyond its payload time, and a guided search at most, seconds.
+/// The time of a cell beyond its payload time, and the maximum of a guided search, in seconds.
 const CELL_OVERHEAD_S: u64 = 4;
 const SEARCH_S: u64 = 420;
 const REPEATS: usize = 3;
-/// Payload time of these, as a multiple of that of a cell.
+/// The payload time of the repeats, as a multiple of that of a cell.
 const REPEAT_LENGTH: u64 = 2;
 const GOOD: f64 = 0.95;
 const LEAST: f64 = 0.90;
-/// Shares of the paths that must be good, and searched with few probes.
+/// The minimum shares of the paths that are good, and that are searched with few probes.
 const GOOD_MIN: f64 = 10.0 / 12.0;
 const FEW_MIN: f64 = 0.9;
 const FEW_PROBES: u64 = 8;
-/// The choice against one default stream.
+/// The minimum goodput of the choice relative to one default stream.
 const DEFAULT_LEAST: f64 = 0.97;
 
-/// One path with what was found, or the reason why nothing was.
+/// One path with its result, or the reason why there is none.
 struct Judged {
     path: Path,
     found: Result<Found, String>,
 }
 
-/// Goodput is measured again for each, bit/s.
+/// The repeated goodput of each setting in bit/s.
 struct Found {
     best: (Setting, f64),
     choice: (Setting, f64),
@@ -55,7 +56,7 @@ impl Found {
     }
 }
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict(ground: &Ground, paths: Vec<Path>, jobs: usize) -> (Table, Vec<String>) {
     let columns = [
         "path",
@@ -135,9 +136,9 @@ fn chosen(report: &Value, which: &str) -> Option<Setting> {
     Setting::read(&report["analysis"]["directions"][0][which]["setting"])
 }
 
-/// The median goodput of each; there and back again, so that a path that drifts favours none.
+/// Returns the median goodput of each; the order alternates, so that a drifting path favours none.
 fn measure_again(site: &Site, path: &Path, settings: [&Setting; 3]) -> Result<[f64; 3], String> {
-    // What is the same setting is measured once for all.
+    // Equal settings are measured only once.
     let of = |which: usize| settings.iter().position(|it| *it == settings[which]);
     let first = [0, 1, 2].map(|which| of(which).unwrap_or(which));
     let mut rates = [const { Vec::new() }; 3];

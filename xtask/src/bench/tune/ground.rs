@@ -1,4 +1,4 @@
-//! Where the paths are laid, and longhaul is run on them.
+//! Sets up paths, and runs longhaul on them.
 
 use super::paths::Path as LabPath;
 use crate::bench::scratch::Scratch;
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What laying a path and connecting may take on top of what runs on it.
+/// The time for setting up a path and connecting, in addition to the runs.
 const MARGIN: Duration = Duration::from_secs(90);
 
-/// The program, and the folder for what one bench writes.
+/// The program, and the folder for one bench's files.
 #[derive(Debug)]
 pub struct Ground<'a> {
     longhaul: &'a Path,
     scratch: Scratch,
     keep: Option<&'a Path>,
-    /// The most that the kernels here grant who asks, bytes.
+    /// The largest buffer that the kernels of this machine grant on request, in bytes.
     granted_bytes: u64,
 }
 
-/// A path that can be laid.
+/// A path that can be set up.
 #[derive(Debug)]
 pub struct Site<'a> {
     ground: &'a Ground<'a>,
@@ -34,7 +34,7 @@ impl<'a> Ground<'a> {
     pub fn new(longhaul: &'a Path, keep: Option<&'a Path>) -> Result<Self, String> {
         let granted = [read_sysctl("rmem_max")?, read_sysctl("wmem_max")?];
         if let Some(folder) = keep {
-            // Before the first run, not after an hour of them.
+            // Checked before the first run, not after an hour of them.
             std::fs::create_dir_all(folder)
                 .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
         }
@@ -70,7 +70,7 @@ fn read_sysctl(name: &str) -> Result<u64, String> {
 }
 
 impl Site<'_> {
-    /// The report that longhaul, with these words, prints at the near end; kept as `name`.
+    /// Returns the report that longhaul with these words prints at the near end; kept as `name`.
     pub fn report(&self, name: &str, words: &[&str], time: Duration) -> Result<Value, String> {
         let ground = self.ground;
         let mut lab = Command::new(ground.longhaul);
@@ -88,7 +88,7 @@ impl Site<'_> {
         Ok(report)
     }
 
-    /// The path's own: paths are measured side by side.
+    /// Each path has its own archive, because paths are measured in parallel.
     fn archive(&self) -> PathBuf {
         self.ground.scratch.path(&format!("{}.sqlite3", self.key))
     }

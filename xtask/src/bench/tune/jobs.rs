@@ -1,19 +1,19 @@
-//! Work on emulated paths side by side, as many as two cores carry without one disturbing another.
+//! Runs tasks on emulated paths in parallel, as many as two cores can carry without disturbance.
 
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
-/// All that run at one time carry no more than this, Mbit/s: a third of what one path can.
+/// The maximum total rate of concurrent tasks in Mbit/s: a third of what one path can carry.
 const MOST_MBPS: u64 = 600;
 
-/// How much is free, and the tasks that wait.
+/// The free rate, and the waiting tasks.
 struct Yard<T> {
     waiting: Vec<(usize, u64, T)>,
     free_mbps: u64,
 }
 
-/// Does `work` on every task, at most `jobs` at a time, the fastest first as far as they fit beside
-/// each other; the results are in the order of `tasks`, which come with their rates in Mbit/s.
+/// Runs `work` on every task, at most `jobs` at a time, the fastest first as long as they fit; the
+/// results are in the order of `tasks`, which have their rates in Mbit/s.
 pub fn side_by_side<T: Send, R: Send>(
     tasks: Vec<(u64, T)>,
     jobs: usize,
@@ -49,7 +49,7 @@ pub fn side_by_side<T: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The next task that fits, when there is one; `None` when none is left.
+/// Waits for the next task that fits; returns `None` if none is left.
 fn take<T>(yard: &Mutex<Yard<T>>, freed: &Condvar) -> Option<(usize, u64, T)> {
     let mut yard = lock(yard);
     loop {
@@ -68,7 +68,7 @@ fn take<T>(yard: &Mutex<Yard<T>>, freed: &Condvar) -> Option<(usize, u64, T)> {
     }
 }
 
-/// A worker that panicked ends the bench when its scope ends; until then the others go on.
+/// A panicked worker ends the bench when its scope ends; until then the others continue.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

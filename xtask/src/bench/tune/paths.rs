@@ -1,21 +1,21 @@
-//! The paths as data: fixtures/tuning.toml.
+//! The paths of fixtures/tuning.toml.
 
 use crate::bench::narrow::Narrow;
 use crate::tree;
 use toml::{Table, Value};
 
-/// From the root of the checkout.
+/// Relative to the root of the checkout.
 const FILE: &str = "fixtures/tuning.toml";
-/// As far as autotuning goes where a path says nothing else.
+/// The autotuning limit of paths that do not set one.
 const FREE_BUFFER: u64 = 64 << 20;
 const CONGESTION_CONTROL: (&str, &str) = ("net.ipv4.tcp_congestion_control", "cubic");
 
-/// All of the file.
+/// The contents of the file.
 #[derive(Debug, Clone)]
 pub struct Paths {
-    /// On which the search is judged.
+    /// The paths on which the search is judged.
     pub tune: Vec<Path>,
-    /// On which predictions are judged.
+    /// The paths on which predictions are judged.
     pub predict: Vec<Path>,
 }
 
@@ -25,11 +25,11 @@ pub struct Path {
     pub name: String,
     pub rtt_ms: u64,
     pub rate_mbps: u64,
-    /// Payload time of a cell of the grid.
+    /// The payload time of a cell of the grid.
     pub seconds: u64,
-    /// The most that the far host's kernel gives a stream by itself, stored bytes.
+    /// The autotuning limit of the far host's receive buffer, as stored bytes.
     receive: u64,
-    /// The same of the near host's.
+    /// The autotuning limit of the near host's send buffer.
     send: u64,
     link: Table,
 }
@@ -83,20 +83,20 @@ fn path(item: &Value) -> Result<Path, String> {
 }
 
 impl Path {
-    /// A name for the path's file.
+    /// Returns the name of the path's file.
     pub fn key(&self) -> String {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         self.name.chars().map(word).collect()
     }
 
-    /// Bytes in flight that fill the narrow link.
+    /// Returns the BDP of the narrow link.
     fn bdp_bytes(&self) -> u64 {
         self.rate_mbps * self.rtt_ms * 125
     }
 
-    /// Windows that are worth a cell, in words of the command line: the kernel's own, and `count`
-    /// around the bandwidth-delay product by factors of four; no larger than kernels grant when
-    /// asked, `cap` bytes.
+    /// Returns windows worth measuring, as command line words: the kernel's own, and `count` around
+    /// the BDP by factors of four, none above `cap`, the largest buffer that kernels grant on
+    /// request.
     pub fn windows(&self, count: u32, cap: u64) -> String {
         let most = (4 * self.bdp_bytes().next_power_of_two()).min(cap);
         let asked = (0..count).rev().map(|k| (most >> (2 * k)).max(16 << 10));
@@ -106,7 +106,7 @@ impl Path {
         words.join(",")
     }
 
-    /// For `longhaul lab`.
+    /// Formats the path as a path file for `longhaul lab`.
     pub fn file(&self) -> Result<String, String> {
         let buffer = |most: u64| format!("4096 65536 {most}");
         let (free, receive, send) = (buffer(FREE_BUFFER), buffer(self.receive), buffer(self.send));

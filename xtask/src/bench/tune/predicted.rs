@@ -1,4 +1,4 @@
-//! `longhaul predict` beside measured scans of six windows by six numbers of streams.
+//! `longhaul predict` against measured scans of six windows by six numbers of streams.
 
 use super::ground::Ground;
 use super::jobs::side_by_side;
@@ -7,7 +7,7 @@ use crate::bench::table::{Table, number};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Windows beside the kernel's own.
+/// The number of windows besides the kernel's own.
 const ASKED_WINDOWS: u32 = 5;
 const STREAMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const CONTROL: &str = "cubic";
@@ -16,16 +16,16 @@ const PREDICT_S: u64 = 30;
 const RANK_CORRELATION_MIN: f64 = 0.9;
 const MEDIAN_ERROR_MAX: f64 = 0.15;
 
-/// How the prediction lies on the scan.
+/// The agreement of a prediction with a scan.
 struct Agreement {
     cells: u64,
     rank_correlation: Option<f64>,
     median_error_ratio: f64,
-    /// The cell that disagrees most: setting, measured and predicted Mbit/s.
+    /// The cell with the largest error: setting, measured and predicted Mbit/s.
     worst: String,
 }
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict(ground: &Ground, paths: Vec<Path>, jobs: usize) -> (Table, Vec<String>) {
     let columns = [
         "path",

@@ -1,8 +1,8 @@
-//! Settings as a scan's report has them, and how `longhaul test` is told to use one.
+//! Settings as in a scan's report, and the options of `longhaul test` for them.
 
 use serde_json::Value;
 
-/// One stream, everything left to the kernel, unless it says otherwise.
+/// A setting: by default one stream, with everything left to the kernel.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Setting {
     pub window_bytes: Option<u64>,
@@ -19,7 +19,7 @@ impl Setting {
         }
     }
 
-    /// The `setting` of a choice; `None`: there is none.
+    /// Reads the `setting` of a choice; `None` if there is none.
     pub fn read(setting: &Value) -> Option<Self> {
         Some(Setting {
             window_bytes: setting["window_bytes"].as_u64(),
@@ -29,7 +29,7 @@ impl Setting {
         })
     }
 
-    /// Options of `longhaul test`.
+    /// Returns the options of `longhaul test`.
     pub fn options(&self) -> Vec<String> {
         let mut options = vec!["-P".to_owned(), self.streams.to_string()];
         let others = [
@@ -47,7 +47,7 @@ impl Setting {
         options
     }
 
-    /// `8 x 1 MiB bbr`, for a table.
+    /// Formats `8 x 1 MiB bbr` for a table.
     pub fn words(&self) -> String {
         let window = match self.window_bytes {
             None => "auto".to_owned(),

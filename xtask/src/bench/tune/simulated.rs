@@ -1,18 +1,18 @@
-//! The search on 600 simulated paths with known truth, beside what else one could do.
+//! The search on 600 simulated paths with known truth, against alternative strategies.
 
 use crate::bench::table::{Table, number};
 use longhaul_analysis::accuracy::{self, Tuning};
 
-/// What this part is called in `--only`.
+/// The name of this part in `--only`.
 pub const NAME: &str = "simulated paths";
-/// The same paths for ever, so that a change of the search shows.
+/// A fixed seed, so that the effect of a change of the search is visible.
 const SEED: u64 = 1;
-/// Shares of the paths.
+/// The minimum shares of the paths.
 const AT_LEAST_95_MIN: f64 = 0.92;
 const WITHIN_8_PROBES_MIN: f64 = 0.9;
 const MEAN_PROBES_MAX: f64 = 7.0;
 
-/// The table, and every gate that was missed as a sentence.
+/// Returns the table, and a sentence for every missed gate.
 pub fn verdict() -> (Table, Vec<String>) {
     let columns = [
         "strategy",

@@ -1,40 +1,40 @@
-//! The fault matrix as data: fixtures/verdicts.toml, spread out into cells.
+//! The fault matrix of fixtures/verdicts.toml, expanded into cells.
 
 use crate::bench::narrow::Narrow;
 use crate::tree;
 use toml::{Table, Value};
 
-/// The file of the matrix, from the root of the checkout.
+/// The file of the matrix, relative to the root of the checkout.
 const FILE: &str = "fixtures/verdicts.toml";
-/// Buffers that autotuning may fill on every path of the matrix.
+/// The autotuning limits on every path of the matrix.
 const RECEIVE_BUFFER: &str = "4096 131072 67108864";
 const SEND_BUFFER: &str = "4096 65536 67108864";
 
-/// The ramp of longer round trips takes too long for a test.
+/// The maximum RTT of the quick cells: the ramp of longer RTTs takes too long for a test.
 const SHORT_MS: u64 = 40;
 
-/// Every cell, case by case.
+/// All cells, case by case.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     pub cells: Vec<Cell>,
 }
 
-/// One case at one round-trip time.
+/// One case at one RTT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     pub case: String,
     pub rtt_ms: u64,
     pub seconds: u64,
-    /// Any of these is right.
+    /// The verdicts that are right.
     pub limited_by: Vec<String>,
     pub finding: Option<String>,
-    /// No fault is made.
+    /// No fault is created.
     pub clean: bool,
-    /// Must be right, whatever the others are.
+    /// Must be right, whatever the other cells are.
     pub strict: bool,
-    /// The far end shares its core with a program that takes nearly all of it.
+    /// The far end shares its core with a program that uses nearly all of it.
     pub starve_far: bool,
-    /// Options of `longhaul test`.
+    /// The options of `longhaul test`.
     pub test: Vec<String>,
     pub expect_mbps: Option<f64>,
     link: Table,
@@ -59,7 +59,8 @@ impl Matrix {
         Ok(Matrix { cells })
     }
 
-    /// One cell of each strict case and of the clean path, at the short round-trip times in turn.
+    /// Returns one cell of each strict case and of the clean path, alternating between the short
+    /// RTTs.
     pub fn in_turn(mut self) -> Vec<Cell> {
         self.cells
             .retain(|cell| (cell.strict || cell.clean) && cell.rtt_ms <= SHORT_MS);
@@ -151,12 +152,12 @@ fn words(table: &Table, key: &str) -> Vec<String> {
 }
 
 impl Cell {
-    /// A name for the cell's path file.
+    /// Returns the name of the cell's path file.
     pub fn key(&self) -> String {
         format!("{}-{}ms", self.case.replace(' ', "-"), self.rtt_ms)
     }
 
-    /// The path of this cell.
+    /// Formats the path of this cell.
     pub fn path_file(&self) -> Result<String, String> {
         let buffers = [
             ("net.ipv4.tcp_rmem", RECEIVE_BUFFER),

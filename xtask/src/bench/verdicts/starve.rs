@@ -1,8 +1,8 @@
-//! A far end whose core is taken by somebody else.
+//! Starves a far end of CPU time.
 //!
-//! `longhaul serve` is bound to one core, and a spinning program in a session of its own, with the
-//! highest weight, shares that core with it. Sessions are weighed against each other where the
-//! kernel groups them (autogroup), processes where it does not; both weights are set.
+//! `longhaul serve` is bound to one core, and a spinning program in its own session, with the
+//! highest weight, shares that core with it. The kernel weighs sessions against each other if it
+//! groups them (autogroup), otherwise processes; both weights are set.
 
 use crate::Outcome;
 use crate::bench::kin;
@@ -11,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const CORE: &str = "0";
-/// How long the far end takes to appear.
+/// The maximum time until the far end appears.
 const APPEARS_WITHIN: Duration = Duration::from_secs(20);
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Ends the spinning program when dropped.
+/// A spinning program that ends when dropped.
 #[derive(Debug)]
 pub struct Starved {
     spinner: Child,
@@ -52,7 +52,7 @@ impl Starved {
     fn weigh(&self) -> Outcome {
         let pid = self.spinner.id().to_string();
         run(&["renice", "-n", "-20", "-p", &pid])?;
-        // Absent where sessions are not grouped; then the nice value alone decides.
+        // Absent if sessions are not grouped; then the nice value alone decides.
         let _ = std::fs::write(format!("/proc/{pid}/autogroup"), "-20");
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Paths whose receiver stamps late, as busy hosts do.
+//! Paths whose receiver timestamps packets late, as busy hosts do.
 
 use super::path::{Link, Path};
 use super::{LINES, Row, TRAFFIC, Tally, judge};
 use longhaul_model::report::v1::available::Mode;
 
-/// Capacities, and the names of their rows, behind a receiver that stamps late.
+/// Capacities and row names of the paths with a receiver that timestamps packets late.
 pub const BUSY: [(f64, [&str; 2]); 3] = [
     (
         2e7,
@@ -31,7 +31,7 @@ pub const BUSY: [(f64, [&str; 2]); 3] = [
 const BUSY_LOADS: [f64; 3] = [0.0, 0.3, 0.7];
 const LATE_S: [f64; 3] = [10e-6, 30e-6, 100e-6];
 
-/// A receiver without batches, whose processor has other work.
+/// Evaluates a receiver without batching whose CPU has other work.
 pub fn busy_receiver(seed: u64, cases: usize) -> Vec<Row> {
     let mut found = Vec::new();
     for (capacity_bps, [available_name, capacity_name]) in BUSY {

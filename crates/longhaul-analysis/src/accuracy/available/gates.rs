@@ -1,4 +1,4 @@
-//! Few cases of what the bench shows in full: enough to notice a broken estimator.
+//! A few cases of each class that the bench covers in full: enough to notice a broken estimator.
 
 use super::busy::BUSY;
 use super::*;

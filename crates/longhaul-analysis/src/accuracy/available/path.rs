@@ -1,38 +1,38 @@
-//! A path of FIFO links with other traffic, and a receiver that batches: what a real session would
-//! give the estimators, with the truth beside it.
+//! A path of FIFO links with cross traffic and a receiver that batches. It gives the estimators
+//! what a real session would give, together with the truth.
 
 use super::traffic::{Arrivals, Traffic, exponential};
 use crate::accuracy::rng::Rng;
 use longhaul_model::report::v1::available::{Schedule, Train, TrainPlan};
 
-/// Time that the sender's software takes for a packet, and its lateness.
+/// The time that the sender's software takes for a packet, and its mean delay.
 const SOFTWARE_S: f64 = 0.6e-6;
 const LATENESS_S: f64 = 1.5e-6;
-/// Error of a stamp, and time between stamps within a batch.
+/// The error of a timestamp.
 const STAMP_S: f64 = 0.3e-6;
 const BATCH_PACKETS: usize = 64;
-/// One way, beside the queues.
+/// One-way delay without queues.
 const DELAY_S: f64 = 5e-3;
 
-/// A link: its other traffic, and a token bucket where it has one.
+/// A link with cross traffic and optionally a token bucket.
 #[derive(Debug, Clone)]
 pub struct Link {
     pub capacity_bps: f64,
     arrivals: Arrivals,
     next: (f64, f64),
     free_at: f64,
-    /// Of other traffic, that arrived since the train began.
+    /// Cross traffic that has arrived since the first train began.
     counted_bits: f64,
     bucket: Option<Tokens>,
 }
 
-/// Tokens in bits.
+/// A token bucket, counted in bits.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens {
     pub rate_bps: f64,
     pub most_bits: f64,
     pub drops: bool,
-    /// What may wait, in bits.
+    /// The maximum amount of queued data, in bits.
     queue_bits: f64,
     level: f64,
     at: f64,
@@ -50,7 +50,7 @@ impl Tokens {
         }
     }
 
-    /// What finds so much waiting before it is dropped.
+    /// Limits the queue; a packet that finds more waiting is dropped.
     pub fn with_queue(self, bytes: f64) -> Tokens {
         Tokens {
             queue_bits: bytes * 8.0,
@@ -58,7 +58,7 @@ impl Tokens {
         }
     }
 
-    /// When the packet may go that has waited in the queue until now; `None`: it is dropped.
+    /// Returns the departure of a packet queued for `waited_s` until `at`; `None` if dropped.
     fn admit(&mut self, at: f64, waited_s: f64, bits: f64) -> Option<f64> {
         if waited_s * self.rate_bps > self.queue_bits {
             return None;
@@ -120,8 +120,8 @@ impl Link {
     }
 }
 
-/// Three deviations of a normal one, seldom three times as much, and seldom still a stall: all that
-/// comes within one is stamped at its end.
+/// Draws a normal delay with a deviation of a third of its mean, occasionally a longer one, and
+/// rarely a stall. All packets that arrive during a stall are stamped at its end.
 fn lateness(rng: &mut Rng, late_s: f64) -> f64 {
     if late_s <= 0.0 {
         return 0.0;
@@ -138,11 +138,11 @@ fn lateness(rng: &mut Rng, late_s: f64) -> f64 {
 pub struct Path {
     pub line_bps: f64,
     pub links: Vec<Link>,
-    /// Receiver's timer.
+    /// The receiver's interrupt coalescing timer.
     pub batching_s: f64,
-    /// Of the receiver's clock.
+    /// Skew of the receiver's clock.
     pub skew: f64,
-    /// A busy receiver's: its single stamps are so late, more or less, and now and then much later.
+    /// The mean delay of single timestamps on a busy receiver; some are much later.
     pub late_s: f64,
     now: f64,
     line_free_at: f64,
@@ -163,7 +163,7 @@ impl Path {
             batching_s,
             skew: 0.0,
             late_s: 0.0,
-            // Long enough for the queues to have forgotten that they began empty.
+            // Long enough for the queues to reach their steady state.
             now: (5e6 / slowest).clamp(2e-3, 0.5),
             line_free_at: 0.0,
             rng: Rng::new(seed),
@@ -172,7 +172,7 @@ impl Path {
         }
     }
 
-    /// Sends the trains, one after the other, then waits for a round trip.
+    /// Sends the trains one after the other, then waits for one round trip.
     pub fn send(&mut self, plans: &[TrainPlan]) -> Vec<Train> {
         let trains = plans.iter().map(|plan| self.train(plan)).collect();
         self.now += 2.0 * DELAY_S;
@@ -260,7 +260,7 @@ impl Path {
         Some(at + DELAY_S)
     }
 
-    /// The timer starts with the first packet; all that came until it ends are stamped then.
+    /// Timestamps all packets that arrive before the timer expires; the first one starts it.
     fn stamp(&mut self, arrived: &[Option<f64>]) -> Vec<Option<f64>> {
         let skewed = |at: f64| at * (1.0 + self.skew);
         if self.batching_s <= 0.0 {
@@ -305,7 +305,7 @@ impl Path {
                 at += self.rng.between(0.3e-6, 1e-6);
             }
         }
-        // Handling a batch may last into the next one.
+        // Handling one batch may last into the next one.
         let mut before = 0.0f64;
         for stamp in stamps.iter_mut().flatten() {
             before = before.max(*stamp);
@@ -314,7 +314,7 @@ impl Path {
         stamps
     }
 
-    /// What was free on average, from the first probe to the last, on the link with the least.
+    /// The average free capacity of the link with the least, from the first probe to the last.
     pub fn truth_bps(&self) -> f64 {
         let seconds = self.ended - self.began.unwrap_or(self.ended);
         let free = self

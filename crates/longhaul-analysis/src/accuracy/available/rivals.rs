@@ -1,7 +1,7 @@
-//! What older formulas say of the same paths.
+//! The estimates of older formulas for the same paths.
 //!
-//! abing 2.2 as its source has it: twenty pairs, a histogram of their dispersions, `DBC / (1 + q)`.
-//! Spruce: a hundred pairs at the gap of the capacity, which it is told.
+//! abing 2.2 as in its source: twenty pairs, a histogram of their dispersions, `DBC / (1 + q)`.
+//! Spruce: a hundred pairs at the gap of the capacity, which it is given.
 
 use super::path::Path;
 use crate::accuracy::rng::Rng;
@@ -11,7 +11,7 @@ const ABING_PAIRS: u32 = 20;
 const ABING_BYTES: u32 = 1450;
 const ABING_BITS: f64 = 11_600.0;
 const CROSS_BITS: f64 = 12_000.0;
-/// Gap of a pair at 1 Gbit/s, µs: smaller ones are taken for it.
+/// The gap of a pair at 1 Gbit/s in µs; smaller gaps are raised to it.
 const LEAST_GAP_US: f64 = 11.6;
 const SPRUCE_PAIRS: u32 = 100;
 const SPRUCE_BYTES: u32 = 1500;
@@ -30,13 +30,13 @@ fn pair(bytes: u32, schedule: Schedule, pause_us: u64) -> TrainPlan {
 fn gaps_us(trains: &[Train]) -> Vec<f64> {
     let gap = |train: &Train| {
         let (first, second) = (train.received_ns[0]?, train.received_ns[1]?);
-        // Its clock has microseconds.
+        // abing's clock has a resolution of 1 µs.
         Some((second.saturating_sub(first) as f64 / 1e3).round())
     };
     trains.iter().filter_map(gap).collect()
 }
 
-/// Available bandwidth by abing's formula.
+/// Estimates the available bandwidth by abing's formula.
 pub fn abing(path: &mut Path) -> Option<f64> {
     let pairs = (0..ABING_PAIRS).map(|_| pair(ABING_BYTES, Schedule::BackToBack, 25_000));
     let trains = path.send(&pairs.collect::<Vec<_>>());
@@ -47,7 +47,7 @@ pub fn abing(path: &mut Path) -> Option<f64> {
     (!gaps.is_empty()).then(|| abing_of(&gaps))
 }
 
-/// From the dispersions of the pairs, µs.
+/// Computes abing's estimate from the dispersions of the pairs in µs.
 pub fn abing_of(gaps: &[f64]) -> f64 {
     let count = gaps.len() as f64;
     let sum: f64 = gaps.iter().sum();
@@ -62,7 +62,7 @@ pub fn abing_of(gaps: &[f64]) -> f64 {
     capacity / (1.0 + packets)
 }
 
-/// Mean dispersion of the peak with the least dispersion that has hits enough.
+/// The mean dispersion of the peak with the smallest dispersion that has enough hits.
 fn accepted_peak(gaps: &[f64]) -> f64 {
     let sum: f64 = gaps.iter().sum();
     let width = if sum / 130.0 > LEAST_GAP_US {
@@ -106,7 +106,7 @@ fn accepted_peak(gaps: &[f64]) -> f64 {
     mean(&peak)
 }
 
-/// Available bandwidth by Spruce's formula, with the true capacity given.
+/// Estimates the available bandwidth by Spruce's formula, given the true capacity.
 pub fn spruce(path: &mut Path, seed: u64) -> Option<f64> {
     let mut rng = Rng::new(seed);
     let capacity = path.capacity_bps();

@@ -1,4 +1,4 @@
-//! Other traffic of a link: Poisson packets, bursts, or many heavy-tailed sources.
+//! Cross traffic of a link: Poisson packets, bursts, or many heavy-tailed sources.
 
 use crate::accuracy::rng::Rng;
 
@@ -6,19 +6,19 @@ use crate::accuracy::rng::Rng;
 pub enum Traffic {
     /// Single packets of 1500, 576 and 60 B.
     Poisson,
-    /// Bursts of 4 to 28 full packets, ten times as fast as the link.
+    /// Bursts of 4 to 28 full-size packets, at ten times the rate of the link.
     Bursty,
-    /// Thirty sources, on for Pareto times, off for exponential ones.
+    /// Thirty sources with Pareto on-times and exponential off-times.
     HeavyTailed,
 }
 
 const FULL_BITS: f64 = 12_000.0;
 const SOURCES: usize = 30;
 const SHAPE: f64 = 1.5;
-/// Least packets of an on-time; their mean is three times as many.
+/// The minimum number of packets in an on-time; the mean is three times as many.
 const LEAST_ON: f64 = 4.0;
 
-/// Arrivals in order of time.
+/// Packet arrivals in time order.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     rng: Rng,
@@ -76,7 +76,7 @@ impl Arrivals {
         Arrivals { rng, state }
     }
 
-    /// The next arrival: its time and its bits.
+    /// Returns the time and the size in bits of the next arrival.
     pub fn next(&mut self) -> (f64, f64) {
         let rng = &mut self.rng;
         match &mut self.state {
@@ -95,7 +95,7 @@ impl Arrivals {
                 if *left == 0 {
                     *at += exponential(rng, *mean_gap);
                     *left = 4 + rng.below(25);
-                    // A burst that is not over delays the next one.
+                    // A burst delays the next one if it is not over.
                     *next = next.max(*at);
                 }
                 *left -= 1;
@@ -163,6 +163,6 @@ pub fn exponential(rng: &mut Rng, mean: f64) -> f64 {
 }
 
 fn pareto(rng: &mut Rng) -> f64 {
-    // A day-long on-time would be a constant load.
+    // Longer on-times would amount to a constant load.
     (LEAST_ON * rng.between(1e-12, 1.0).powf(-1.0 / SHAPE)).min(1e4)
 }

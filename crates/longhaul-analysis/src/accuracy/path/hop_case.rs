@@ -1,54 +1,54 @@
-//! A watch of hops under load on a path of known queues: what probes of every hop, once a second,
-//! would see before, during and after eight seconds of load.
+//! A hop watch under load on a path with known queues: the results of probing every hop once a
+//! second before, during and after eight seconds of load.
 
 use crate::accuracy::rng::Rng;
 use longhaul_model::report::v1::path::{Echo, EndDelay, HopWatch, Observation, WatchedHop};
 
-/// Of each phase: idle, loaded, idle.
+/// The duration of each phase: idle, loaded, idle.
 const PHASE_S: f64 = 8.0;
-/// Between probes of one hop.
+/// The interval between probes of one hop.
 const SPACING_S: f64 = 1.0;
-/// Between probes of the far end, which both ends stamp.
+/// The interval between probes of the far end, which both ends timestamp.
 const ENDS_SPACING_S: f64 = 0.1;
-/// Slow start fills a queue within this.
+/// The time in which slow start fills the queue.
 const FILLING_S: f64 = 1.2;
-/// The queue may be empty this long before the load ends, in a third of the cases.
+/// The maximum time for which the queue is empty before the load ends, in a third of the cases.
 const MOST_DRAINED_S: f64 = 0.6;
-/// Of moments with a shallow queue, in a third of the cases.
+/// The maximum share of moments with a shallow queue, in a third of the cases.
 const MOST_GAPS: f64 = 0.2;
-/// Years between two clocks, and how fast they drift.
+/// The offset between the two clocks, more than a year, and their maximum drift.
 const OFFSET_NS: f64 = 4e16;
 const MOST_DRIFT: f64 = 30e-6;
 
-/// Where the queue is.
+/// The location of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Behind this hop on the way there; 0: behind this host.
+    /// Behind this hop on the forward path; 0: behind this host.
     Forward(u8),
-    /// Behind this hop on the way back.
+    /// Behind this hop on the return path.
     Return(u8),
-    /// None, and some packets are dropped.
+    /// No queue; some packets are dropped.
     Policer,
     None,
 }
 
-/// One path.
+/// A simulated path.
 #[derive(Debug, Clone)]
 pub struct HopCase {
     pub queue: Queue,
-    /// The far end is the last one.
+    /// The number of hops; the far end is the last one.
     pub hops: u8,
-    /// One way to each hop, in seconds.
+    /// The one-way delay to each hop in seconds.
     pub delays_s: Vec<f64>,
-    /// Of the full queue, and what remains of it when streams halve their windows.
+    /// The delay of the full queue, and the share that remains when streams halve their windows.
     pub depth_s: f64,
     pub dip_ratio: f64,
     pub period_s: f64,
-    /// The queue is empty so long before the load ends, as where its streams end apart.
+    /// The time before the load's end with an empty queue, as when streams end at different times.
     pub drained_s: f64,
-    /// Of moments, those at which the queue is half as deep as its sawtooth has it.
+    /// The share of moments at which the queue is half as deep as its sawtooth.
     pub gap_ratio: f64,
-    /// Mean of what other traffic adds at each hop.
+    /// The mean delay that cross traffic adds at each hop.
     pub jitter_s: f64,
     pub silent: Option<u8>,
     /// Answers two of five probes.
@@ -61,7 +61,7 @@ pub struct HopCase {
 }
 
 impl HopCase {
-    /// A path on which nothing is odd.
+    /// Returns a path without any anomalies.
     pub fn plain(hops: u8, queue: Queue) -> HopCase {
         HopCase {
             queue,
@@ -81,8 +81,8 @@ impl HopCase {
         }
     }
 
-    /// 9 to 16 hops, 2 to 200 ms, queues of 8 to 100 ms of which 20 to 90 % remain at the dips; each
-    /// oddity at one hop in a third of the cases, never at the far end.
+    /// Draws 9 to 16 hops, 2 to 200 ms, and a queue of 8 to 100 ms of which 20 to 90 % remain at
+    /// the dips. Each anomaly affects one hop in a third of the cases, never the far end.
     pub fn draw(rng: &mut Rng, queue: Queue) -> HopCase {
         let hops = 9 + rng.below(8) as u8;
         let whole_s = 0.001 * 100f64.powf(rng.between(0.0, 1.0));
@@ -117,7 +117,7 @@ impl HopCase {
         }
     }
 
-    /// The last hop without the queue and the first with it.
+    /// Returns the last hop without the queue and the first with it.
     pub fn truth(&self) -> Option<(u8, u8)> {
         match self.queue {
             Queue::Forward(after) => Some((after, after + 1)),
@@ -150,7 +150,7 @@ impl HopCase {
     }
 
     fn hop(&self, rng: &mut Rng, ttl: u8) -> WatchedHop {
-        // Hops are asked one after the other within each second.
+        // Hops are probed one after the other within each second.
         let stagger_s = SPACING_S * f64::from(ttl - 1) / f64::from(self.hops);
         let probes = (3.0 * PHASE_S / SPACING_S) as usize;
         let echo = |place: usize| {
@@ -186,14 +186,14 @@ impl HopCase {
         if self.slow_path == Some(ttl) && loaded(at_s) {
             rtt_s += rng.between(0.01, 0.03);
         }
-        // Now and then a router answers when it has the time.
+        // Routers occasionally answer late.
         if ttl < self.hops && rng.below(30) == 0 {
             rtt_s += rng.between(0.001, 0.01);
         }
         Some(rtt_s)
     }
 
-    /// One way there and back, queues and other traffic in them.
+    /// Draws the one-way delays there and back, with queues and cross traffic.
     fn ways(&self, rng: &mut Rng, ttl: u8, at_s: f64) -> [f64; 2] {
         let bare = self.delays_s[usize::from(ttl) - 1];
         let mut depth = self.queue_s(at_s);
@@ -232,7 +232,7 @@ impl HopCase {
         }
     }
 
-    /// Ten times as often as a hop, with both ends' times.
+    /// Delays stamped by both ends, sampled ten times as often as a hop.
     fn ends(&self, rng: &mut Rng) -> Vec<EndDelay> {
         let drift = rng.between(-MOST_DRIFT, MOST_DRIFT);
         let probes = (3.0 * PHASE_S / ENDS_SPACING_S) as usize;

@@ -1,12 +1,12 @@
-//! A path of the simulation: what any setting truly gives on it, and what a probe would say.
+//! A simulated path: the true goodput of any setting, and the result of a probe.
 //!
-//! The goodput is the least of what the windows, the loss, the hosts and the path allow, with a soft
-//! knee where the path fills. Competing flows are elastic and share evenly, whatever the congestion
-//! control; BBR is granted only that it does not slow down for random loss.
+//! The goodput is the minimum of what windows, loss, hosts and path allow, with a soft knee where
+//! the path fills. Competing flows are elastic and share evenly, whatever the congestion control.
+//! The only advantage of BBR is that it does not slow down on random loss.
 //!
 //! Source: Mathis 1997 and RFC 9438 for the loss; Altman 2006 for parallel streams. Units: bit/s,
 //! seconds, bytes. Error: none; this is the truth of the simulation.
-//! Wrong when: taken for a model of a real path; it has what makes settings differ, and no more.
+//! Wrong when: taken as a model of a real path; it models only what makes settings differ.
 
 use crate::accuracy::rng::Rng;
 use crate::limit::bounds::loss_bound_bps;
@@ -16,15 +16,15 @@ use longhaul_model::report::v1::scan::Setting;
 use std::time::Duration;
 
 const MSS_BYTES: f64 = 1460.0;
-/// How soft the knee is where demand meets the path.
+/// The sharpness of the knee where demand meets the capacity; higher is sharper.
 const KNEE: f64 = 6.0;
-/// BBR drains the queue now and then.
+/// The utilisation by BBR, which drains the queue now and then.
 const BBR_RATIO: f64 = 0.98;
-/// What each stream beyond the cores costs.
+/// The share of the CPU rate lost for each stream beyond the number of cores.
 const SWITCHING_RATIO: f64 = 0.002;
 /// Standard deviation of the noise between probes.
 const NOISE_RATIO: f64 = 0.05;
-/// So often a probe names another limiter.
+/// The share of probes that name a wrong limiter.
 const WRONG_RATIO: f64 = 0.1;
 
 #[derive(Debug, Clone)]
@@ -33,21 +33,21 @@ pub struct Path {
     pub rtt_s: f64,
     /// `rmem_max` and `wmem_max`.
     pub explicit_cap_bytes: f64,
-    /// Half of `tcp_rmem`'s most.
+    /// Half of the maximum of `tcp_rmem`.
     pub automatic_cap_bytes: f64,
     pub loss_ratio: f64,
     pub competing: f64,
-    /// What one core can move, and how many there are.
+    /// The rate that one core can handle, and the number of cores.
     pub core_bps: f64,
     pub cores: u32,
-    /// What the application can move.
+    /// The rate that the application can handle.
     pub application_bps: f64,
-    /// As a ratio of the bandwidth-delay product.
+    /// The bottleneck buffer as a ratio of the bandwidth-delay product.
     pub buffer_ratio: f64,
     pub bbr_permitted: bool,
 }
 
-/// The truth of one setting.
+/// The true result of one setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub goodput_bps: f64,
@@ -132,7 +132,7 @@ impl Path {
         }
     }
 
-    /// What the path leaves to so many streams.
+    /// The part of the path's capacity that `streams` streams get.
     fn share_bps(&self, streams: f64, bbr: bool) -> f64 {
         let all = streams + self.competing;
         let shallow = (1.0 - self.buffer_ratio).max(0.0);
@@ -144,7 +144,7 @@ impl Path {
         self.capacity_bps * used * streams / all
     }
 
-    /// A probe: the truth with noise, and now and then a wrong limiter.
+    /// Returns the truth with noise, and sometimes a wrong limiter.
     pub fn probe(&self, rng: &mut Rng, setting: &Setting) -> Trial {
         let truth = self.truth(setting);
         let goodput = (truth.goodput_bps * (1.0 + NOISE_RATIO * rng.normal())).max(1.0);
@@ -193,7 +193,7 @@ impl Path {
         }
     }
 
-    /// A probe that did not fill the path knows the next limit of the hosts only.
+    /// The next limit after the receive window is loss: the path's capacity was not measured.
     fn next_limit(&self, setting: &Setting, limiter: Limiter) -> Option<Bound> {
         let loss = loss_bound_bps(MSS_BYTES, self.rtt_s, self.loss_ratio)?;
         (limiter == Limiter::ReceiveWindow).then(|| Bound {

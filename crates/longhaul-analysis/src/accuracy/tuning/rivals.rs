@@ -1,4 +1,4 @@
-//! What the guided search is compared with, given the same probes.
+//! Alternative strategies with the same probe budget, for comparison with the guided search.
 
 use super::path::Path;
 use super::{FEW_PROBES, STREAMS, Strategy, WINDOWS, grid};
@@ -17,7 +17,7 @@ fn goodput(path: &Path, noise: &mut Rng, setting: &Setting) -> u64 {
     path.probe(noise, setting).goodput_bps.unwrap_or(0)
 }
 
-/// The best of what was measured; all strategies here believe their probes.
+/// Returns the best measured setting; every strategy here trusts its probes.
 fn best(
     path: &Path,
     noise: &mut Rng,
@@ -65,7 +65,7 @@ fn doubling(path: &Path, noise: &mut Rng) -> (Setting, u32) {
     (at(streams), probes)
 }
 
-/// From the middle of the grid to the best neighbour, until none is better.
+/// Moves from the middle of the grid to the best neighbour until none is better.
 fn hill_climb(path: &Path, noise: &mut Rng) -> (Setting, u32) {
     let at = |(window, streams): (usize, usize)| Setting {
         window_bytes: Some(65_536 << window),

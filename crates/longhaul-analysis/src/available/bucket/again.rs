@@ -1,11 +1,11 @@
-//! Does each long train begin faster than it goes on, when it had a rest?
+//! Detection of a bucket that empties at the beginning of each long train that follows a rest.
 //!
-//! A bucket of some ten to some hundred packets is empty before a bin of the long look is full, and
-//! lasts longer than a burst. The look's first train shows where it may have run dry; shorter trains
-//! at the same rate, with a rest before every second one, show whether it does so each time.
+//! A bucket of about ten to some hundred packets empties before one bin of the long trains is full,
+//! and outlasts a burst. The first long train shows where it may have run dry. Shorter trains at
+//! the same rate, with a rest before every second one, show whether this happens each time.
 //!
 //! Source: the same knee as in bursts. Units: bytes of IP, bit/s. Error: rate 2 %, burst 5 %.
-//! Wrong when: other traffic fills the link in the same rhythm.
+//! Wrong when: cross traffic fills the link in the same rhythm.
 
 use super::{Bucket, BucketKind, Knee, agreed, are_forgetful, described, knee, place};
 use crate::available::evidence::Evidence;
@@ -13,17 +13,17 @@ use crate::available::reading::Reading;
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::available::Purpose;
 
-/// A train that begins so long after another has found the bucket full.
+/// The rest before a train after which the bucket counts as full again.
 const RESTED_S: f64 = 0.05;
-/// Beyond the first: whether a single train's knee is worth a second look.
+/// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
 const LEAST_STEP: f64 = 1.3;
-/// The whole look passes at the sustained rate, within this.
+/// The maximum relative deviation of the long trains' rate from the sustained rate.
 const MOST_OFF: f64 = 0.1;
-/// Delay grew by this share of the time after the knee, or at once by this: the excess waits.
+/// The excess is queued if the delay grows by this share of the time, or steps up by this time.
 const LEAST_STRAIN: f64 = 0.05;
 const LEAST_WAIT_S: f64 = 5e-3;
 
-/// Where the first long train slowed down for good, as if a bucket had run dry.
+/// Returns the knee of the first long train if it slowed down for good, as by an empty bucket.
 pub fn hint(evidence: &Evidence) -> Option<Knee> {
     let trains = in_order(evidence);
     let knee = knee::find_counted(trains.first()?)?;
@@ -31,7 +31,7 @@ pub fn hint(evidence: &Evidence) -> Option<Knee> {
     (stays && knee.peak_bps > LEAST_STEP * knee.sustained_bps).then_some(knee)
 }
 
-/// A bucket that runs dry in each train that had a rest, and in none without.
+/// Finds a bucket that empties in each train after a rest, and in no other train.
 pub fn again(evidence: &Evidence) -> Option<Bucket> {
     let trains = in_order(evidence);
     let look = look(&trains);
@@ -68,7 +68,7 @@ fn in_order(evidence: &Evidence) -> Vec<&Reading> {
     trains
 }
 
-/// How many trains the long look has: those before the first rest.
+/// The number of long trains before the first rest.
 fn look(trains: &[&Reading]) -> usize {
     let rests = trains
         .windows(2)
@@ -76,7 +76,7 @@ fn look(trains: &[&Reading]) -> usize {
     rests.map_or(trains.len(), |last| last + 1)
 }
 
-/// The trains of the look went on at this rate: from the middle of what arrived to its end.
+/// Returns whether the long trains continued at this rate, from the median arrival to the last one.
 fn held(look: &[&Reading], sustained_bps: f64) -> bool {
     let arrived: Vec<f64> = look
         .iter()
@@ -90,7 +90,7 @@ fn held(look: &[&Reading], sustained_bps: f64) -> bool {
     (bps / sustained_bps - 1.0).abs() < MOST_OFF
 }
 
-/// What came after the knee had waited.
+/// Returns whether packets after the knee were queued.
 fn waits(reading: &Reading, knees: &[Knee]) -> bool {
     let at = ((place(knees) * 8.0 / reading.bits) as usize).min(reading.points.len());
     let (before, after) = reading.points.split_at(at);

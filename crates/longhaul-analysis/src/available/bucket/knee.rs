@@ -1,36 +1,36 @@
-//! Where does a burst change from one rate to a lower one?
+//! The knee of a burst: where its rate changes to a lower one.
 //!
-//! Two lines through arrival times over bytes, against one; the change is where both meet.
+//! Compares two lines through arrival times over bytes with a single one; they meet at the knee.
 //!
 //! Source: two-piece regression with an F test. Units: bytes of IP, bit/s. Error: one packet.
-//! Wrong when: other traffic slows the later half of a burst; several bursts must agree.
+//! Wrong when: cross traffic slows the later half of a burst; several bursts must agree.
 
 use super::Reading;
 use crate::available::reading::Point;
 
-/// Packets on each side.
+/// The minimum number of packets on each side of the knee.
 const LEAST_SIDE: usize = 3;
-/// A smaller step is other traffic.
+/// The minimum ratio of the rates; a smaller step is cross traffic.
 const LEAST_STEP: f64 = 1.15;
-/// The two lines must fit this much better than the one.
+/// The minimum F statistic of the two lines against the single one.
 const LEAST_F: f64 = 20.0;
-/// Times are not better than this.
+/// The assumed error of a timestamp.
 const STAMP_S: f64 = 0.5e-6;
-/// Above this many points only every second is looked at as a place of the knee, and so on.
+/// The maximum number of positions tested as the knee; more points are sampled evenly.
 const MOST_PLACES: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knee {
     pub peak_bps: f64,
     pub sustained_bps: f64,
-    /// Bytes that had passed at the change.
+    /// The number of bytes that had passed at the change.
     pub at_bytes: f64,
-    /// Of the bucket.
+    /// The size of the bucket.
     pub burst_bytes: f64,
     pub packet_bytes: f64,
 }
 
-/// A line of time over bytes.
+/// A line of arrival time over bytes.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     start_s: f64,
@@ -38,7 +38,7 @@ struct Line {
     error: f64,
 }
 
-/// Sums from which any part's line follows at once.
+/// Prefix sums from which the line of any range follows in constant time.
 struct Sums {
     upto: Vec<[f64; 5]>,
 }
@@ -79,7 +79,7 @@ pub fn find(reading: &Reading) -> Option<Knee> {
     find_in(&points(&reading.kept, reading.bits / 8.0), reading)
 }
 
-/// The same by what arrived, however much was lost: of a train that outlasts the queue.
+/// Finds the knee from the packets that arrived, despite loss: for trains that outlast the queue.
 pub fn find_counted(reading: &Reading) -> Option<Knee> {
     let arrived = reading.points.iter().enumerate();
     let points: Vec<Point> = arrived
@@ -121,13 +121,13 @@ fn find_in(points: &[(f64, f64)], reading: &Reading) -> Option<Knee> {
         peak_bps: 8.0 / first.s_per_byte,
         sustained_bps: 8.0 / second.s_per_byte,
         at_bytes,
-        // A packet leaves when its tokens are there, and arrives its own length later.
+        // A packet leaves when its tokens are available, and arrives a transmission time later.
         burst_bytes: at_bytes * (1.0 - ratio) + ratio * reading.bits / 8.0,
         packet_bytes: reading.bits / 8.0,
     })
 }
 
-/// Bytes up to and with each packet, and when it came.
+/// Returns the bytes up to and including each packet, and its arrival time.
 fn points(kept: &[Point], packet_bytes: f64) -> Vec<(f64, f64)> {
     let Some(first) = kept.first() else {
         return Vec::new();

@@ -1,25 +1,25 @@
-//! Did the rate of a long train step down once and for good?
+//! Detection of a bucket by a single permanent step down in the rate of long trains.
 //!
-//! Arrivals of the long trains in bins, judged as bulk transfers are.
+//! Bins the arrivals of the long trains and applies the shaper test of bulk transfers.
 //!
 //! Source: [`crate::limit::shaper`]. Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %.
-//! Wrong when: other traffic arrives once and stays, or the bucket outlasts the train.
+//! Wrong when: cross traffic starts once and continues, or the bucket outlasts the train.
 
 use super::{Bucket, BucketKind, Train, long_trains};
 use crate::limit::shaper;
 use crate::stats::quantile::median;
 use crate::throughput::timeline::Arrivals;
 
-/// Bins of arrivals, and packets that each must hold.
+/// The length of a bin, and the minimum number of packets in it.
 const BIN_US: u64 = 50_000;
 const LEAST_IN_BIN: f64 = 20.0;
-/// After the knee: a policer loses at least this share of what it must.
+/// A policer loses at least this share of the excess after the knee.
 const POLICER_PART: f64 = 0.5;
 
-/// Who waits longer than this after the knee than before it stood in a queue.
+/// Packets whose delay grew by more than this after the knee were queued.
 const LEAST_WAIT_S: f64 = 5e-3;
 
-/// A bucket emptied by the long trains.
+/// Finds a bucket that the long trains emptied.
 pub fn long(trains: &[Train]) -> Option<Bucket> {
     let trains = long_trains(trains);
     let bytes = f64::from(trains.first()?.packet_bytes);
@@ -41,7 +41,7 @@ pub fn long(trains: &[Train]) -> Option<Bucket> {
     let found = shaper::find(&Arrivals::from_rates(&rates, bin_us))?;
     let (offered_bps, lost_ratio) = after(&trains, first, found.knee_us, bytes)?;
     let expected = 1.0 - found.sustained_bps / offered_bps;
-    // A shaper whose queue overflows loses as much as a policer, but what passes has waited.
+    // A shaper whose queue overflows loses as much as a policer, but its packets were queued.
     let waits = waited_s(&trains, first + found.knee_us * 1000).is_some_and(|s| s > LEAST_WAIT_S);
     let kind = if !waits && lost_ratio > POLICER_PART * expected && expected > 0.0 {
         BucketKind::Policer
@@ -65,7 +65,7 @@ pub fn long(trains: &[Train]) -> Option<Bucket> {
     })
 }
 
-/// Rate of each whole bin.
+/// Returns the rate of each complete bin.
 fn rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
     let place = |ns: u64| ((ns - first) / 1000 / bin_us) as usize;
     let last = arrived.last().map_or(0, |ns| place(*ns));
@@ -73,7 +73,7 @@ fn rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
     for ns in arrived {
         counts[place(*ns)] += 1;
     }
-    // The last bin is seldom whole.
+    // The last bin is rarely complete.
     counts.pop();
     counts
         .iter()
@@ -81,7 +81,7 @@ fn rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
         .collect()
 }
 
-/// By how much packets took longer after the knee than before it, in the middle.
+/// Returns the increase of the median delay after the knee.
 fn waited_s(trains: &[&Train], knee_ns: u64) -> Option<f64> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for train in trains {
@@ -101,7 +101,7 @@ fn waited_s(trains: &[&Train], knee_ns: u64) -> Option<f64> {
     Some(median(after)? - median(before)?)
 }
 
-/// What was sent after the knee: its rate, and the share of it that was lost.
+/// Returns the sending rate after the knee, and the loss ratio.
 fn after(trains: &[&Train], first: u64, knee_us: u64, bytes: f64) -> Option<(f64, f64)> {
     let knee_ns = first + knee_us * 1000;
     let (mut sent, mut lost, mut span_ns) = (0usize, 0usize, 0u64);

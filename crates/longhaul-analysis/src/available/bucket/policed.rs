@@ -1,6 +1,6 @@
-//! Is what exceeds a rate dropped instead of queued?
+//! Detection of a policer: the excess over a rate is dropped instead of queued.
 //!
-//! Fast trains pass whole until the tokens are gone; then the share that passes is the policed rate.
+//! Fast trains pass without loss until the tokens are gone; then the share that passes is the rate.
 //!
 //! Source: token replay, after Flach et al. (SIGCOMM 2016). Units: bytes of IP, bit/s.
 //! Error: rate 3 %, burst a tenth. Wrong when: a link's queue is shorter than a train's excess.
@@ -11,13 +11,13 @@ use crate::available::reading::Reading;
 use crate::stats::quantile::{median, quantile, sorted};
 use longhaul_model::report::v1::available::Purpose;
 
-/// Lossy trains before anything is said.
+/// The minimum number of lossy trains.
 const LEAST_TRAINS: usize = 4;
-/// Packets after the first loss.
+/// The minimum number of packets after the first loss.
 const LEAST_AFTER: usize = 12;
-/// Delay grew by less than this share of the train: nothing queued.
+/// The maximum growth of the delay, as a share of the train, at which nothing was queued.
 const MOST_STRAIN: f64 = 0.05;
-/// The rates that the trains find differ by less than this.
+/// The maximum spread of the rates found by the trains.
 const MOST_SPREAD: f64 = 0.25;
 
 pub fn policed(evidence: &Evidence) -> Option<Bucket> {
@@ -51,7 +51,8 @@ pub fn policed(evidence: &Evidence) -> Option<Bucket> {
     })
 }
 
-/// Rate after the first loss, bytes that passed above it before, and the rate before.
+/// Returns the rate after the first loss, the excess bytes that passed before it, and the send
+/// rate.
 fn look(reading: &Reading) -> Option<(f64, f64, f64)> {
     let first_lost = reading
         .points

@@ -1,7 +1,7 @@
-//! Trains of one round, from what is known so far.
+//! The trains of one round, planned from the results so far.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: none.
-//! Wrong when: never; what the budget forbids is cut off later.
+//! Wrong when: never; the budget removes excess trains later.
 
 use super::budget::Purse;
 use crate::accuracy::rng::Rng;
@@ -9,59 +9,59 @@ use crate::available::fusion::Fusion;
 use crate::available::resolution;
 use longhaul_model::report::v1::available::{Mode, Purpose, Schedule, TrainPlan};
 
-/// IP bytes of a small probe.
+/// The size of a small probe in IP bytes.
 pub const SMALL_BYTES: u32 = 100;
-/// Taken for the rate of a path before anything is known: slow, so that time is not overspent.
+/// The assumed rate of an unknown path: slow, so that the time budget holds.
 pub const UNKNOWN_BPS: f64 = 1e7;
 
-/// Trains of the first sweep, and the bits of all of them.
+/// The number of trains in the first sweep, and their minimum number.
 const TRAINS: usize = 24;
 const LEAST_TRAINS: usize = 10;
-/// A train at the dispersion rate has about this many packets where few can be afforded.
+/// The approximate number of packets in a train at the dispersion rate when the budget is tight.
 const SHORTEST_PACKETS: f64 = 25.0;
 const SWEEP_BITS: f64 = 4e6;
 const CAREFUL_SWEEP_BITS: f64 = 24e6;
 const LEAST_TRAIN_S: f64 = 1.2e-3;
-/// Trains sent one after another without small probes between them.
+/// The number of trains sent one after another without small probes between them.
 const TRAINS_TOGETHER: usize = 3;
-/// Small probes: their time, their mean gap, and their part of the path's rate at most.
+/// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
 const IDLE_S: f64 = 1.2;
 const CAREFUL_IDLE_S: f64 = 3.0;
 const IDLE_GAP_S: f64 = 2e-3;
 const IDLE_LOAD: f64 = 0.03;
-/// Light: bursts, and the time of all.
+/// Light mode: the number of bursts, and the total time.
 const LIGHT_BURSTS: u32 = 2;
 const LIGHT_S: f64 = 0.9;
-/// A packet longer than this: the path is so slow that small probes see all, and trains disturb.
+/// The transmission time of a packet above which small probes suffice and trains would disturb.
 const SLOW_PACKET_S: f64 = 0.6e-3;
-/// Rest before the long trains, so that a bucket is full again.
+/// The rest before the long trains, so that a bucket is full again.
 const REFILL_US: u64 = 2_000_000;
-/// Of what the bursts say: a little less than fills the link.
+/// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
 const LONG_RATIO: f64 = 0.97;
-/// The long look leaves the rest of time and bytes to trains that begin it again.
+/// The share of time and bytes for the long trains; the rest is for their repetitions.
 const LONG_PART: f64 = 0.75;
-/// Beginning again: how often, how far beyond the knee, and how long the queue drains before.
+/// Repetitions: their number, their length beyond the knee, and the time to drain before them.
 const AGAIN: u32 = 3;
 const AGAIN_KNEES: f64 = 1.7;
 const LEAST_KNEES: f64 = 1.3;
 const LEAST_AFTER: u32 = 20;
 const AGAIN_REST_US: u64 = 1_000_000;
 const LEAST_REST_US: u64 = 60_000;
-/// More trains are asked for until this share of C would be the error.
+/// The target error as a share of the capacity, for which more trains are planned.
 const WANTED_ERROR: f64 = 0.02;
 const MOST_MORE_TRAINS: usize = 48;
 
-/// What trains are made for.
+/// The parameters from which trains are planned.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub mode: Mode,
     pub packet_bytes: u32,
     pub seed: u64,
-    /// Of the bursts' dispersion.
+    /// The dispersion rate of the bursts.
     pub rate_bps: f64,
     pub capacity_bps: f64,
     pub batching_s: f64,
-    /// Part of the capacity that is free, or what is taken for it.
+    /// The available share of the capacity, or an assumption.
     pub free_ratio: f64,
 }
 
@@ -107,14 +107,14 @@ impl Shape {
         }
     }
 
-    /// Time that a queue left by a train takes to drain.
+    /// Returns the time that the queue left by a train takes to drain.
     fn drain_s(&self, rate_bps: f64, seconds: f64) -> f64 {
         let over = (rate_bps / self.capacity_bps - self.free_ratio).max(0.0);
         (over * seconds / self.free_ratio).min(0.15)
     }
 }
 
-/// All of the light mode: there is one round only.
+/// Plans the single round of light mode.
 pub fn light(shape: &Shape, purse: &Purse) -> Vec<TrainPlan> {
     let bursts = LIGHT_BURSTS * resolution::LIGHT_PACKETS * shape.packet_bytes;
     let left = purse.bytes.saturating_sub(u64::from(bursts));
@@ -150,7 +150,7 @@ pub fn bursts(shape: &Shape, purse: &Purse, count: u32, packets: u32) -> Vec<Tra
     (0..count).map(|_| shape.burst(packets, pause_s)).collect()
 }
 
-/// Small probes with the first sweep among them.
+/// Plans small probes with the trains of the first sweep among them.
 pub fn main(shape: &Shape, purse: &Purse, interface_bps: Option<u64>) -> Vec<TrainPlan> {
     let careful = shape.mode == Mode::Careful;
     let bits = if careful {
@@ -168,7 +168,7 @@ pub fn main(shape: &Shape, purse: &Purse, interface_bps: Option<u64>) -> Vec<Tra
     let count = affordable.clamp(LEAST_TRAINS, TRAINS);
     let mut rng = Rng::new(shape.seed);
     if !careful && shape.bits() / shape.rate_bps > SLOW_PACKET_S {
-        // Trains and the queues they leave would take most of the time, and hide it from the probes.
+        // Trains and their queues would take most of the time and hide it from the probes.
         return mixed(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
     let rates = shuffled(first_rates(shape, interface_bps, count), &mut rng);
@@ -176,7 +176,7 @@ pub fn main(shape: &Shape, purse: &Purse, interface_bps: Option<u64>) -> Vec<Tra
     mixed(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
-/// What narrows the interval most: trains a little above the available bandwidth, and small probes.
+/// Plans trains slightly above the available bandwidth, and small probes, to narrow the interval.
 pub fn more(
     shape: &Shape,
     purse: &Purse,
@@ -192,7 +192,7 @@ pub fn more(
     let needed = fusion.burst_bits / WANTED_ERROR.powi(2) * middle / capacity;
     let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
     let least = train_seconds(shape, 0.0, 1);
-    // Long trains see a sharper knee; too long ones fill queues.
+    // Long trains show a sharper knee; too long ones fill queues.
     let long = least.max(0.01 * (1e8 / capacity).clamp(0.2, 2.0));
     let count = ((bits / middle / long) as usize).clamp(8, MOST_MORE_TRAINS);
     let seconds = least.max(bits / middle / count as f64);
@@ -208,7 +208,7 @@ pub fn more(
     mixed(shape, purse, &rates, seconds, idle_s, &mut rng)
 }
 
-/// A burst after a rest and one straight after it: a token bucket remembers the first.
+/// Plans pairs of bursts: one after a rest, and one without, which meets an empty token bucket.
 pub fn memory(shape: &Shape) -> Vec<TrainPlan> {
     let packets = 40;
     let gap_s = f64::from(packets) * shape.bits() / shape.rate_bps;
@@ -221,10 +221,10 @@ pub fn memory(shape: &Shape) -> Vec<TrainPlan> {
     (0..3).flat_map(|_| pair()).collect()
 }
 
-/// A far end takes no more packets in one ask.
+/// The maximum number of packets that a server accepts in one request.
 const MOST_LONG_PACKETS: u32 = 150_000;
 
-/// At full rate for the asked time, in trains without a gap.
+/// Plans trains at full rate for the requested time, without gaps between them.
 pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan> {
     let rest_s = REFILL_US as f64 / 1e6 + 0.1;
     let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
@@ -233,7 +233,7 @@ pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan
     let rate_bps = LONG_RATIO * shape.capacity_bps;
     let most = (LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
     let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
-    // Fast paths are looked at for a shorter time.
+    // Fast paths are probed for a shorter time.
     let mut packets = packets.min(MOST_LONG_PACKETS);
     let mut trains = Vec::new();
     while packets > 0 {
@@ -249,7 +249,7 @@ pub fn long(shape: &Shape, purse: &Purse, time_us: Option<u64>) -> Vec<TrainPlan
     trains
 }
 
-/// The beginning of the long look three times more, each with a train right behind it.
+/// Repeats the start of the long trains three times, each followed directly by another train.
 pub fn again(shape: &Shape, knee_bytes: f64, sustained_bps: f64) -> Vec<TrainPlan> {
     let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
     let packets = (AGAIN_KNEES * f64::from(knee)) as u32 + LEAST_AFTER;
@@ -288,7 +288,7 @@ fn most_rate(shape: &Shape, interface_bps: Option<u64>) -> f64 {
     line.min(1.6 * shape.rate_bps.max(0.8 * shape.capacity_bps))
 }
 
-/// Evenly from well below to above the dispersion rate, and some as fast as makes sense.
+/// Returns rates from well below to above the dispersion rate, and some at the maximum useful rate.
 fn first_rates(shape: &Shape, interface_bps: Option<u64>, count: usize) -> Vec<f64> {
     let most = most_rate(shape, interface_bps);
     let low = 0.12 * shape.rate_bps;
@@ -306,8 +306,8 @@ fn shuffled(mut rates: Vec<f64>, rng: &mut Rng) -> Vec<f64> {
     rates
 }
 
-/// Trains by threes with stretches of small probes before, between and after them, so that both see
-/// the same time.
+/// Plans groups of three trains, with small probes before, between and after them, so that both
+/// sample the same period.
 fn mixed(
     shape: &Shape,
     purse: &Purse,
@@ -322,7 +322,7 @@ fn mixed(
         sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
     };
     let left = purse.seconds();
-    // At most two thirds of the time are for trains: the first ones are random, so the rest may go.
+    // Trains use at most two thirds of the time. Their order is random, so the rest can go.
     let mut fits = 0.0;
     let rates: Vec<f64> = rates
         .iter()
@@ -333,7 +333,7 @@ fn mixed(
         })
         .collect();
     let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
-    // Long trains leave long queues: fewer stretches, that are longer.
+    // Long trains leave long queues: fewer, longer periods of small probes.
     let together = if seconds > 0.02 {
         2 * TRAINS_TOGETHER
     } else {

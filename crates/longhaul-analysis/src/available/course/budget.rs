@@ -1,19 +1,20 @@
-//! What may still be spent?
+//! The remaining byte and time budget.
 //!
-//! Source: the plan. Units: bytes of IP, µs from the first probe. Error: time of bursts is estimated,
-//! and put right by what came back. Wrong when: the sender lags; then later rounds are left out.
+//! Source: the plan. Units: bytes of IP, µs from the first probe. Error: the duration of bursts is
+//! estimated, then corrected. Wrong when: the sender lags; then later rounds are skipped.
 
 use super::Facts;
 use longhaul_model::report::v1::available::{Mode, Plan, Schedule, Train, TrainPlan};
 
-/// What a mode costs at most, each direction.
+/// The maximum cost of a mode, for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     pub most_bytes: u64,
     pub most_time_us: u64,
 }
 
-/// Light costs what abing costs. The others ask for less on slower paths: see [`Purse::bits`].
+/// Returns the budget of a mode. Light mode costs what abing costs; the others use less on slower
+/// paths, within the limit on the average load.
 pub const fn budget(mode: Mode) -> Budget {
     match mode {
         Mode::Light => Budget {
@@ -31,18 +32,18 @@ pub const fn budget(mode: Mode) -> Budget {
     }
 }
 
-/// Processing at both ends between two rounds, beside the round trip.
+/// The processing time of both ends between two rounds, without the RTT.
 const ROUND_US: u64 = 15_000;
-/// Part of the time that is never planned for: senders are late.
+/// The share of the time that is kept in reserve because senders lag.
 const SPARE_RATIO: f64 = 0.03;
-/// Part of the path's rate that probes may take over the whole time.
+/// The maximum average share of the path's rate that probes may use.
 const MOST_LOAD: f64 = 0.12;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Purse {
     pub bytes: u64,
     most_time_us: u64,
-    /// Since the first probe.
+    /// Time since the first probe.
     spent_us: u64,
     between_us: u64,
     first_sent_ns: Option<u64>,
@@ -59,24 +60,24 @@ impl Purse {
         }
     }
 
-    /// Time that is for a long look alone: what comes before shall not use it up.
+    /// Adds time that is reserved for the long trains; earlier stages must not use it.
     pub fn allow(&mut self, time_us: u64) {
         self.most_time_us = self.most_time_us.saturating_add(time_us);
     }
 
-    /// Time that trains of this round may take.
+    /// Returns the time left for trains of this round.
     pub fn seconds(&self) -> f64 {
         let spare = (self.most_time_us as f64 * SPARE_RATIO) as u64;
         self.most_time_us.saturating_sub(self.spent_us + spare) as f64 / 1e6
     }
 
-    /// Bits that trains may take, without pressing a path of this rate.
+    /// Returns the bits left for trains without overloading a path of this rate.
     pub fn bits(&self, rate_bps: f64) -> f64 {
         let gentle = MOST_LOAD * rate_bps * self.most_time_us as f64 / 1e6;
         (self.bytes as f64 * 8.0).min(gentle)
     }
 
-    /// Those of the trains that are within the budget, in their order.
+    /// Returns the trains that fit into the budget, in their order, and deducts them.
     pub fn pay(&mut self, asked: Vec<TrainPlan>) -> Vec<TrainPlan> {
         let most_us = (self.seconds() * 1e6) as u64;
         let mut planned_us = 0;
@@ -94,7 +95,7 @@ impl Purse {
         kept
     }
 
-    /// What the round really took.
+    /// Updates the time used from the results of the round.
     pub fn elapsed(&mut self, trains: &[Train]) {
         let first = trains.iter().map(|t| t.sent_at_ns).min();
         let last = trains
@@ -113,13 +114,13 @@ impl Purse {
     }
 }
 
-/// Sending time of a train; bursts are taken to leave at once.
+/// Returns the sending time of a train; bursts are assumed to leave at 1 Gbit/s.
 fn length_us(train: &TrainPlan) -> u64 {
     let bits = f64::from(train.packets) * f64::from(train.packet_bytes) * 8.0;
     match train.schedule {
         Schedule::BackToBack => (bits / super::blocks::UNKNOWN_BPS * 1e4) as u64,
         Schedule::RateBps(bps) => (bits / bps.max(1) as f64 * 1e6) as u64,
-        // The sum of many gaps strays from its mean.
+        // The sum of many gaps deviates from its mean.
         Schedule::Poisson { mean_gap_ns, .. } => {
             let count = f64::from(train.packets);
             ((count + 2.0 * count.sqrt()) * mean_gap_ns as f64 / 1e3) as u64

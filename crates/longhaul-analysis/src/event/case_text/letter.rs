@@ -1,11 +1,11 @@
-//! How is a text laid out for mail: headings, paragraphs, items, in 78 columns?
+//! Lays out plain text for mail in 78 columns: headings, paragraphs, items.
 
 use super::super::words::harmless;
 
-/// Columns that every mail reader shows without folding.
+/// The columns that every mail reader shows without wrapping.
 const COLUMNS: usize = 78;
 
-/// The lines so far.
+/// The lines written so far.
 #[derive(Debug, Default)]
 pub struct Letter {
     lines: Vec<String>,
@@ -36,13 +36,13 @@ impl Letter {
         self.wrapped(text, "  - ", "    ");
     }
 
-    /// A line of a table: cut, not folded.
+    /// Adds a table row, truncated instead of wrapped.
     pub fn row(&mut self, text: &str) {
         let line: String = harmless(text).chars().take(COLUMNS).collect();
         self.lines.push(line.trim_end().to_owned());
     }
 
-    /// Folds at blanks; words longer than a line are broken.
+    /// Wraps at spaces; words longer than a line are broken.
     fn wrapped(&mut self, text: &str, first: &str, rest: &str) {
         let mut line = first.to_owned();
         let mut empty = true;
@@ -77,7 +77,7 @@ impl Letter {
     }
 }
 
-/// With a capital at its begin.
+/// Capitalizes the first letter.
 pub fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {

@@ -1,4 +1,4 @@
-//! How do two routes look beside each other, with what differs marked?
+//! Formats two routes side by side and marks the hops that differ.
 
 use super::super::case::{Case, same_route};
 use super::super::words;
@@ -7,12 +7,12 @@ use crate::path::compare;
 use crate::path::words::{count, hops};
 use longhaul_model::report::v1::path::{ChangedRange, Hop, Route, RouteChange};
 
-/// Columns of one hop's name.
+/// Columns for the name of a hop.
 const NAME: usize = 32;
-/// A change of route this near is the one that is shown.
+/// The minimum timing score of the route change that is shown.
 const NEAR: f64 = 0.3;
 
-/// The way there, and the way back where it is known.
+/// Writes the forward route, and the return route if it is known.
 pub fn both(case: &Case, letter: &mut Letter) {
     let pair = &case.event.pair;
     for (back, from, to) in [(false, &pair.from, &pair.to), (true, &pair.to, &pair.from)] {
@@ -43,7 +43,7 @@ pub fn both(case: &Case, letter: &mut Letter) {
 
 type Traced<'a> = (&'a Route, i64);
 
-/// The two routes of the change near the event, or those nearest to it.
+/// Returns the routes before and after the change near the event, or else those nearest to it.
 fn beside<'a>(case: &Case<'a>, back: bool) -> Option<(Traced<'a>, Traced<'a>)> {
     let turn = case
         .reroute(back)
@@ -89,10 +89,10 @@ fn differing(change: &RouteChange) -> String {
     format!("What differs is marked: {}", all.join(", "))
 }
 
-/// Whether it differs, and the hops of both sides; absent: that side has none there.
+/// Flag for a difference, and the hops of both sides; `None` if that side has no hop there.
 pub type Row<'r> = (bool, Option<&'r Hop>, Option<&'r Hop>);
 
-/// Hops in their order, those of a range beside what stood in its place.
+/// Pairs the hops in order; each changed range is paired with the range it replaced.
 pub fn rows<'r>(before: &'r Route, after: &'r Route, ranges: &[ChangedRange]) -> Vec<Row<'r>> {
     let (mut old, mut new) = (before.hops.iter().peekable(), after.hops.iter().peekable());
     let mut rows: Vec<Row> = Vec::new();
@@ -103,7 +103,7 @@ pub fn rows<'r>(before: &'r Route, after: &'r Route, ranges: &[ChangedRange]) ->
             if left.is_none() && right.is_none() {
                 break;
             }
-            // A range without hops on one side does not say where that side stands.
+            // A range without hops on one side does not give the position of that side.
             let left = left.or_else(|| range.other.is_none().then(|| old.next()).flatten());
             let right = right.or_else(|| range.here.is_none().then(|| new.next()).flatten());
             rows.push((false, left, right));
@@ -123,7 +123,7 @@ pub fn rows<'r>(before: &'r Route, after: &'r Route, ranges: &[ChangedRange]) ->
     rows
 }
 
-/// `  4 router.example.net`, cut or filled to its columns.
+/// Formats a hop like `  4 router.example.net`, truncated or padded to its columns.
 fn cell(hop: Option<&Hop>) -> String {
     let Some(hop) = hop else {
         return " ".repeat(NAME + 4);

@@ -1,37 +1,37 @@
-//! Does a token bucket explain which packets of a capture were lost?
+//! Finds the token bucket that explains the packets lost in a capture.
 //!
-//! Every packet that was sent is replayed through buckets of many rates and depths: each fills at its
-//! rate up to its depth, and is emptied by what passed. In the right one the losses meet a bucket
-//! that is too empty for them, and the others one that is not. The two shares together (Youden's
-//! index) say how well a bucket explains what happened; chance gives about nothing. A queue that
-//! drops its tail is a bucket too, so round trips decide: before the losses of a queue they are as
-//! long as it takes to fill it, before those of a policer they are as ever.
+//! Every packet is replayed through buckets of many rates and depths: each fills at its rate up to
+//! its depth, and is drained by the packets that passed. With the right bucket, lost packets find
+//! too few tokens and the others find enough. The two shares together (Youden's index) measure how
+//! well a bucket explains the losses; by chance the index is about zero. A drop-tail queue acts
+//! like a bucket too, so RTTs decide: before losses in a queue they grow by the time to fill it,
+//! before losses by a policer they do not grow.
 //!
-//! Source: the replay is that of Flach et al., SIGCOMM 2016, which fills one bucket without a depth at
-//! the goodput between the first and the last loss; rate and depth are searched here, and all streams
-//! of a run share the bucket. Units: bytes of IP, microseconds, bit/s.
-//! Error: rate within 6 % and depth within 25 % (the steps of the search) where losses are many.
-//! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth then are
-//! what was left of them), or a second limit loses most of the packets.
+//! Source: the replay is that of Flach et al., SIGCOMM 2016, which fills one bucket without a depth
+//! at the goodput between the first and the last loss; rate and depth are searched here, and all
+//! streams of a run share the bucket. Units: bytes of IP, microseconds, bit/s.
+//! Error: rate within 6 % and depth within 25 % (the steps of the search) if losses are many.
+//! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth are
+//! then what that traffic left), or a second limit loses most of the packets.
 
 use crate::stats::quantile::{median, quantile, sorted};
 
-/// Losses and passes below which nothing is said (Flach), and round trips over which they spread.
+/// The minimum number of losses and passes (Flach), and of round trips that contain losses.
 const LEAST_LOST: usize = 15;
 const LEAST_SLICES: u64 = 3;
-/// How much of the losses and of the passes a policer explains at least, and their index. Random loss
-/// of 2 % gave an index of 0.12; the hardest policer of our captures, one of 2 MB, 0.61.
+/// The minimum shares of losses and passes that a policer explains, and their minimum index. Random
+/// loss of 2 % gave an index of 0.12; the hardest policer of our captures, one of 2 MB, 0.61.
 const LEAST_EXPLAINED: f64 = 0.75;
 const LEAST_INDEX: f64 = 0.58;
-/// The rise of round trips before losses, as a share of the time that the bucket takes to fill: a
-/// queue gave 0.4 to 1.0, policers at most 0.03.
+/// The maximum rise of RTTs before losses, as a share of the bucket's fill time: a queue gave 0.4
+/// to 1.0, policers at most 0.03.
 const MOST_RISE_RATIO: f64 = 0.15;
-/// What clocks and other queues add to any round trip.
+/// The delay that clocks and other queues add to any RTT.
 const NO_RISE_US: f64 = 1000.0;
-/// Round trips just before losses, without which a queue cannot be told from a bucket.
+/// The minimum number of RTTs just before losses to distinguish a queue from a bucket.
 const LEAST_RISES: usize = 5;
-/// Steps of the search: rates around the goodput between losses, depths from two packets up; then
-/// once more around the best, since over many losses a per cent of the rate fills a bucket.
+/// Steps of the search: rates around the goodput between losses, depths from two packets up; then a
+/// finer search around the best, since over many losses one per cent of the rate fills a bucket.
 const RATE_STEPS: i32 = 58;
 const RATE_LEAST: f64 = 0.6;
 const RATE_STEP: f64 = 1.02;
@@ -42,39 +42,39 @@ const FINE_RATE_STEPS: i32 = 5;
 const FINE_RATE_STEP: f64 = 1.004;
 const FINE_DEPTH_STEPS: i32 = 2;
 const FINE_DEPTH_STEP: f64 = 1.12;
-/// A deeper bucket must explain this much more than a shallower one.
+/// The minimum gain of the index for which a deeper bucket is preferred to a shallower one.
 const WORTH_DEPTH: f64 = 0.004;
 
-/// A packet with payload, as its sender saw it.
+/// A packet with payload, as seen at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     pub at_us: u64,
     pub bytes: u32,
-    /// It was sent again later.
+    /// The packet was retransmitted later.
     pub lost: bool,
 }
 
-/// A packet that was sent once, and when its acknowledgement came back, not held up by a loss.
+/// The RTT of a packet that was sent once and whose acknowledgement was not delayed by a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     pub sent_us: u64,
     pub rtt_us: u64,
 }
 
-/// A policer, by its packets.
+/// A policer found from packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policing {
     pub rate_bps: f64,
     pub burst_bytes: f64,
-    /// Losses that met an empty bucket, and passes that did not.
+    /// Losses that found an empty bucket, and passes that did not.
     pub losses_explained_ratio: f64,
     pub passes_explained_ratio: f64,
-    /// By how much round trips just before losses are longer than the least.
+    /// The rise of RTTs just before losses over the minimum RTT.
     pub rise_us: f64,
 }
 
-/// The policer that explains the losses; `None`: nothing does, or a queue does it as well, or too
-/// little was lost. Both lists in order of time, all streams of a run together.
+/// Returns the policer that explains the losses; `None` if nothing does, a queue does as well, or
+/// too little was lost. Both lists are in order of time, all streams of a run together.
 pub fn find(packets: &[Packet], round_trips: &[RoundTrip]) -> Option<Policing> {
     let lost: Vec<&Packet> = packets.iter().filter(|packet| packet.lost).collect();
     let passed = packets.len() - lost.len();
@@ -89,7 +89,7 @@ pub fn find(packets: &[Packet], round_trips: &[RoundTrip]) -> Option<Policing> {
     let whole = search(packets, goodput, Begin::Full)?;
     let late = lost[lost.len() / 3].at_us;
     let late = &packets[packets.partition_point(|packet| packet.at_us < late)..];
-    // The first overshoot of a deep bucket may lose at other places as well.
+    // The first overshoot into a deep bucket may also lose packets elsewhere.
     let best = match search(late, goodput, Begin::Empty) {
         Some(late) if late.index() > whole.index() => late,
         _ => whole,
@@ -108,7 +108,7 @@ pub fn find(packets: &[Packet], round_trips: &[RoundTrip]) -> Option<Policing> {
     })
 }
 
-/// The round trip without queues, and by how much it is longer just before losses.
+/// Returns the RTT without queues, and its rise just before losses.
 fn rise(lost: &[&Packet], round_trips: &[RoundTrip]) -> Option<(f64, f64)> {
     let all = sorted(round_trips.iter().map(|it| it.rtt_us as f64));
     let idle = quantile(&all, 0.1)?;
@@ -125,7 +125,7 @@ fn rise(lost: &[&Packet], round_trips: &[RoundTrip]) -> Option<(f64, f64)> {
     Some((idle, median(before)? - idle))
 }
 
-/// Over how many round trips losses spread.
+/// Returns the number of round trips that contain losses.
 fn slices(lost: &[&Packet], idle_us: f64) -> u64 {
     let slice = |packet: &Packet| packet.at_us / (idle_us as u64).max(1);
     let mut known = None;
@@ -138,7 +138,7 @@ fn slices(lost: &[&Packet], idle_us: f64) -> u64 {
     count
 }
 
-/// Bytes that passed per microsecond.
+/// Returns the bytes that passed per microsecond.
 fn goodput_between(packets: &[Packet], from_us: u64, until_us: u64) -> Option<f64> {
     let within = |it: &&Packet| !it.lost && (from_us..=until_us).contains(&it.at_us);
     let bytes: u64 = packets
@@ -165,7 +165,7 @@ impl Tried {
     }
 }
 
-/// What is in the bucket before the first packet.
+/// The initial fill of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begin {
     Full,
@@ -184,7 +184,7 @@ fn search(packets: &[Packet], goodput: f64, begin: Begin) -> Option<Tried> {
     best((packets, begin), &rates.collect::<Vec<f64>>(), depths)
 }
 
-/// The bucket that explains most, of the least depth that does.
+/// Returns the bucket that explains the most, and of those the shallowest.
 fn best(
     (packets, begin): (&[Packet], Begin),
     rates: &[f64],
@@ -203,8 +203,8 @@ fn best(
     })
 }
 
-/// Sends all packets through a bucket. What happened overrules it: after a loss
-/// it was empty, and nothing that passed makes it less than that.
+/// Replays all packets through a bucket. The observation overrides the model: after a loss the
+/// bucket is empty, and passed packets never make the fill negative.
 fn replay(packets: &[Packet], bytes_per_us: f64, depth: f64, begin: Begin) -> Tried {
     let mut fill = if begin == Begin::Full { depth } else { 0.0 };
     let mut last_us = packets.first().map_or(0, |packet| packet.at_us);
@@ -240,7 +240,7 @@ mod tests {
     const RTT_US: u64 = 40_000;
     const BYTES: u32 = 1500;
 
-    /// Numbers from 0 to 1 that are always the same.
+    /// A deterministic generator of numbers from 0 to 1.
     fn chance(seed: u64) -> impl FnMut() -> f64 {
         let mut state = seed | 1;
         move || {
@@ -251,8 +251,8 @@ mod tests {
         }
     }
 
-    /// A sender that speeds up until it loses, and halves; `fate` says of a packet sent at a time
-    /// whether it is lost, and what its round trip is.
+    /// A sender that speeds up until a loss, then halves its rate; `fate` gives loss and RTT of a
+    /// packet sent at a given time.
     fn run(
         seconds: u64,
         mut fate: impl FnMut(u64) -> (bool, u64),
@@ -276,14 +276,14 @@ mod tests {
                     rtt_us,
                 });
             }
-            // Eight leave together.
+            // Packets leave in batches of eight.
             let is_last = packets.len() % 8 == 0;
             at_us += if is_last {
                 (8.0 * RTT_US as f64 / window) as u64 + 1
             } else {
                 1
             };
-            // Between files, buckets fill.
+            // Buckets fill between files.
             if at_us % 4_000_000 > 3_000_000 {
                 at_us = at_us.next_multiple_of(4_000_000);
             }
@@ -291,7 +291,7 @@ mod tests {
         (packets, round_trips)
     }
 
-    /// Drops what exceeds a bucket: `queued` lets the rest wait as long as the bucket is empty.
+    /// Drops the excess over a bucket, or queues it while the bucket is empty if `queued`.
     fn bucket(rate_mbps: f64, depth: f64, queued: bool) -> impl FnMut(u64) -> (bool, u64) {
         let rate = rate_mbps / 8.0;
         let (mut fill, mut last_us) = (depth, 0);
@@ -329,7 +329,7 @@ mod tests {
                 .filter(move |(k, _)| k % 2 == parity);
             own.map(|(_, packet)| *packet).collect::<Vec<Packet>>()
         };
-        // One of two streams alone is a riddle; both together are no other than one.
+        // One of two streams alone shows nothing; both together equal a single stream.
         let mut both = every_other(0);
         both.extend(every_other(1));
         both.sort_by_key(|packet| packet.at_us);

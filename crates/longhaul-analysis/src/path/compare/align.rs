@@ -1,24 +1,23 @@
-//! Which hop of one route stands beside which of the other?
+//! Aligns the hops of two routes.
 //!
-//! The laying of least cost (Needleman and Wunsch 1970). A hop that is the same in both earns
-//! something, so that a change shows as one range and not as many; a hop that only one of them has
-//! costs little more than half of one that is another, so that ranges of different length are
-//! found.
+//! The alignment of minimum cost (Needleman and Wunsch 1970). Equal hops earn a bonus, so that a
+//! change shows as one range and not as many; a hop that only one route has costs little more than
+//! half of a different hop, so that ranges of different length are found.
 
 use super::likeness::{Likeness, Place, likeness, places};
 use longhaul_model::report::v1::path::Route;
 
-/// Cost of what stands beside each other, and of a hop that stands alone.
+/// Cost of a pair of hops, and of a hop without a counterpart.
 const SAME: i32 = -20;
 const SILENT: i32 = 1;
 const NEIGHBOUR: i32 = 20;
 const SAME_AS: i32 = 30;
 const OTHER: i32 = 100;
 const ALONE: i32 = 60;
-/// One router answers for several TTLs: in place of another hop, or as a hop more.
+/// One router answers for several TTLs: instead of another hop, or as an additional hop.
 const STUTTER: i32 = 15;
 
-/// What a pair means.
+/// The relation of two paired hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     Same,
@@ -33,13 +32,13 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// Silence is no change.
+    /// Returns true for a change; silence is not a change.
     pub fn changed(self) -> bool {
         !matches!(self, Sort::Same | Sort::Unknown | Sort::Silent)
     }
 }
 
-/// Two hops beside each other, or one alone; by TTL.
+/// Two paired hops, or one alone; by TTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     pub here: Option<u8>,
@@ -47,11 +46,11 @@ pub struct Pair {
     pub sort: Sort,
 }
 
-/// Both routes, laid beside each other.
+/// The alignment of two routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Laid {
     pub pairs: Vec<Pair>,
-    /// One of the two ends before its far end, and the rest of the other has nothing beside it.
+    /// One trace ends before its destination, and the rest of the other has no counterpart.
     pub unseen: bool,
 }
 
@@ -74,7 +73,7 @@ pub fn lay(here: &Route, other: &Route) -> Laid {
     Laid { pairs, unseen }
 }
 
-/// Least cost of the first i hops beside the first j.
+/// Returns the minimum cost of aligning the first i hops with the first j.
 fn costs(a: &[Place], b: &[Place]) -> Vec<Vec<i32>> {
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {
@@ -87,10 +86,10 @@ fn costs(a: &[Place], b: &[Place]) -> Vec<Vec<i32>> {
 }
 
 type At = (usize, usize);
-/// Cost so far, where it came from, what the last step means.
+/// Cost so far, previous cell, and relation of the last pair.
 type Way = (i32, At, Sort);
 
-/// The ways to a place: both lists go on, or one of them; preferred ones first.
+/// Returns the moves to a cell: both lists advance, or one of them; preferred ones first.
 fn ways(table: &[Vec<i32>], a: &[Place], b: &[Place], (i, j): At) -> [Option<Way>; 3] {
     let way = |from: At, (cost, sort)| Some((table[from.0][from.1] + cost, from, sort));
     let last_a = i.checked_sub(1);
@@ -131,8 +130,8 @@ fn alone(place: &Place) -> (i32, Sort) {
     }
 }
 
-/// Where the laying ends: at both ends, or, where a trace was cut, where it was; what both traces
-/// could see is laid in any case.
+/// Returns the cell at which the alignment ends: the ends of both lists, or, if a trace was
+/// truncated, its last hop; the part that both traces could see is always aligned.
 fn end(table: &[Vec<i32>], here_reached: bool, other_reached: bool) -> At {
     let (n, m) = (table.len() - 1, table[0].len() - 1);
     let both = n.min(m);

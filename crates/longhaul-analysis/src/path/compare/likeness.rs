@@ -1,24 +1,24 @@
-//! How alike are two hops of two routes?
+//! Rates the likeness of two hops of two routes.
 
 use longhaul_model::report::v1::path::{Hop, Route};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// One hop as far as comparing goes.
+/// One hop, reduced to what the comparison needs.
 #[derive(Debug, Clone)]
 pub struct Place<'r> {
     pub ttl: u8,
-    /// What answered the one flow; absent: silence.
+    /// The address that answered the one flow; `None` if silent.
     pub own: Option<&'r str>,
-    /// Of that answer.
+    /// Autonomous system of that address.
     autonomous_system: Option<u32>,
-    /// The same and its equal-cost alternatives.
+    /// That address and its equal-cost alternatives.
     all: BTreeSet<&'r str>,
     /// The hop before has the same address.
     pub stutter: bool,
 }
 
-/// The hops of a route, silent ones at the end of a route that reaches nothing left out.
+/// Returns the hops of a route; trailing silent hops are left out if it does not reach its end.
 pub fn places(route: &Route) -> Vec<Place<'_>> {
     let answering = |hop: &Hop| !hop.answers.is_empty();
     let last = if route.reached {
@@ -59,7 +59,7 @@ fn place<'r>(route: &'r Route, hop: &'r Hop) -> Place<'r> {
     }
 }
 
-/// From alike to unlike.
+/// Degrees of likeness, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
     Same,
@@ -91,7 +91,7 @@ fn neighbours(a: &str, b: &str) -> bool {
     block(a).is_some_and(|of_a| Some(of_a) == block(b))
 }
 
-/// The /24 or /64 that an address lies in, as its first address.
+/// Returns the first address of the /24 or /64 that contains an address.
 pub fn block(address: &str) -> Option<IpAddr> {
     // A link-local address may carry the name of an interface.
     let bare = address.split('%').next()?;

@@ -1,15 +1,15 @@
-//! Are TCP options gone that both hosts would use?
+//! Detects TCP options that are missing although both hosts offer them.
 
 use super::Case;
 use crate::diagnose::{advice, unproven};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::observation::TcpOptions;
 
-/// An option of TCP.
+/// A TCP option.
 struct Kind {
     name: &'static str,
     has: fn(&TcpOptions) -> bool,
-    /// What its loss costs.
+    /// The consequence of its loss.
     cost: &'static str,
 }
 
@@ -31,7 +31,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// Offered by both hosts, in force at neither or one of them.
+/// Reports options that both hosts offer but that are not in force at both.
 pub fn stripped(case: &Case) -> Option<Finding> {
     let options = case.observation.options.as_ref()?;
     let (here, there) = (options.offered_here?, options.offered_there?);

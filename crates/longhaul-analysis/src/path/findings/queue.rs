@@ -1,4 +1,4 @@
-//! The narrow link, if the queue under load showed it.
+//! Reports the narrow link, if the queue under load showed it.
 
 use super::Case;
 use crate::diagnose::{advice, unproven};

@@ -1,4 +1,4 @@
-//! Does the far end answer at all, and does the trace get there?
+//! Detects a destination that does not answer, and traces that do not reach it.
 
 use super::Case;
 use crate::diagnose::{advice, unproven};
@@ -6,7 +6,7 @@ use crate::path::words;
 use longhaul_model::report::v1::path::{ChangeKind, Hop, Route};
 use longhaul_model::report::v1::{Advice, Finding};
 
-/// No echo was answered.
+/// Reports that no echo was answered.
 pub fn far_end_silent(case: &Case) -> Option<Finding> {
     let echoes = case.observation.round_trips.as_ref()?;
     if echoes.sent == 0 || case.analysis.rtt.is_some() {
@@ -52,7 +52,7 @@ pub fn far_end_silent(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Up to here somebody answered.
+/// Describes the last hop that answered.
 fn last_heard(route: &Route) -> String {
     let answering = |hop: &&Hop| !hop.answers.is_empty();
     match route.hops.iter().rfind(answering) {
@@ -64,7 +64,7 @@ fn last_heard(route: &Route) -> String {
     }
 }
 
-/// The trace used to get there, and does not now.
+/// Reports that the trace no longer reaches the destination.
 pub fn end_not_reached(case: &Case) -> Option<Finding> {
     let change = case.analysis.route_change.as_ref()?;
     let route = case.observation.route.as_ref()?;
@@ -95,7 +95,7 @@ pub fn end_not_reached(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Routers send the packets round and round.
+/// Reports a routing loop.
 pub fn looped(case: &Case) -> Option<Finding> {
     let route = case.observation.route.as_ref()?;
     let (first, last) = cycle(route)?;
@@ -121,7 +121,7 @@ pub fn looped(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// The first return of an address after another one.
+/// Returns the first address that repeats after a different one.
 fn cycle(route: &Route) -> Option<(u8, u8)> {
     let known: Vec<(u8, &str)> = route
         .hops

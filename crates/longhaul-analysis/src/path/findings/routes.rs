@@ -1,4 +1,4 @@
-//! Did the route change, has it alternatives, is it another one back, and who rewrites packets?
+//! Findings about routes: changes, asymmetry, alternatives, and devices that rewrite packets.
 
 use super::Case;
 use crate::diagnose::{advice, unproven};
@@ -7,7 +7,7 @@ use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::path::{ChangeKind, RouteChange};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Another route than before.
+/// Reports a route that differs from the previous one.
 pub fn changed(case: &Case) -> Option<Finding> {
     let change = case.analysis.route_change.as_ref()?;
     let how = match change.kind {
@@ -47,7 +47,7 @@ pub fn changed(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// `hops 3-7 stand where hops 3-11 stood`.
+/// Describes the changed ranges: `hops 3-7 now, where hops 3-11 stood`.
 fn ranges(change: &RouteChange) -> impl Iterator<Item = String> {
     change.ranges.iter().map(|range| match range.other {
         None => format!("{} came in", words::hops(range.here)),
@@ -69,7 +69,7 @@ fn step(change: &RouteChange) -> Option<String> {
     ))
 }
 
-/// Different ways there and back.
+/// Reports different forward and return routes.
 pub fn asymmetric(case: &Case) -> Option<Finding> {
     let symmetry = case
         .analysis
@@ -94,7 +94,7 @@ pub fn asymmetric(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Next hops by hop, where there is more than one.
+/// Returns the number of next hops by hop, if there is more than one.
 fn balanced(case: &Case) -> Option<BTreeMap<u8, usize>> {
     let route = case.observation.route.as_ref()?;
     let mut next: BTreeMap<(u8, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -111,7 +111,7 @@ fn balanced(case: &Case) -> Option<BTreeMap<u8, usize>> {
     (!widest.is_empty()).then_some(widest)
 }
 
-/// Several next hops of equal cost.
+/// Reports several next hops of equal cost.
 pub fn load_balanced(case: &Case) -> Option<Finding> {
     let widest = balanced(case)?;
     let route = case.observation.route.as_ref()?;
@@ -141,7 +141,7 @@ pub fn load_balanced(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// A device changes what it forwards.
+/// Reports a device that rewrites the packets it forwards.
 pub fn rewritten(case: &Case) -> Option<Finding> {
     let route = case.observation.route.as_ref()?;
     let answers = route

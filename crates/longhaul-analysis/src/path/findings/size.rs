@@ -1,4 +1,4 @@
-//! Which packets do not pass, and do TCP's segments fit those that do?
+//! Findings about packet sizes: dropped packets, and TCP segments that do not fit.
 
 use super::Case;
 use crate::diagnose::{advice, unproven};
@@ -8,10 +8,10 @@ use longhaul_model::report::v1::{Advice, Finding};
 /// IP and TCP without options; with IPv6 20 bytes more.
 const HEADERS_V4: u32 = 40;
 const HEADERS_V6: u32 = 60;
-/// The timestamp option, which some kernels take off the segment size they tell.
+/// The timestamp option, which some kernels subtract from the segment size they report.
 const TIMESTAMPS: u32 = 12;
 
-/// Larger packets vanish, and nobody says so.
+/// Reports that larger packets are dropped silently.
 pub fn black_hole(case: &Case) -> Option<Finding> {
     let mtu = case.analysis.path_mtu.as_ref()?;
     let search = case.observation.mtu.as_ref()?;
@@ -68,7 +68,7 @@ fn largest_that_arrived(search: &MtuSearch) -> Option<&MtuProbe> {
     arrived.max_by_key(|probe| probe.packet_bytes)
 }
 
-/// The path carries less than the interface: known, and told by a router.
+/// Reports that the path carries less than the interface, as a router reported.
 pub fn below_interface(case: &Case) -> Option<Finding> {
     let mtu = case.analysis.path_mtu.as_ref()?;
     let search = case.observation.mtu.as_ref()?;
@@ -97,7 +97,7 @@ pub fn below_interface(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Segment sizes that both ends use.
+/// Returns the segment size that both ends use.
 fn segments(case: &Case) -> Option<u32> {
     let options = case.observation.options.as_ref()?;
     [options.mss_here_bytes, options.mss_there_bytes]
@@ -114,7 +114,7 @@ fn headers(case: &Case) -> u32 {
     }
 }
 
-/// A device on the way made the segments smaller than the path needs.
+/// Reports that a device made the segments smaller than the path needs.
 pub fn segments_clamped(case: &Case) -> Option<Finding> {
     let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, segments(case)?);
     let fits = mtu.bytes.saturating_sub(headers(case));
@@ -140,7 +140,7 @@ pub fn segments_clamped(case: &Case) -> Option<Finding> {
     Some(found)
 }
 
-/// Segments that the path cannot carry: TCP depends on routers telling it so.
+/// Reports segments that the path cannot carry: TCP depends on routers to report that.
 pub fn segments_too_large(case: &Case) -> Option<Finding> {
     let (mtu, mss) = (case.analysis.path_mtu.as_ref()?, segments(case)?);
     mtu.refused_bytes?;

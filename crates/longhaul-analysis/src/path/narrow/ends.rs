@@ -1,16 +1,16 @@
-//! On the way there or on the way back? One-way delays to a far end that gives its times.
+//! Assigns the queue to the forward or the return path, from one-way delays of both hosts.
 //!
-//! The offset between the two clocks falls out of every difference; their drift is taken out by the
+//! The offset between the two clocks cancels in every difference; their drift is removed by the
 //! line from the floor of the idle time before to that of the idle time after. Without an idle time
-//! after, the floor before stands alone.
-//! Source: our design. Units: ns. Error: what the clocks' drift bends in half a minute: below 0.1 ms.
-//! Wrong when: a clock was stepped by a few milliseconds in mid-run; larger steps do not fit the round
-//! trip, and are left aside.
+//! after, the floor before is used alone.
+//! Source: our design. Units: ns. Error: the curvature of the drift in half a minute: below 0.1 ms.
+//! Wrong when: a clock was stepped by a few milliseconds during the run; larger steps do not fit
+//! the RTT and are left out.
 
 use super::profile::{Clock, Grown, Phases};
 use longhaul_model::report::v1::path::{EndDelay, HopWatch};
 
-/// Both ways, and the round trip that they make.
+/// Both directions, and the round trip that they form.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ends {
     pub forward: Option<Grown>,
@@ -32,7 +32,7 @@ impl Ends {
 
 fn rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<Grown> {
     let known = watch.ends.iter().filter(|probe| value(probe).is_some());
-    // The offset is removed before anything becomes a float: it may be years.
+    // Subtract the offset before converting to float: it may be years.
     let zero = known.clone().filter_map(value).min()?;
     let points: Vec<(u64, f64)> = known
         .filter_map(|probe| Some((probe.at_us, value(probe)?.checked_sub(zero)? as f64)))
@@ -48,7 +48,7 @@ fn rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<Grown> 
     Grown::of(0, None, &Phases::of(Clock::of(watch), straight))
 }
 
-/// In ns each µs, between the idle floors before and after the load.
+/// Returns the drift in ns per µs, between the idle floors before and after the load.
 fn drift(watch: &HopWatch, points: &[(u64, f64)]) -> f64 {
     let clock = Clock::of(watch);
     let idle = |after: bool| {

@@ -1,10 +1,10 @@
-//! Which link is the narrow one, or why can that not be said?
+//! Finds the narrow link, or the reason why that is impossible.
 //!
-//! Source: our design. No standing queue at the far end (below 3 ms): the limit is none of the
-//! network's queues. A rise in the way back alone is the queue of the acknowledgements. Capacity is
-//! given by an estimate of the whole path; round trips to hops never give one.
-//! Units: ns, ratios. Error: confidence 0.8 for one link in one run and 0.95 where an earlier run
-//! found the same; 0.7 for a span; less with what speaks against it.
+//! Source: our design. Without a standing queue to the destination (below 3 ms), no network queue
+//! is the limit. A rise on the return path alone is a queue of the acknowledgements. The capacity
+//! comes from an estimate of the whole path, never from round trips to hops. Units: ns, ratios.
+//! Error: confidence 0.8 for one link in one run, 0.95 if an earlier run found the same, 0.7 for a
+//! span; lower with contradicting evidence.
 //! Wrong when: as for the whole of [`super`].
 
 use super::ends::Ends;
@@ -14,32 +14,32 @@ use super::words;
 use crate::path::{Capacity, KnownRoute};
 use longhaul_model::report::v1::path::{HopWatch, NarrowLink, Observation};
 
-/// Of one link in one run.
+/// Confidence for one link in one run.
 const ONE_LINK: f64 = 0.8;
-/// An earlier run found the same link.
+/// Confidence if an earlier run found the same link.
 const REPEATED: f64 = 0.95;
 const SPAN: f64 = 0.7;
-/// Earlier runs that are looked at.
+/// The number of earlier runs that are compared.
 const EARLIER: usize = 2;
-/// A rise in the own host is one that its queue explains to this share.
+/// The minimum share of the rise that the own host's queue must explain.
 const OWN_SHARE: f64 = 0.5;
-/// Both ways together grow as the round trip does, to within this share of it.
+/// The maximum difference between both directions together and the RTT, as a share of the RTT.
 const OFF_THE_TRIP: f64 = 0.5;
 
-/// What the verdict rests on.
+/// The input of the verdict.
 #[derive(Debug, Clone)]
 pub struct Sight<'o> {
     pub observation: &'o Observation,
     pub watch: &'o HopWatch,
-    /// Without the far end.
+    /// All hops except the destination.
     pub hops: Vec<Grown>,
     pub far: Option<Grown>,
-    /// The TTL of the far end is known, and not only that it lies behind all hops.
+    /// The TTL of the destination is known, not only that it lies behind all hops.
     pub far_placed: bool,
     pub ends: Ends,
 }
 
-/// Why nothing can be said.
+/// The reason why no link can be named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obscured {
     NoLoad,
@@ -50,7 +50,7 @@ pub enum Obscured {
     NoPlace,
 }
 
-/// The verdict on a watch of hops.
+/// Returns the verdict on the probes to all hops.
 pub fn judge(
     observation: &Observation,
     watch: &HopWatch,
@@ -77,7 +77,7 @@ impl<'o> Sight<'o> {
         let last = far_ttl(observation, watch);
         let own = hops.iter().position(|hop| Some(hop.ttl) == last);
         let own = own.map(|at| hops.remove(at));
-        // Without a TTL known to be the far end's, it lies behind all hops.
+        // If its TTL is unknown, the destination lies behind all hops.
         let ttl = last.or_else(|| watch.hops.iter().map(|h| h.ttl.saturating_add(1)).max());
         let both = ends.both.clone().map(|rise| Grown {
             ttl: ttl.unwrap_or(1),
@@ -94,11 +94,11 @@ impl<'o> Sight<'o> {
         }
     }
 
-    /// The queue's way, where the far end gave its times: the rises with the load and against it.
-    /// `None` too where they do not fit the round trip, as after a step of a clock.
+    /// Returns the rises in the load's direction and against it, if the remote host reported its
+    /// times; `None` also if they do not fit the RTT, as after a clock step.
     ///
-    /// Medians, never floors: the ends are probed more often than a hop, and see a queue that breathes
-    /// at its emptiest where a hop's few probes do not.
+    /// Medians, not floors: both ends are probed more often than a hop, and see the minimum of a
+    /// varying queue, which the few probes of a hop miss.
     pub fn ways(&self) -> Option<(&Grown, &Grown)> {
         let (forward, reverse) = (self.ends.forward.as_ref()?, self.ends.reverse.as_ref()?);
         let trip = self.far.as_ref()?.median_ns as f64;
@@ -116,7 +116,7 @@ impl<'o> Sight<'o> {
     }
 }
 
-/// At which TTL the far end answers.
+/// Returns the TTL at which the destination answers.
 fn far_ttl(observation: &Observation, watch: &HopWatch) -> Option<u8> {
     let by_address = watch
         .hops
@@ -129,7 +129,7 @@ fn far_ttl(observation: &Observation, watch: &HopWatch) -> Option<u8> {
     by_address.map(|hop| hop.ttl).or_else(by_route)
 }
 
-/// What was found.
+/// The result of the search.
 pub enum Found {
     NoQueue { far: Grown },
     ReturnPath { against: Grown },
@@ -224,7 +224,7 @@ fn placed(place: &Place, sure: f64, sight: &Sight, capacity: Option<Capacity>) -
     }
 }
 
-/// The bytes waiting in this host's own interface make up the rise at the rate of the load.
+/// Returns true if the backlog of this host's interface explains the rise at the rate of the load.
 fn own_queue(place: &Place, watch: &HopWatch) -> bool {
     let Some(backlog) = watch.own_backlog_bytes.filter(|_| watch.forward) else {
         return false;
@@ -237,7 +237,7 @@ fn own_queue(place: &Place, watch: &HopWatch) -> bool {
     backlog as f64 >= OWN_SHARE * waiting
 }
 
-/// One of the latest runs found the same link.
+/// Returns true if one of the latest runs found the same link.
 fn repeated(link: &NarrowLink, known: &[KnownRoute]) -> bool {
     let mut earlier: Vec<&KnownRoute> = known
         .iter()

@@ -1,47 +1,47 @@
-//! Between which two hops does the rise begin?
+//! Finds the hops between which the rise begins.
 //!
-//! The first hop k that stands out (3 ms, 3 × its noise, a quarter of the far end's rise, rank sum
-//! below 0.01), that the far end and 70 % of the hops beyond share (0.6 of its rise, by floor or
-//! median), begins the queue. A hop that stands out alone, or before a quiet one, answers slowly
-//! under load, and is set aside. The link begins at the last hop before k that is quiet (below 0.3 of
-//! k's rise, floor and median). Hops of which nothing can be said widen the answer; so does a rise
-//! that grows again beyond k, or that differs by a quarter at k from what the hops beyond have in
-//! common: k may answer slowly by chance as much as the queue beyond it holds.
+//! The queue begins at the first hop k that stands out (3 ms, 3 × its noise, a quarter of the
+//! destination's rise, rank sum below 0.01) and whose rise the destination and 70 % of the later
+//! hops share (0.6 of its rise, by floor or median). A hop that stands out alone, or before a quiet
+//! one, answers slowly under load and is ignored. The link begins at the last hop before k that is
+//! quiet (below 0.3 of k's rise, floor and median). Hops without enough data widen the span; so
+//! does a rise that grows again beyond k, or that differs by a quarter from the common rise of the
+//! later hops: k may answer slowly by chance by as much as the queue beyond it adds.
 //!
 //! Source: our design. Units: TTL. Error: see docs/methods/path.md.
 //! Wrong when: two links are narrow at once, and the nearer one holds less than a quarter of the
-//! queue: then the farther one is told. Or the router before the link answers slowly under load, by
-//! just what the queue holds.
+//! queue: then the farther one is named. Or the router before the link answers slowly under load,
+//! by exactly the delay of the queue.
 
 use super::profile::Grown;
 use crate::stats::quantile::median;
 
-/// Share of the answering hops beyond that must show the same rise.
+/// Share of the answering later hops that must show the same rise.
 const SHARED_RATIO: f64 = 0.7;
-/// The median rise at the first hop is that of the hops beyond, to within this share.
+/// Tolerance between the median rise at the first hop and that of the later hops, as a share.
 const ALIKE_RATIO: f64 = 0.25;
 
-/// Where the queue is.
+/// The hops around the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Place {
-    /// Last hop without it; 0 is this host.
+    /// The last hop without the queue; 0 is this host.
     pub after: u8,
-    /// First hop with it.
+    /// The first hop with the queue.
     pub before: u8,
     pub rise_ns: i64,
-    /// Probability of the rise at its first hop by chance.
+    /// P-value of the rise at its first hop.
     pub p: f64,
     /// Hops between or before the two that are neither quiet nor risen.
     pub undecided: usize,
-    /// Beyond `before` the rise grows once more.
+    /// The rise grows again beyond `before`.
     pub grows_again: bool,
-    /// Hops beyond that show it, of those that answered.
+    /// The number of later hops that show the rise, and of those that answered.
     pub shared: (usize, usize),
     /// TTLs of hops that rose alone.
     pub slow: Vec<u8>,
 }
 
-/// `far` is the far end, which lies behind all `hops`.
+/// Finds the hops around the queue; `far` is the destination, which lies behind all `hops`.
 pub fn find(hops: &[Grown], far: &Grown) -> Option<Place> {
     let mut slow = Vec::new();
     for (at, hop) in hops.iter().chain([far]).enumerate() {
@@ -71,7 +71,7 @@ fn shared(hop: &Grown, beyond: &[Grown], far: &Grown) -> bool {
     !next_quiet && far.risen_beside(hop) && with as f64 >= SHARED_RATIO * beyond.len() as f64
 }
 
-/// The median rise of the hops beyond.
+/// Returns the median rise of the later hops.
 fn common(beyond: &[Grown], far: &Grown) -> f64 {
     let rises = beyond.iter().chain([far]).map(|rise| rise.median_ns as f64);
     median(rises).unwrap_or(far.median_ns as f64)
@@ -84,7 +84,7 @@ fn alike(hop: &Grown, common: f64) -> bool {
 fn between(before: &[&Grown], hop: &Grown, beyond: &[Grown], far: &Grown, slow: Vec<u8>) -> Place {
     let quiet = |earlier: &&&Grown| earlier.quiet_beside(hop);
     let after = before.iter().rfind(quiet).map_or(0, |q| q.ttl);
-    // The whole rise is there first at this hop; it is `hop` unless the rise grows once more.
+    // The first hop with the whole rise; it is `hop` unless the rise grows again.
     let common = common(beyond, far);
     let whole = |later: &&Grown| later.risen_beside(far) && alike(later, common);
     let first_whole = std::iter::once(hop)

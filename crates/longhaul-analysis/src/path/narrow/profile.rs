@@ -1,36 +1,36 @@
-//! By how much did the round trip to a hop grow under load, and how much does it vary without?
+//! Measures the rise of the RTT to a hop under load, and its noise without load.
 //!
-//! Source: our design: floor f = least idle round trip; g = second least loaded one, from 2 s of
-//! load on until 0.5 s before its end, so that one lucky packet does not hide a queue; rise = g − f;
-//! noise = the 90th less the 10th percentile of the idle ones. Units: ns. Error: of the rise, the
-//! noise divided by the number of idle answers, about.
-//! Wrong when: the queue drains in between, as it does under a single stream that halves its window.
+//! Source: our design: floor f = minimum idle RTT; g = second lowest loaded RTT, from 2 s of load
+//! until 0.5 s before its end, so that a single fast packet does not hide a queue; rise = g − f;
+//! noise = 90th minus 10th percentile of the idle RTTs. Units: ns. Error: about the noise over the
+//! idle answers.
+//! Wrong when: the queue drains in between, as under a single stream that halves its window.
 
 use crate::stats::quantile::{quantile, sorted};
 use crate::stats::rank_sum;
 use longhaul_model::report::v1::path::{Echo, HopWatch, WatchedHop};
 
-/// Load needs this long to fill a queue; at most a quarter of the loaded time is left out.
+/// Time that a load needs to fill a queue; at most a quarter of the loaded time is left out.
 const FILLING_US: u64 = 2_000_000;
-/// Streams end apart, and the queue is empty before its last packet is read. At most a sixteenth of
-/// the loaded time is left out.
+/// Streams end at different times, and the queue is empty before its last packet is read. At most a
+/// sixteenth of the loaded time is left out.
 const ENDING_US: u64 = 500_000;
-/// A queue needs this long to drain.
+/// Time that a queue needs to drain.
 const DRAINING_US: u64 = 1_000_000;
-/// Fewer answers than this in a phase say nothing.
+/// The minimum number of answers in each phase.
 const LEAST_ANSWERS: usize = 3;
-/// Nothing is said of a hop that answers fewer probes than this.
+/// The minimum share of answered probes of a usable hop.
 const LEAST_ANSWERED_RATIO: f64 = 0.3;
-/// Rises below this share of what they are compared with are none.
+/// A rise below this share of the reference rise counts as none.
 pub const QUIET_RATIO: f64 = 0.3;
-/// Rises above it are the same rise.
+/// A rise above this share of the reference rise counts as the same.
 pub const RISEN_RATIO: f64 = 0.6;
-/// A smaller rise is no queue worth naming.
+/// The minimum rise that counts as a queue.
 pub const LEAST_RISE_NS: i64 = 3_000_000;
 const NOISE_TIMES: f64 = 3.0;
 pub const LEAST_P: f64 = 0.01;
 
-/// Times of probes sorted by what went on when they were sent.
+/// Values of probes, by the phase in which they were sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Phases {
     pub idle: Vec<f64>,
@@ -39,7 +39,7 @@ pub struct Phases {
     asked_loaded: usize,
 }
 
-/// Which stretch of the watch is which.
+/// The phases of the probing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_field_names, reason = "the postfix is the unit")]
 pub struct Clock {
@@ -64,7 +64,7 @@ impl Clock {
         }
     }
 
-    /// `Some(true)`: loaded; `None`: in between.
+    /// Returns `Some(true)` for loaded, `Some(false)` for idle, `None` for transitions.
     pub fn loaded(&self, at_us: u64) -> Option<bool> {
         if at_us < self.load_from_us || at_us >= self.load_until_us.saturating_add(DRAINING_US) {
             Some(false)
@@ -77,7 +77,7 @@ impl Clock {
 }
 
 impl Phases {
-    /// Of probes sent at a time, each with its value if it was answered.
+    /// Sorts probes by their send time; each has a value if it was answered.
     pub fn of(clock: Clock, probes: impl Iterator<Item = (u64, Option<f64>)>) -> Phases {
         let mut phases = Phases::default();
         for (at_us, value) in probes {
@@ -98,7 +98,7 @@ impl Phases {
         phases
     }
 
-    /// Enough answers in both.
+    /// Returns true if both phases have enough answers.
     fn usable(&self) -> bool {
         let enough = |answers: &[f64], asked: usize| {
             answers.len() >= LEAST_ANSWERS
@@ -108,24 +108,24 @@ impl Phases {
     }
 }
 
-/// One hop, idle against loaded.
+/// The rise of one hop from idle to loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grown {
     pub ttl: u8,
     pub address: Option<String>,
-    /// g − f; below 0 where loaded round trips were shorter.
+    /// g − f; negative if loaded round trips were shorter.
     pub rise_ns: i64,
-    /// Median loaded less median idle.
+    /// Median loaded minus median idle.
     pub median_ns: i64,
     pub noise_ns: i64,
-    /// That loaded round trips are no longer than idle ones (rank sum).
+    /// P-value of the hypothesis that loaded RTTs are no longer than idle ones (rank sum).
     pub p: f64,
     /// Answers under load.
     pub loaded: usize,
 }
 
 impl Grown {
-    /// `None` where too little was answered.
+    /// Returns `None` if too few probes were answered.
     pub fn of(ttl: u8, address: Option<String>, phases: &Phases) -> Option<Grown> {
         if !phases.usable() {
             return None;
@@ -144,33 +144,33 @@ impl Grown {
         })
     }
 
-    /// A queue beyond noise and chance, that counts beside what the far end shows.
+    /// Returns true for a rise beyond noise and chance, and large compared with the destination's.
     pub fn stands_out(&self, far_ns: i64) -> bool {
         let least = (LEAST_RISE_NS as f64).max(0.25 * far_ns as f64);
         self.rise_ns as f64 >= least && self.beyond_noise() && self.p < LEAST_P
     }
 
-    /// More than what it varies by without load.
+    /// Returns true if the rise exceeds the variation without load.
     pub fn beyond_noise(&self) -> bool {
         self.rise_ns as f64 >= NOISE_TIMES * self.noise_ns as f64
     }
 
-    /// Without the queue, by its floor and by its median.
+    /// Returns true if this hop is without the queue, by its floor and by its median.
     pub fn quiet_beside(&self, risen: &Grown) -> bool {
         let below = |own: i64, other: i64| (own as f64) < QUIET_RATIO * other as f64;
         below(self.rise_ns, risen.rise_ns) && below(self.median_ns, risen.median_ns)
     }
 
-    /// With the same queue, by its floor or by its median: probes of two hops that miss each other by
-    /// a moment see a queue that breathes at other depths, and of few of them the second least is often
-    /// its emptiest.
+    /// Returns true if this hop has the same queue, by its floor or by its median. Probes of two
+    /// hops at slightly different times see a varying queue at different depths, and the second
+    /// lowest of a few is often the minimum of the queue.
     pub fn risen_beside(&self, risen: &Grown) -> bool {
         let reaches = |own: i64, other: i64| own as f64 >= RISEN_RATIO * other as f64;
         reaches(self.rise_ns, risen.rise_ns) || reaches(self.median_ns, risen.median_ns)
     }
 }
 
-/// All hops of which something can be said, nearest first, the far end last if it is among them.
+/// Returns all usable hops, nearest first; the destination last if it is among them.
 pub fn hops(watch: &HopWatch) -> Vec<Grown> {
     let clock = Clock::of(watch);
     let mut found: Vec<Grown> = watch

@@ -1,4 +1,4 @@
-//! The verdict in a sentence that claims no more than was seen.
+//! Describes the verdict in a sentence that claims no more than was observed.
 
 use super::judge::{Obscured, Sight};
 use super::place::Place;
@@ -98,7 +98,7 @@ pub fn placed(verdict: &str, place: &Place, sight: &Sight, capacity: Option<Capa
     text
 }
 
-/// Their TTLs, where both are known.
+/// Formats the TTLs, if both are known.
 fn hops(place: &Place, sight: &Sight) -> String {
     let far = sight.far.as_ref().map(|far| far.ttl);
     if !sight.far_placed && far == Some(place.before) {

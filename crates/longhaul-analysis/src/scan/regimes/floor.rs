@@ -1,10 +1,10 @@
-//! Did the idle RTT step from one level to another?
+//! Detects a step of the idle RTT.
 //!
-//! Each cell times an idle round trip before its load; another route shows there first. The cut is
-//! where the cells of the two sides are best told apart by their levels; a few that a queue held up
-//! may lie on the wrong side.
+//! Each cell measures an idle RTT before its load; another route shows there first. The cut is
+//! where the levels separate the cells of the two sides best; a few that a queue delayed may lie on
+//! the wrong side.
 //!
-//! Source: SLAC's route changes of 2003 (150 to 160 ms to Lyon). Units: microseconds. Error: one cell.
+//! Source: SLAC's route changes of 2003 (150 to 160 ms to Lyon). Units: us. Error: one cell.
 //! Wrong when: the new route has the same length to 5 %, or foreign load fills queues for minutes.
 
 use super::Cut;
@@ -12,16 +12,16 @@ use crate::stats::quantile::median;
 use longhaul_model::report::v1::scan::Cell;
 use std::time::Duration;
 
-/// Cells on each side of a cut.
+/// The minimum number of cells on each side of a cut.
 const LEAST_CELLS: usize = 3;
 const LEAST_STEP: Duration = Duration::from_millis(2);
 const LEAST_STEP_RATIO: f64 = 0.05;
-/// Cells of a side that may lie nearer to the other side's level.
+/// The maximum share of a side's cells that are nearer to the other side's level.
 const MOST_STRAYS_RATIO: f64 = 0.15;
-/// Places tried for a step; in longer scans not every one is.
+/// The maximum number of positions tried; in longer scans some are skipped.
 const MOST_PLACES: usize = 200;
 
-/// A smaller difference is no other route.
+/// Returns the minimum step that indicates another route.
 pub fn least_step(level: Duration) -> Duration {
     level.mul_f64(LEAST_STEP_RATIO).max(LEAST_STEP)
 }
@@ -43,7 +43,7 @@ pub fn cut(cells: &[&Cell]) -> Option<Cut> {
     })
 }
 
-/// Share of the cells on their own side, where the step is large enough and the strays are few.
+/// Returns the share of the cells on their own side, if the step is large and strays are few.
 fn clearness(before: &[(usize, f64)], after: &[(usize, f64)]) -> Option<f64> {
     let level = |side: &[(usize, f64)]| median(side.iter().map(|(_, rtt)| *rtt));
     let (was, is) = (level(before)?, level(after)?);

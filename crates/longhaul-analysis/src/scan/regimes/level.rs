@@ -1,13 +1,13 @@
-//! Did the goodput of one and the same setting step from one level to another?
+//! Detects a step of the goodput of one setting.
 //!
-//! Logarithms of the goodput of settings that were measured repeatedly (in a grid the sentinels, in
-//! a guided search its repeats) are fitted by one level for each setting and one step common to all;
-//! the step's t must be too large to be the largest of all places tried. Few repeats scatter by
-//! chance much less than they should, so their variance is drawn towards what probes usually have.
+//! Logarithms of the goodput of repeated settings (in a grid the sentinels, in a guided search its
+//! repeats) are fitted by one level for each setting and one common step; the step's t must be
+//! significant as the largest of all positions tried. A few repeats often scatter much less than
+//! they should by chance, so their variance is shrunk towards that of typical probes.
 //!
 //! Source: two-way least squares; Bonferroni; Smyth 2004 for the variance. Units: logarithms of
 //! ratios. Error: see `accuracy`.
-//! Wrong when: the scatter is far from normal, or one side holds a single wild probe.
+//! Wrong when: the scatter is far from normal, or one side holds a single outlier.
 
 use super::Cut;
 use crate::scan::cells::goodput;
@@ -16,16 +16,16 @@ use crate::stats::student::two_sided;
 use longhaul_model::report::v1::scan::{Cell, Setting};
 use std::collections::BTreeMap;
 
-/// Probability of a cut in a scan of a steady path, all places together.
+/// Probability of a cut in a scan of a steady path, all positions together.
 const FALSE_CUTS: f64 = 0.01;
 /// A smaller step changes no conclusion.
 const LEAST_STEP: f64 = 0.1;
-/// What one probe usually scatters, and how many repeats that knowledge is worth.
+/// The typical scatter of one probe, and the number of repeats that this prior is worth.
 const USUAL_NOISE: f64 = 0.07;
 const USUAL_FREEDOM: f64 = 6.0;
 /// Half-width of a 95 % interval in standard errors.
 const QUANTILE: f64 = 1.96;
-/// Places tried for a step; in longer scans not every one is.
+/// The maximum number of positions tried; in longer scans some are skipped.
 const MOST_PLACES: usize = 200;
 
 struct Repeat {
@@ -40,13 +40,13 @@ pub fn cut(cells: &[&Cell]) -> Option<Cut> {
     let ways: [&dyn Fn(&Cell) -> bool; 3] = [&|_| true, &|c| c.forward, &|c| !c.forward];
     let tried = ways.iter().filter_map(|way| clearest(&repeats(cells, way)));
     let clearest = tried.min_by(|a, b| a.1.total_cmp(&b.1));
-    // Three ways of looking at it, each with a chance of its own.
+    // Three tests, so each has a third of the error probability.
     clearest
         .filter(|(_, chance)| *chance < FALSE_CUTS / 3.0)
         .map(|(cut, _)| cut)
 }
 
-/// Sentinels and what has their setting; without sentinels all that was measured twice.
+/// Returns the sentinels and all cells of their settings; without sentinels, all repeated settings.
 fn repeats(cells: &[&Cell], chosen: &dyn Fn(&Cell) -> bool) -> Vec<Repeat> {
     let watched = cells.iter().any(|c| c.sentinel);
     let mut groups: BTreeMap<(&Setting, bool), Vec<usize>> = BTreeMap::new();
@@ -78,14 +78,14 @@ fn own_error(cell: &Cell) -> Option<f64> {
     Some(half / QUANTILE / goodput(cell).max(1.0))
 }
 
-/// What one of these probes is taken to scatter before its repeats are looked at: what probes usually
-/// do, or what they did within their own runs if that was more.
+/// Returns the prior scatter of one of these probes: the typical one, or that within their own runs
+/// if larger.
 fn usual_noise(repeats: &[Repeat]) -> f64 {
     let own = median(repeats.iter().filter_map(|r| r.own_error));
     own.map_or(USUAL_NOISE, |error| error.max(USUAL_NOISE))
 }
 
-/// The best place for a step, and the probability that chance makes such a one anywhere.
+/// Returns the best position for a step, and the probability of such a step anywhere by chance.
 fn clearest(repeats: &[Repeat]) -> Option<(Cut, f64)> {
     let groups = 1 + repeats.iter().map(|r| r.group).max()?;
     let places = (1..repeats.len()).step_by(repeats.len().div_ceil(MOST_PLACES));
@@ -103,8 +103,8 @@ fn clearest(repeats: &[Repeat]) -> Option<(Cut, f64)> {
         })
 }
 
-/// Two-sided probability of a step as clear as the one at `at`; `None` where no setting lies on both
-/// sides, or the step is small.
+/// Returns the two-sided probability of a step as clear as the one at `at`; `None` if no setting
+/// lies on both sides, or the step is small.
 fn chance(repeats: &[Repeat], at: usize, groups: usize, usual: f64) -> Option<f64> {
     let mut sums = vec![[0.0f64; 3]; groups];
     for (i, r) in repeats.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! What becomes of the queue when a link changes in the middle of traffic?
+//! Changes to a link in the middle of traffic.
 //!
-//! What waits has no departure time yet and simply leaves at the new rate. Of the chunk on the
-//! wire, the bytes not yet sent are sent at the new rate. What has left keeps its times.
+//! Queued packets have no departure time yet and simply leave at the new rate. Of the chunk on the
+//! wire, the unsent bytes are sent at the new rate. Packets that have left keep their times.
 
 use super::{Link, Marks, Nanos, Outlet, Unit, nanos};
 use crate::engine::bucket::Bucket;
@@ -10,7 +10,7 @@ use crate::engine::transmitter::Transmitter;
 use crate::spec::LinkSpec;
 
 impl Link {
-    /// Replaces everything about this link at `now`.
+    /// Replaces all parameters of this link at `now`.
     pub fn change(&mut self, spec: &LinkSpec, now: Nanos, outlet: &mut Outlet) {
         self.catch_up(now, outlet);
         self.adopt(spec, now);
@@ -26,7 +26,7 @@ impl Link {
         }
     }
 
-    /// Takes over the parameters; what did not change keeps its state (tokens, cross traffic).
+    /// Takes over the parameters; unchanged parts keep their state (tokens, cross traffic).
     pub(super) fn adopt(&mut self, spec: &LinkSpec, now: Nanos) {
         let old = std::mem::replace(&mut self.spec, spec.clone());
         self.overhead = u64::from(spec.overhead);
@@ -57,7 +57,7 @@ impl Link {
         }
     }
 
-    /// The link has no rate any more: everything leaves at once.
+    /// Empties the queue at once: the link no longer has a rate.
     fn flush(&mut self, now: Nanos, outlet: &mut Outlet) {
         let on_wire = self.serving.take().map(|serving| serving.what);
         let waiting = std::mem::take(&mut self.waiting);

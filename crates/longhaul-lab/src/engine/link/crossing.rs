@@ -1,12 +1,12 @@
-//! Other people's traffic in the queue of a link.
+//! Cross traffic in the queue of a link.
 //!
-//! It makes no events: what has come since somebody last looked is worked off when the next real
-//! packet comes or leaves, in the order of time.
+//! It creates no events: cross packets since the last update are processed in time order when the
+//! next real packet arrives or leaves.
 
 use super::{CrossSource, CrossTruth, Link, Nanos, Outlet, Serving, Waiting};
 
 impl Link {
-    /// Works off the cross traffic that has come by `now`.
+    /// Processes the cross traffic that has arrived by `now`.
     pub(super) fn catch_up(&mut self, now: Nanos, outlet: &mut Outlet) {
         while let Some(at) = self
             .cross
@@ -56,7 +56,7 @@ impl Link {
         self.cross_truth.get_or_insert_default()
     }
 
-    /// Completes cross traffic that is out by `now`; real packets wait for their own event.
+    /// Completes cross packets that are sent by `now`; real packets wait for their own event.
     fn finish_virtual(&mut self, now: Nanos, outlet: &mut Outlet) {
         let is_out = |serving: &Serving| serving.what.unit.is_none() && serving.slot.finish <= now;
         while self.serving.as_ref().is_some_and(is_out) {

@@ -1,9 +1,9 @@
-//! What happens between the near and the far end of the wire: loss, delay, jitter, reordering.
+//! Propagation from the wire's near end to its far end: loss, delay, jitter, reordering.
 
 use super::{Cause, Leaving, Link, Nanos, Outlet, Shape, Unit, nanos};
 
 impl Link {
-    /// What is on the wire loses some of its segments.
+    /// Drops lost segments of a unit that leaves the wire and propagates the others.
     pub(super) fn leave(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
         while unit.count > 0 {
             let marked = self
@@ -21,7 +21,7 @@ impl Link {
         self.propagate(unit, shape, outlet);
     }
 
-    /// Over the distance: delay, jitter, and for some a detour.
+    /// Applies delay and jitter, and delays some segments further.
     fn propagate(&mut self, mut unit: Unit, shape: &Shape, outlet: &mut Outlet) {
         let Some(reorder) = self.spec.reorder else {
             return self.pass(unit, None, shape, outlet);

@@ -1,11 +1,11 @@
-//! Packets as a host's kernel would give them to its device: for tests and for measuring the
+//! Builds packets as a host's kernel would give them to its device: for tests and for measuring the
 //! estimators in virtual time.
 
 use super::{GSO_TCP4, GSO_TCP6, GSO_UDP, NEEDS_CHECKSUM, TCP, UDP, VNET_BYTES};
 use crate::engine::checksum;
 use std::net::IpAddr;
 
-/// A packet to be built; `source` and `destination` must be of one family.
+/// A packet to build; `source` and `destination` must be of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draft {
     pub source: IpAddr,
@@ -14,7 +14,7 @@ pub struct Draft {
     pub transport: Transport,
     pub source_port: u16,
     pub destination_port: u16,
-    /// Payload bytes of each segment; `None`: one packet, not to be divided.
+    /// The payload bytes of each segment; `None` for a packet that must not be segmented.
     pub segment_bytes: Option<u16>,
 }
 
@@ -25,7 +25,7 @@ pub enum Transport {
 }
 
 impl Draft {
-    /// A UDP packet with TTL 64.
+    /// Returns a UDP packet with TTL 64.
     pub fn udp(source: IpAddr, destination: IpAddr) -> Draft {
         Draft {
             source,
@@ -38,7 +38,7 @@ impl Draft {
         }
     }
 
-    /// A TCP packet with TTL 64, ACK set, no options.
+    /// Returns a TCP packet with TTL 64, ACK set, no options.
     pub fn tcp(source: IpAddr, destination: IpAddr, sequence: u32) -> Draft {
         let transport = Transport::Tcp {
             sequence,
@@ -50,7 +50,7 @@ impl Draft {
         }
     }
 
-    /// Bytes of IP and transport header.
+    /// Returns the length of the IP and transport headers.
     pub fn header_bytes(&self) -> usize {
         self.network_bytes() + self.transport_bytes()
     }
@@ -123,7 +123,7 @@ impl Draft {
         out[8..10].copy_from_slice(&field.to_le_bytes());
     }
 
-    /// Returns where the addresses are in the header.
+    /// Writes the IP header and returns the range of the addresses in it.
     fn write_network(&self, out: &mut [u8], payload: usize) -> std::ops::Range<usize> {
         let length = (self.transport_bytes() + payload) as u16;
         match (self.source, self.destination) {

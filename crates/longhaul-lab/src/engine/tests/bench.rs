@@ -1,4 +1,4 @@
-//! A path on the table: sends packets at nominal times and collects what arrives.
+//! Test fixture: sends packets at nominal times and collects what arrives.
 
 use crate::engine::packet::build::Draft;
 use crate::engine::{ADDRESSES, Engine, Host, Nanos};
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const MS: Nanos = 1_000_000;
 pub const SECOND: Nanos = 1_000_000_000;
 
-/// Nothing is written beside the sources when a property fails; its seed is in the message.
+/// Returns a configuration that writes no regression files; a failure's message has its seed.
 pub fn cases(cases: u32) -> proptest::test_runner::Config {
     proptest::test_runner::Config {
         cases,
@@ -65,7 +65,7 @@ pub fn queue(mut link: LinkSpec, bytes: u64) -> LinkSpec {
     link
 }
 
-/// One hop; nothing special on the way back.
+/// Returns a path of one hop with a default reverse direction.
 pub fn one_link(forward: LinkSpec) -> PathSpec {
     path(vec![hop("far", forward, delay(1))])
 }
@@ -87,7 +87,7 @@ pub fn tcp(sequence: u32) -> Draft {
     }
 }
 
-/// What a host got.
+/// A packet that a host received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     pub host: Host,
@@ -111,7 +111,7 @@ pub fn send(engine: &mut Engine, host: Host, draft: &Draft, payload: &[u8], now:
     engine.accept(host, len, now);
 }
 
-/// Everything that arrives by `until`.
+/// Collects everything that arrives by `until`.
 pub fn collect(engine: &mut Engine, until: Nanos) -> Vec<Arrival> {
     let mut all = vec![];
     while let Some(delivery) = engine.advance(until) {

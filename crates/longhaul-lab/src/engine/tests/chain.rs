@@ -1,4 +1,4 @@
-//! Links crossed without an event give what links looked at one by one give.
+//! Tests that links crossed without events give the same times as links processed one by one.
 
 use super::bench::*;
 use super::wire::segments;
@@ -7,7 +7,7 @@ use crate::spec::{Change, EventSpec, LinkSpec, PathSpec};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Links of the given Mbit/s (0: no rate) with 2 ms each.
+/// Returns a path of links with the given Mbit/s (0 means no rate) and 2 ms each.
 fn chain(rates: &[u64]) -> PathSpec {
     let link = |mbps: &u64| match mbps {
         0 => delay(2),
@@ -20,7 +20,7 @@ fn chain(rates: &[u64]) -> PathSpec {
     path(hops.collect())
 }
 
-/// The same path, but every link is a station, because something happens to it one day.
+/// Returns the same path with every link as a station, because a later event changes it.
 fn looked_at_everywhere(mut spec: PathSpec) -> PathSpec {
     let event = |(hop, it): (usize, &crate::spec::HopSpec)| EventSpec {
         at: Duration::from_secs(1000),
@@ -35,7 +35,7 @@ fn looked_at_everywhere(mut spec: PathSpec) -> PathSpec {
     spec
 }
 
-/// Sends packets of these gaps and payloads; gives when the last segment of each has arrived.
+/// Sends packets with these gaps and payloads; returns the arrival time of each one's last segment.
 fn times(spec: &PathSpec, sent: &[(Nanos, usize)]) -> Vec<Nanos> {
     let mut engine = Engine::new(spec, 0);
     let (mut now, mut sequence) = (0, 0);
@@ -62,7 +62,7 @@ fn times(spec: &PathSpec, sent: &[(Nanos, usize)]) -> Vec<Nanos> {
     times
 }
 
-/// Mbit/s of the links of a chain.
+/// Generates the rates of the links of a chain in Mbit/s.
 fn rates() -> impl Strategy<Value = Vec<u64>> {
     proptest::collection::vec(prop_oneof![Just(0u64), Just(10_000), 1u64..10_000], 2..30)
 }

@@ -1,4 +1,4 @@
-//! Timed events, routes, determinism, conservation.
+//! Tests of timed events, routes, determinism and conservation.
 
 use super::bench::*;
 use super::wire::{icmp, segments};
@@ -61,7 +61,7 @@ fn a_link_without_rate_lets_everything_go_at_once() {
     assert_eq!(truth.routes[0].hops[0].forward.queue_bytes, 0);
 }
 
-/// 3 hops of 10 ms, with another route of 2 hops of 1 ms from the second `at_ms` on.
+/// Returns 3 hops of 10 ms, and a route of 2 hops of 1 ms that is used from `at_ms` on.
 fn two_routes(at_ms: u64) -> PathSpec {
     let main = ["a", "b", "far"].map(|name| hop(name, delay(10), delay(10)));
     let other = ["b", "far"].map(|name| hop(name, delay(1), delay(1)));
@@ -140,7 +140,7 @@ fn a_router_of_two_routes_keeps_its_address() {
     assert_eq!(icmp(answer).from, router_v4(0, 2).octets());
 }
 
-/// A path on which everything happens at once.
+/// Returns a path on which everything happens at once.
 fn everything(seed: u64) -> PathSpec {
     let megabits = |value: u64| Rate::bits_per_second(value * 1_000_000);
     let busy = LinkSpec {
@@ -196,10 +196,10 @@ fn everything(seed: u64) -> PathSpec {
     spec
 }
 
-/// One thing a host sends: time since the last, from far, TTL, segment size, payload bytes.
+/// A packet that a host sends: gap, from far, TTL, segment size, payload bytes.
 type Sent = (u64, bool, u8, u16, usize);
 
-/// Plays a script; `look` advances the engine to a time and gives what arrived.
+/// Plays a script; `look` advances the engine to a time and returns what arrived.
 fn play_with(
     engine: &mut Engine,
     script: &[Sent],
@@ -231,7 +231,7 @@ fn play(engine: &mut Engine, script: &[Sent]) -> Vec<Arrival> {
     play_with(engine, script, collect)
 }
 
-/// Looks at every event by itself.
+/// Advances the engine to one event at a time.
 fn step_by_step(engine: &mut Engine, until: Nanos) -> Vec<Arrival> {
     let mut arrivals = vec![];
     while let Some(due) = engine.next_due().filter(|due| *due <= until) {

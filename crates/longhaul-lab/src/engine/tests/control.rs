@@ -1,4 +1,4 @@
-//! Loss, reordering, policer, shaper, cross traffic.
+//! Tests of loss, reordering, policer, shaper and cross traffic.
 
 use super::bench::*;
 use super::wire::segments;
@@ -7,14 +7,14 @@ use crate::spec::{Cross, CrossPattern, LinkSpec, Policer, Reorder, Shaper};
 use longhaul_model::units::{Bytes, Rate};
 use std::time::Duration;
 
-/// Wire bytes of a UDP packet with 1472 bytes of payload.
+/// The wire bytes of a UDP packet with 1472 bytes of payload.
 const WIRE_BYTES: u64 = 1538;
 
 fn mbps(value: u64) -> Rate {
     Rate::bits_per_second(value * 1_000_000)
 }
 
-/// Sends full-size UDP packets at `offered` for `span`; gives when they arrived.
+/// Sends full-size UDP packets at `offered` for `span`; returns their arrival times.
 fn stream(engine: &mut Engine, offered: Rate, span: Nanos) -> Vec<Nanos> {
     let gap = offered.time_for(WIRE_BYTES).unwrap_or_default().as_nanos() as usize;
     let mut arrivals = vec![];
@@ -26,7 +26,7 @@ fn stream(engine: &mut Engine, offered: Rate, span: Nanos) -> Vec<Nanos> {
     arrivals
 }
 
-/// The rate on the wire at which packets came between two times.
+/// Returns the wire rate of the packets that arrived between two times.
 fn rate_between(arrivals: &[Nanos], from: Nanos, to: Nanos) -> f64 {
     let count = arrivals
         .iter()
@@ -114,7 +114,7 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
         0,
     );
     let arrivals = stream(&mut engine, mbps(200), 4 * SECOND);
-    // Nothing is dropped while the burst lasts: 100 packets plus those earned meanwhile.
+    // Nothing is dropped during the burst: 100 packets plus those earned meanwhile.
     let gap = 61_520;
     let unbroken = arrivals
         .windows(2)
@@ -143,7 +143,7 @@ fn a_shaper_has_a_peak_a_sustained_rate_and_a_burst() {
     let spec = queue(LinkSpec { shaper, ..delay(5) }, 3_000_000);
     let mut engine = Engine::new(&one_link(spec), 0);
     let arrivals = stream(&mut engine, mbps(200), 4 * SECOND);
-    // 4 MB flow out at 135 - 67 Mbit/s: the peak lasts 470.6 ms.
+    // 4 MB drain at 135 - 67 Mbit/s: the peak lasts 470.6 ms.
     let peak = rate_between(&arrivals, 5 * MS, 475 * MS);
     assert!((peak / 135e6 - 1.0).abs() < 1e-3, "{peak}");
     let sustained = rate_between(&arrivals, 480 * MS, 4 * SECOND);
@@ -171,7 +171,7 @@ fn a_shaper_that_has_rested_gives_its_burst_again() {
             .iter()
             .map(|it| it.due - start)
             .collect();
-        // 100 packets of credit and a tenth more earned while they go.
+        // 100 packets of credit, and a tenth more earned while they are sent.
         assert!(
             arrivals[110].abs_diff(111 * 123_040) < 200_000,
             "{}",
@@ -198,8 +198,8 @@ fn with_cross(pattern: CrossPattern, rate: u64) -> LinkSpec {
 
 #[test]
 fn cross_traffic_leaves_the_exact_rest() {
-    // Real packets come in faster than the rest; the queue's drops fall on both, so the cross
-    // traffic keeps its share of arrivals.
+    // Real packets arrive faster than the remaining rate; drops hit both kinds, so cross traffic
+    // keeps its share of arrivals.
     let mut engine = Engine::new(&one_link(with_cross(CrossPattern::Cbr, 600)), 0);
     let arrivals = stream(&mut engine, mbps(390), 3 * SECOND);
     let got = rate_between(&arrivals, SECOND, 3 * SECOND);

@@ -1,4 +1,4 @@
-//! What hosts should not send, but do.
+//! Tests of input that hosts should not send, but may.
 
 use super::bench::*;
 use crate::engine::packet::build::Draft;
@@ -12,7 +12,7 @@ fn feed(engine: &mut Engine, bytes: &[u8]) {
     collect(engine, SECOND);
 }
 
-/// A sound packet, to be spoilt.
+/// Returns a valid packet to corrupt.
 fn sound(is_v6: bool, payload: usize) -> Vec<u8> {
     let (near, far) = if is_v6 {
         (IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))

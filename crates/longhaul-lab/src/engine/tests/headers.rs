@@ -1,4 +1,4 @@
-//! Headers of divided packets.
+//! Tests of the headers of segmented packets.
 
 use super::bench::*;
 use super::wire::{Segment, segments};
@@ -16,7 +16,7 @@ fn ends(is_v6: bool) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Sends one super-packet over `spec` and gives the segments that arrive.
+/// Sends one super-packet over `spec` and returns the segments that arrive.
 fn across(spec: LinkSpec, draft: &Draft, payload: &[u8]) -> Vec<Segment> {
     let mut engine = Engine::new(&one_link(spec), 0);
     send(&mut engine, Host::Near, draft, payload, 0);

@@ -1,5 +1,5 @@
-//! Hops that do more than forward: labels, ways side by side, middleboxes, lies; and hosts that get
-//! their packets in batches.
+//! Tests of MPLS labels, parallel routers, middleboxes, forged ICMP, and hosts that receive packets
+//! in batches.
 
 use super::bench::*;
 use super::wire::{Icmp, icmp, ones_sum, segments};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Four hops of 1 ms each way; the second is as asked.
+/// Returns four hops of 1 ms each way with the given second hop.
 fn with_second(second: HopSpec) -> PathSpec {
     let plain = |name| hop(name, delay(1), delay(1));
     let second = HopSpec {
@@ -27,7 +27,7 @@ fn v6_udp() -> Draft {
     Draft::udp(IpAddr::V6(ADDRESSES.near_v6), IpAddr::V6(ADDRESSES.far_v6))
 }
 
-/// What comes back of a packet whose TTL ends.
+/// Returns the answer to a packet whose TTL expires.
 fn answer(engine: &mut Engine, draft: &Draft, now: Nanos) -> Icmp {
     send(engine, Host::Near, draft, &[7; 24], now);
     let arrivals = collect(engine, now + SECOND);
@@ -59,7 +59,7 @@ fn labels_come_behind_a_quote_of_128_bytes_whose_length_is_said() {
             (word >> 12, word >> 8 & 1, word & 0xff)
         };
         assert_eq!([entry(8), entry(12)], [(16_001, 0, 1), (1_048_575, 1, 1)]);
-        // Its neighbours have no labels.
+        // The neighbouring routers have no labels.
         let plain = answer(&mut engine, &Draft { ttl: 1, ..draft }, SECOND);
         assert_eq!((plain.word, plain.body.len()), (0, sent));
     }
@@ -90,7 +90,7 @@ fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
     }
     let expected = (77..81).map(|second| vec![10, second, 1, 2]);
     assert_eq!(seen, expected.collect());
-    // Every one of them can be spoken to.
+    // Each parallel router answers at its own address.
     let to = IpAddr::from([10, 80, 1, 2]);
     let (near, _) = near_to_far();
     let closed = answer(&mut engine, &Draft::udp(near, to), now + SECOND);
@@ -105,12 +105,13 @@ fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
     assert_eq!(engine.truth(now).totals.foreign, 1, "there is no fifth");
 }
 
-/// Options of a SYN as Linux sends it: MSS 1460, SACK permitted, timestamps, NOP, window scale 10.
+/// The options of a SYN as Linux sends it: MSS 1460, SACK permitted, timestamps, NOP, window scale
+/// 10.
 const OFFERED: [u8; 20] = [
     2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 10,
 ];
 
-/// A SYN with `OFFERED`; its checksum is made by the sender or left to the device.
+/// Sends a SYN with `OFFERED`; its checksum is complete or left to the device.
 fn send_syn(engine: &mut Engine, host: Host, ttl: u8, is_summed: bool, now: Nanos) {
     let (near, far) = near_to_far();
     let (source, destination) = if host == Host::Near {
@@ -174,7 +175,7 @@ fn a_middlebox_takes_options_out_of_a_handshake_both_ways_and_keeps_its_checksum
             assert_eq!(arrival.ip()[40..], LEFT);
         }
         assert_eq!(tcp_sum(arrivals[0].ip()), 0xffff);
-        // The device's part is still to be done, and is asked for.
+        // The device's part of the checksum is still requested.
         assert_eq!(segments(&arrivals[1])[0].flags, 2);
     }
 }
@@ -214,7 +215,7 @@ fn a_host_that_is_interrupted_now_and_then_gets_what_has_come_until_then() {
         .map(|arrival| arrival.due - MS)
         .collect();
     assert_eq!(due, [100_000, 100_000, 100_000, 250_000, 500_000]);
-    // The near host is as ever.
+    // The near host does not batch.
     let (near, far) = near_to_far();
     send(&mut engine, Host::Far, &Draft::udp(far, near), &[1], SECOND);
     assert_eq!(collect(&mut engine, 2 * SECOND)[0].due - SECOND, MS);

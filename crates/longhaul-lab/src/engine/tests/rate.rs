@@ -1,4 +1,4 @@
-//! Rate, delay, queue, order.
+//! Tests of rate, delay, queue and order.
 
 use super::bench::*;
 use super::wire::segments;
@@ -45,8 +45,8 @@ fn a_packet_is_on_the_wire_for_its_bytes_and_the_overhead() {
     }
 }
 
-/// Keeps a link of `mbps` busy with super-packets for two seconds, looked at every `step`; gives
-/// the bytes on the wire and when the last of them was through.
+/// Keeps a link of `mbps` busy with super-packets for two seconds, advancing by `step`; returns the
+/// wire bytes and the time at which the last of them was sent.
 fn saturate(mbps: u64, step: Nanos) -> (u64, Nanos) {
     let spec = rate(mbps);
     let ideal = spec.rate.unwrap_or_default();
@@ -66,7 +66,7 @@ fn saturate(mbps: u64, step: Nanos) -> (u64, Nanos) {
     (wire, last)
 }
 
-/// 1448 of payload, 40 of headers, 38 of Ethernet.
+/// 1448 bytes of payload, 40 of headers, 38 of Ethernet.
 const SEGMENT_WIRE_BYTES: u64 = 1526;
 
 #[test]
@@ -104,8 +104,8 @@ fn a_slow_link_lets_segments_go_one_by_one_and_a_fast_one_together() {
 
 #[test]
 fn a_full_queue_keeps_what_fits_of_a_super_packet() {
-    // One segment is 1488 + 38 bytes on the wire. The first finds the wire idle; the queue has
-    // room for exactly ten in all.
+    // One segment is 1488 + 38 bytes on the wire. The first finds the wire idle; the queue holds
+    // exactly ten.
     let spec = queue(rate(10), 10 * 1526);
     let mut engine = Engine::new(&one_link(spec), 0);
     send(&mut engine, Host::Near, &tcp(0), &vec![0; 44 * 1448], 0);
@@ -136,7 +136,7 @@ fn an_idle_wire_takes_a_packet_whatever_the_queue() {
 #[test]
 fn links_in_series_pass_segments_on_one_by_one() {
     // Twice 1 Gbit/s: the second link sends segment k while the first sends segment k + 1, so the
-    // whole takes one segment longer than on one link.
+    // total is one segment time longer than on one link.
     let hops = vec![
         hop("r1", rate(1000), delay(0)),
         hop("far", rate(1000), delay(0)),
@@ -151,7 +151,7 @@ fn links_in_series_pass_segments_on_one_by_one() {
 
 #[test]
 fn a_fast_link_behind_a_slow_one_needs_no_queue() {
-    // What the slow link spaces out, the fast one has sent before the next comes.
+    // The fast link has sent each packet before the slow one releases the next.
     let fast = queue(rate(1000), 2000);
     let hops = vec![hop("r1", rate(900), delay(0)), hop("far", fast, delay(0))];
     let mut engine = Engine::new(&path(hops), 0);
@@ -203,7 +203,7 @@ fn jitter_varies_the_delay_within_its_width_and_keeps_order() {
 
 #[test]
 fn many_rated_links_behind_a_narrow_one_only_add_their_own_time() {
-    // The narrow link in the middle of 43; the answer must be that of the formula for a train of
+    // The narrow link is in the middle of 43. The result must match the formula for a train of
     // equal packets: each link adds one packet's time, the narrow one spaces them.
     let hops = (0..43).map(|k| {
         let link = if k == 20 { rate(100) } else { rate(1000) };

@@ -1,4 +1,4 @@
-//! Routers: TTL, ICMP, silence, limits.
+//! Tests of routers: TTL, ICMP, silence, limits.
 
 use super::bench::*;
 use super::wire::{Icmp, icmp, segments};
@@ -8,7 +8,7 @@ use crate::spec::{LinkSpec, PathSpec};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// 43 hops of 1 ms out and 2 ms back, every seventh with a rate.
+/// Returns 43 hops of 1 ms out and 2 ms back, every seventh with a rate.
 fn long_path() -> PathSpec {
     let hops = (1..=43).map(|k| {
         let forward = if k % 7 == 0 {

@@ -1,9 +1,9 @@
-//! Reads what arrives as the receiving kernel would: checks every header and divides
-//! super-packets into segments. Written apart from the engine, so that both cannot err alike.
+//! Parses what arrives as the receiving kernel would: checks every header and divides super-packets
+//! into segments. Independent of the engine, so that both cannot have the same error.
 
 use super::bench::Arrival;
 
-/// One segment as TCP or UDP gets it.
+/// One segment as TCP or UDP receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     pub id: u16,
@@ -26,7 +26,8 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Header length, protocol, TTL and identification of a sound IP header that fills its packet.
+/// Returns header length, protocol, TTL and identification of a valid IP header that fills its
+/// packet.
 fn network(ip: &[u8]) -> (usize, u8, u8, u16) {
     if ip[0] >> 4 == 4 {
         assert_eq!(usize::from(be16(ip, 2)), ip.len(), "IPv4 total length");
@@ -61,7 +62,7 @@ fn segment_flags(flags: u8, index: usize, last: usize) -> u8 {
     if index == 0 { flags } else { flags & !0x80 }
 }
 
-/// The segments of an arrived packet whose transport checksum was left to the device.
+/// Returns the segments of an arrived packet whose transport checksum was left to the device.
 pub fn segments(arrival: &Arrival) -> Vec<Segment> {
     let ip = arrival.ip();
     let (header, protocol, ttl, id) = network(ip);

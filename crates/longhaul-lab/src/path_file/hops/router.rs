@@ -1,4 +1,4 @@
-//! What the router at the end of a hop's link does.
+//! Reads the properties of the router at the end of a hop's link.
 
 use super::super::error::PathFileError;
 use super::super::read::{Table, not_a};
@@ -15,19 +15,19 @@ pub(super) const KEYS: &[&str] = &[
     "strip",
     "clamp_mss",
 ];
-/// Those that a host does not have, and that it would be a mistake to give it.
+/// The keys that only routers have; a host with one of them is a mistake.
 const OF_ROUTERS: &[&str] = &["icmp", "mpls", "balance", "strip", "clamp_mss"];
 
-/// Largest label, RFC 3032.
+/// The largest label, RFC 3032.
 const LABEL_MAX: u32 = (1 << 20) - 1;
 const LABELS_MAX: usize = 8;
-/// As many ways as large routers know.
+/// The maximum number of parallel paths that large routers support.
 const BALANCE_MAX: u64 = 64;
 const STRIPPED: &[&str] = &["sack", "window_scale", "timestamps"];
-/// Least segment that IPv4 and its TCP need, and the largest there is.
+/// The minimum segment size that IPv4 and TCP need, and the maximum.
 const MSS: std::ops::RangeInclusive<u64> = 48..=65_495;
 
-/// The router of a hop; the rest of the hop is for others to fill in.
+/// Reads the router of a hop; the caller fills in the other fields.
 pub(super) fn read(table: &Table<'_>) -> Result<HopSpec, PathFileError> {
     Ok(HopSpec {
         silent: table.boolean("silent")?.unwrap_or(false),
@@ -46,7 +46,7 @@ pub(super) fn read(table: &Table<'_>) -> Result<HopSpec, PathFileError> {
 }
 
 /// # Errors
-/// The hop at the end of a route is host far, and it has what only routers have.
+/// The last hop of a route is host far, and it has a key that only routers have.
 pub(super) fn refuse_at_host(hop: &Node, at: &str) -> Result<(), PathFileError> {
     for key in OF_ROUTERS {
         if let Some(node) = hop.get(key) {

@@ -1,5 +1,5 @@
-//! What was concluded from an observation. Carries the version of the reasoning, so that an old
-//! observation can be judged again.
+//! Conclusions from an observation, with the version of the analysis, so that an old observation
+//! can be analysed again.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,32 +8,32 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
-    /// Payload per time at the receiver over the steady part; the number to quote.
+    /// Payload rate at the receiver over the steady part; the number to quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
-    /// 95 % interval of the steady goodput (low, high); absent when there is too little data.
+    /// 95 % confidence interval of the steady goodput (low, high); absent with too little data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
-    /// Payload per time at the receiver over the whole run.
+    /// Payload rate at the receiver over the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_goodput_bps: Option<u64>,
-    /// The steady part; absent when the run never left its ramp.
+    /// The steady part; absent if the run never left its ramp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Span>,
-    /// From the first byte to the steady part.
+    /// Time from the first byte to the steady part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramp_us: Option<u64>,
-    /// Round trips under load, over the steady part, streams weighted by bytes.
+    /// RTT under load, over the steady part, streams weighted by bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<Rtt>,
     pub limited_by: Limiter,
-    /// How much of the byte-weighted time speaks for `limited_by`.
+    /// Share of the byte-weighted time that supports `limited_by`.
     pub confidence_ratio: f64,
-    /// Byte-weighted share of time in each state; sums to 1.
+    /// Byte-weighted share of time in each state; the sum is 1.
     pub shares: Vec<Share>,
-    /// What the goodput could be at most by each limit that can be computed, least first.
+    /// Upper bounds of the goodput, one for each limit that can be computed, lowest first.
     pub bounds: Vec<Bound>,
-    /// The limit that would hold next if the present one were lifted.
+    /// The limit that would apply next if the present one were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_limit: Option<Bound>,
     pub totals: Totals,
@@ -42,7 +42,7 @@ pub struct Analysis {
     pub reverse: Option<Box<Analysis>>,
 }
 
-/// What held a transfer back.
+/// The factor that limited a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {
@@ -61,7 +61,7 @@ pub enum Limiter {
 }
 
 impl Limiter {
-    /// The word used in JSON and in text.
+    /// Returns the word used in JSON and in text.
     pub const fn word(self) -> &'static str {
         match self {
             Limiter::ReceiveWindow => "receive_window",
@@ -112,16 +112,16 @@ pub struct Share {
 pub struct Bound {
     pub limiter: Limiter,
     pub rate_bps: u64,
-    /// How it was computed, with the numbers.
+    /// The calculation, with the numbers.
     pub why: String,
 }
 
-/// Sums over the streams, and the two byte counts reconciled.
+/// Sums over the streams, and the byte counts of both ends.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
     pub sender_bytes: u64,
     pub receiver_bytes: u64,
-    /// Accepted by the sender's kernel and not taken by the receiver when counting ended.
+    /// Bytes that the sender's kernel accepted and the receiver had not read when counting ended.
     pub undelivered_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segments_sent: Option<u64>,
@@ -152,7 +152,7 @@ pub struct Totals {
     pub jitter_us: Option<u64>,
 }
 
-/// One line of the per-stream table.
+/// One row of the per-stream table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StreamTotals {
     pub index: u32,

@@ -1,4 +1,4 @@
-//! How unlike the two directions of paths are, over time. What `longhaul report asymmetry` gives.
+//! The difference between the two directions of paths over time: `longhaul report asymmetry`.
 
 use super::comparison::Period;
 use super::scan::Bin;
@@ -6,33 +6,33 @@ use super::series::Pair;
 use super::{Caveat, Finding};
 use serde::{Deserialize, Serialize};
 
-/// The two directions of paths beside each other.
+/// Report on the two directions of paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asymmetry {
     pub schema: String,
     /// `asymmetry`.
     pub kind: String,
     pub longhaul: String,
-    /// Runs of the two directions that lie farther apart are not matched.
+    /// Runs of the two directions that started farther apart are not matched.
     pub most_apart_us: u64,
     pub paths: Vec<PathAsymmetry>,
     pub caveats: Vec<Caveat>,
 }
 
-/// Which direction carries more.
+/// The direction that carries more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     ForwardFaster,
     ReverseFaster,
-    /// Chance alone may explain the difference.
+    /// The difference may be due to chance.
     NoneSeen,
     /// Too few matched runs.
     CannotTell,
 }
 
 impl Verdict {
-    /// The word in JSON.
+    /// Returns the word used in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Verdict::ForwardFaster => "forward_faster",
@@ -43,44 +43,44 @@ impl Verdict {
     }
 }
 
-/// One path.
+/// The two directions of one path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathAsymmetry {
-    /// Forward.
+    /// The pair in the forward direction.
     pub pair: Pair,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
-    /// In the order of time.
+    /// In time order.
     pub matched: Vec<Matched>,
-    /// Runs forward and in reverse that found no partner.
+    /// Forward and reverse runs without a partner.
     pub unmatched_run_counts: [u32; 2],
-    /// Forward by reverse, middle of the matched; absent: none matched.
+    /// Median of forward / reverse over the matched runs; absent: no run matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_ratio: Option<f64>,
-    /// 95 %; absent below six.
+    /// 95 % confidence interval; absent with fewer than six matched runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_interval_ratio: Option<[f64; 2]>,
-    /// Sign test: probability that directions alike would look as one-sided.
+    /// Sign test: the probability of a result this one-sided if the directions were equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     pub verdict: Verdict,
-    /// How many matched runs have which (forward - reverse) / (forward + reverse).
+    /// Matched runs by their (forward - reverse) / (forward + reverse).
     pub histogram: Vec<Bin>,
-    /// Why; the likeliest first.
+    /// Causes, the most likely first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Finding>,
 }
 
-/// A run each way.
+/// A forward run and a reverse run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
-    /// Of the forward run.
+    /// Start of the forward run.
     pub at_us: i64,
-    /// The reverse run's start less the forward one's.
+    /// Start of the reverse run minus start of the forward run.
     pub apart_us: i64,
     pub forward_bps: u64,
     pub reverse_bps: u64,
-    /// Forward by reverse.
+    /// Forward / reverse.
     pub forward_by_reverse_ratio: f64,
     /// (forward - reverse) / (forward + reverse).
     pub asymmetry_ratio: f64,

@@ -1,30 +1,30 @@
-//! Capacity and available bandwidth, each with its interval, from short trains of datagrams.
+//! Capacity and available bandwidth with their intervals, from short trains of datagrams.
 //!
-//! All rates count IP packets, headers of layer 3 and above included.
+//! All rates count IP packets, including the headers of layer 3 and above.
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked.
+/// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub mode: Mode,
     pub forward: bool,
     pub reverse: bool,
-    /// Of a full probe packet, IP header included.
+    /// Size of a full probe packet, IP header included.
     pub packet_bytes: u32,
-    /// Most IP bytes of probes in each direction; never exceeded.
+    /// Maximum IP bytes of probes in each direction; never exceeded.
     pub most_bytes: u64,
-    /// Most time from the first probe to the last, each direction.
+    /// Maximum time from the first probe to the last, in each direction.
     pub most_time_us: u64,
-    /// Of all random processes of the probes.
+    /// Seed of all random processes of the probes.
     pub seed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
-    /// By TCP alone, with a far end that is no longhaul; port of it.
+    /// The method for a peer that does not run longhaul; absent: the peer cooperates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncooperative: Option<Fallback>,
-    /// A large token bucket is looked for too: at most this long at full rate.
+    /// Also search for a large token bucket, for at most this long at full rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper_time_us: Option<u64>,
 }
@@ -47,15 +47,15 @@ impl Mode {
     }
 }
 
-/// What a far end that does not cooperate answers to.
+/// A probing method for a peer that does not cooperate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
-    /// A TCP service that takes bulk data.
+    /// A TCP service that accepts bulk data.
     TcpBulk,
-    /// SYNs to a closed or open TCP port, answered by small packets.
+    /// SYNs to a closed or open TCP port, which small packets answer.
     TcpReset,
-    /// Echoes of ICMP.
+    /// ICMP echo.
     IcmpEcho,
 }
 
@@ -63,7 +63,7 @@ pub enum Fallback {
 pub struct Observation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
-    /// Both ends are one host, and no link lies between them.
+    /// Both ends are the same host, without a link between them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,79 +72,79 @@ pub struct Observation {
     pub reverse: Option<Probing>,
 }
 
-/// One direction.
+/// The probes of one direction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Probing {
     /// IP bytes of all probes sent.
     pub probe_bytes: u64,
-    /// From the first probe to the last.
+    /// Time from the first probe to the last.
     pub duration_us: u64,
-    /// Speed of the sender's interface, where the kernel says it.
+    /// Speed of the sender's interface, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bps: Option<u64>,
-    /// What took receive times: `hardware`, `kernel`, `user`.
+    /// Source of the receive timestamps: `hardware`, `kernel`, `user`.
     pub receive_clock: String,
     pub trains: Vec<Train>,
-    /// Datagrams that the receiver's kernel dropped for want of buffer.
+    /// Datagrams that the receiver's kernel dropped because its buffer was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflowed: Option<u64>,
-    /// Rates seen by TCP, where the far end does not cooperate.
+    /// Rates measured by TCP, if the peer does not cooperate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp_samples: Vec<TcpSample>,
 }
 
-/// A train that is asked for.
+/// A requested train.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainPlan {
     pub index: u32,
     pub purpose: Purpose,
     pub packets: u32,
-    /// Of each packet, IP header included.
+    /// Size of each packet, IP header included.
     pub packet_bytes: u32,
     pub schedule: Schedule,
-    /// Nothing is sent for this long before it.
+    /// Silence before the train.
     pub pause_us: u64,
 }
 
-/// When the packets of a train leave.
+/// The departure times of a train's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
     BackToBack,
-    /// Evenly, at this IP rate.
+    /// Evenly spaced, at this IP rate.
     RateBps(u64),
-    /// At random times (exponential gaps), drawn from the seed.
+    /// At random times with exponential gaps, drawn from the seed.
     Poisson {
         mean_gap_ns: u64,
         seed: u64,
     },
 }
 
-/// Datagrams that belong together.
+/// A train of datagrams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Train {
     pub index: u32,
     pub purpose: Purpose,
-    /// Of each packet, IP header included.
+    /// Size of each packet, IP header included.
     pub packet_bytes: u32,
-    /// Asked rate; absent: as fast as the sender can, or at random times.
+    /// Requested rate; absent: as fast as the sender can, or at random times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Packets that left in one call; only the last of each has a sound send time.
+    /// Packets sent in one call; only the last packet of each call has an exact send time.
     pub micro_burst_packets: u32,
-    /// Zero of `sent_ns`, from the begin of the measurement on the sender's clock.
+    /// Origin of `sent_ns`: time since the start of the measurement, on the sender's clock.
     pub sent_at_ns: u64,
     pub sent_ns: Vec<u64>,
-    /// Zero of `received_ns`, from an arbitrary time on the receiver's clock that is the same for
-    /// all trains of the run.
+    /// Origin of `received_ns`: time since an arbitrary moment, on the receiver's clock; the same
+    /// moment for all trains of the run.
     pub received_at_ns: u64,
-    /// By packet; absent: lost.
+    /// One entry per packet; absent: lost.
     pub received_ns: Vec<Option<u64>>,
-    /// By how much the receiver's wall clock moved against its monotonic one meanwhile.
+    /// The change of the receiver's wall clock against its monotonic clock during the train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step_ns: Option<i64>,
-    /// Why nothing can be read from it.
+    /// The reason why the train cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoilt: Option<String>,
 }
@@ -152,17 +152,17 @@ pub struct Train {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Back to back: capacity.
+    /// Back to back, to measure capacity.
     Burst,
-    /// Small packets at random times: how often the queue is empty.
+    /// Small packets at random times, to measure how often the queue is empty.
     Idle,
-    /// At a set rate: where delay begins to grow.
+    /// At a fixed rate, to find the rate at which delay starts to grow.
     Sweep,
-    /// Long, at full rate: a large token bucket.
+    /// Long and at full rate, to find a large token bucket.
     Bucket,
 }
 
-/// What a TCP connection said of itself, without a cooperating far end.
+/// A reading of TCP_INFO, for a peer that does not cooperate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     pub at_us: u64,
@@ -184,7 +184,8 @@ pub struct Analysis {
     pub reverse: Option<Estimate>,
 }
 
-/// One direction. What could not be told is absent, and `verdict` says why.
+/// The estimate for one direction. A value that cannot be determined is absent, and `verdict` gives
+/// the reason.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Estimate {
     pub verdict: Verdict,
@@ -196,20 +197,20 @@ pub struct Estimate {
     pub available_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_interval_bps: Option<[u64; 2]>,
-    /// Spread of the available bandwidth at the time scale of a train.
+    /// Variation of the available bandwidth at the time scale of a train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_spread_bps: Option<u64>,
-    /// Tracked over the runs before this one (see docs/methods).
+    /// The value tracked over this and earlier runs (see docs/methods).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracked_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracked_interval_bps: Option<[u64; 2]>,
-    /// What each method says, and how much it counts.
+    /// The estimate and weight of each method.
     pub methods: Vec<Method>,
-    /// Time between batches in which the receiver gets its packets; absent: none seen.
+    /// Time between the batches in which the receiver gets its packets; absent: no batching seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching_ns: Option<u64>,
-    /// Capacity above which these hosts cannot tell, with the time resolution seen.
+    /// The highest capacity that these hosts can measure, given the observed time resolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_bps: Option<u64>,
     pub probe_bytes: u64,
@@ -225,17 +226,17 @@ pub struct Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Both figures stand.
+    /// Capacity and available bandwidth are estimated.
     Estimated,
-    /// Capacity only.
+    /// Only the capacity is estimated.
     CapacityOnly,
-    /// No faster than the sender itself: capacity is at least what is given.
+    /// The path is at least as fast as the sender: the capacity is a lower bound.
     SenderLimited,
     /// The path is too fast for the clocks or the sender of these hosts.
     BeyondResolution,
-    /// Too much was lost or spoilt.
+    /// Too many trains were lost or unusable.
     Disturbed,
-    /// Nothing came.
+    /// Nothing arrived.
     #[default]
     NoAnswer,
 }
@@ -253,7 +254,7 @@ impl Verdict {
     }
 }
 
-/// One way to the available bandwidth.
+/// The estimate of one method for the available bandwidth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Method {
     /// `empty_queue`, `rate_sweep`, `tcp_share`, `echo`.
@@ -262,14 +263,14 @@ pub struct Method {
     pub available_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_bps: Option<[u64; 2]>,
-    /// In the fused figure.
+    /// Weight in the fused estimate.
     pub weight_ratio: f64,
-    /// Why it does not count.
+    /// The reason why the method is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
 }
 
-/// A token bucket on the path: `burst_bytes` pass at the peak rate, the rest at the sustained one.
+/// A token bucket on the path: `burst_bytes` pass at the peak rate, the rest at the sustained rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
     pub kind: BucketKind,
@@ -287,7 +288,7 @@ pub struct Bucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BucketKind {
-    /// The excess waits.
+    /// The excess is queued.
     Shaper,
     /// The excess is dropped.
     Policer,

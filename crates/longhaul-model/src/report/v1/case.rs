@@ -1,4 +1,4 @@
-//! A case: paths in two periods, beside each other. What `longhaul report case` gives.
+//! A case: paths in two periods, compared: `longhaul report case`.
 
 use super::analysis::Limiter;
 use super::comparison::{Change, Period};
@@ -19,7 +19,7 @@ pub struct Case {
     pub longhaul: String,
     pub before: Period,
     pub after: Period,
-    /// The event that chose the periods.
+    /// The event that determined the periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
     pub paths: Vec<PathCase>,
@@ -29,36 +29,36 @@ pub struct Case {
 /// One path of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathCase {
-    /// Forward: towards the host that was asked for.
+    /// The forward direction: towards the requested host.
     pub pair: Pair,
-    /// Runs of the two periods.
+    /// Runs of each of the two periods.
     pub run_counts: [u32; 2],
-    /// Each quantity that was measured in either period, forward first.
+    /// Every quantity measured in either period, forward first.
     pub changes: Vec<Change>,
-    /// Forward first; a direction without a trace is left out.
+    /// Forward first; a direction without a trace is absent.
     pub routes: Vec<RouteCase>,
-    /// What bulk runs were made with, and what limited them.
+    /// Settings of the bulk runs, and their limiters.
     pub settings: Vec<SettingCase>,
-    /// What the latest scan of the later period recommends, forward.
+    /// The recommendation of the latest scan in the later period, forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<BestSetting>,
     /// Lasting changes that an agent found in or between the periods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// Causes of what changed, the likeliest first.
+    /// Causes of the changes, the most likely first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// What stayed as it was, as sentences.
+    /// Sentences about what did not change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged: Vec<String>,
-    /// What the archive does not have, as sentences.
+    /// Sentences about what the archive does not contain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Values of both periods and of the time between.
+    /// Values of both periods and of the time between them.
     pub series: Vec<Series>,
 }
 
-/// Routes of one direction: the one seen most in each period.
+/// Routes of one direction: the most frequent one of each period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteCase {
     pub pair: Pair,
@@ -66,15 +66,15 @@ pub struct RouteCase {
     pub before: Option<TracedRoute>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<TracedRoute>,
-    /// Of the later against the earlier; absent where one of them is.
+    /// The later route compared with the earlier one; absent if either is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<RouteChange>,
 }
 
-/// A route of a period.
+/// A route of one period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracedRoute {
-    /// Of the trace that is shown: the last of this route in the period.
+    /// The trace that is shown: the last one of this route in the period.
     pub run_id: String,
     pub at_us: i64,
     /// Traces of this route, and all traces of the period.
@@ -87,14 +87,14 @@ pub struct TracedRoute {
 pub struct SettingCase {
     pub pair: Pair,
     pub setting: Setting,
-    /// Used in the earlier and in the later period.
+    /// Runs with this setting in the earlier and in the later period.
     pub run_counts: [u32; 2],
-    /// Median goodput of each; absent: no run.
+    /// Median goodput of each period; absent: no run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_bps: Option<u64>,
-    /// What limited most of its runs.
+    /// The limiter of most of its runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_limited_by: Option<Limiter>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

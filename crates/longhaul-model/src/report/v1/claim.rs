@@ -1,17 +1,16 @@
-//! A published claim as data, and what its check found.
+//! A published claim as data, and the result of checking it.
 //!
-//! Figures are texts with their unit, as they were printed: `4.92 GB`, `1001 s`, `about 17 min`,
-//! `> 830 Mbit/s`. How many digits were printed is part of what was said. docs/claims.md has an
-//! example of each field.
+//! Figures are texts with units, as printed: `4.92 GB`, `1001 s`, `about 17 min`, `> 830 Mbit/s`.
+//! The number of printed digits is part of the claim. docs/claims.md has an example of each field.
 
 use serde::{Deserialize, Serialize};
 
-/// What somebody says was reached. Every field but the name may be absent.
+/// A published result of a transfer. Every field except the name may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub name: String,
-    /// Where it was published.
+    /// The publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// As printed.
@@ -23,7 +22,7 @@ pub struct Claim {
     pub distance: Option<Distance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
-    /// Round trip of the path, idle.
+    /// RTT of the idle path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,7 +38,7 @@ pub struct Claims {
     pub claims: Vec<Claim>,
 }
 
-/// One transfer, in the figures that were printed of it.
+/// One transfer, in the printed figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
@@ -49,17 +48,17 @@ pub struct Transfer {
     pub volume: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<String>,
-    /// The most exact one that was printed.
+    /// The rate with the most printed digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
-    /// Rates of its streams; all of them.
+    /// The rates of all of its streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Buffers>,
 }
 
-/// The same volume, counted in buffers.
+/// The same volume as a number of buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffers {
@@ -70,20 +69,20 @@ pub struct Buffers {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distance {
-    /// The whole of it, in every unit that was printed.
+    /// The total distance, in every printed unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<Leg>,
-    /// Cities of the routers as the trace shows them, first to last.
+    /// Cities of the routers in the order of the trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
-    /// Which point stands for a city: `airport`, or in other words.
+    /// The point that represents a city: `airport`, or other words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<String>,
 }
 
-/// From city to city.
+/// The leg from one city to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leg {
@@ -93,24 +92,24 @@ pub struct Leg {
     pub length: Option<String>,
 }
 
-/// Rate by distance, as in the Land Speed Record.
+/// Rate times distance, as in the Land Speed Record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
     pub value: String,
-    /// The factors that it was said to be made of; absent: those of the transfer and the distance.
+    /// The factors that the mark was computed from; absent: those of the transfer and the distance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<String>,
-    /// The mark that it was said to beat, and by how much.
+    /// The mark that it claims to beat, and the gain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<String>,
 }
 
-/// A window that was said to fit a rate.
+/// A window that the claim says is sufficient for a rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
@@ -119,7 +118,7 @@ pub struct Window {
     pub rtt: String,
 }
 
-/// A link by its kind, with the rate that was printed.
+/// A link by its kind, with the printed rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -127,7 +126,7 @@ pub struct Link {
     pub rate: String,
 }
 
-/// What the check of one claim found.
+/// The result of checking one claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     pub schema: String,
@@ -141,12 +140,12 @@ pub const SCHEMA: &str = "longhaul.claim-check/1";
 /// One comparison of figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// A stable word: what was compared.
+    /// A stable word for what was compared.
     pub check: String,
     pub verdict: Verdict,
-    /// One sentence with the figures in it.
+    /// One sentence that includes the figures.
     pub text: String,
-    /// What would make it agree.
+    /// A change that would make the figures agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -156,9 +155,9 @@ pub struct Check {
 pub enum Verdict {
     /// The figures agree within their printed digits.
     Agrees,
-    /// They agree, but something is not said, or was rounded before it was used.
+    /// They agree, but a detail is missing, or a figure was rounded before it was used.
     Loose,
-    /// They do not agree.
+    /// They disagree.
     Differs,
     /// No network can do this.
     Impossible,

@@ -1,5 +1,5 @@
-//! Two samples of one quantity beside each other: a change of level with its size, how sure it is,
-//! and by which test. What `longhaul report compare` gives, and the rows of case reports.
+//! Two samples of one quantity, compared: the change of level with its size, significance and test.
+//! The result of `longhaul report compare`, and the rows of case reports.
 
 use super::Caveat;
 use super::event::Level;
@@ -7,24 +7,24 @@ use super::quantity::Quantity;
 use super::series::Pair;
 use serde::{Deserialize, Serialize};
 
-/// What is to be said of a change.
+/// The conclusion about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The second sample stands lower; chance alone would seldom do that.
+    /// The second sample is lower; chance alone would rarely cause this.
     Fell,
-    /// The second sample stands higher; likewise.
+    /// The second sample is higher; chance alone would rarely cause this.
     Rose,
-    /// Chance alone may explain the difference; the interval says how large one may hide.
+    /// The difference may be due to chance; the interval bounds the change that may be hidden.
     NoChangeSeen,
-    /// So few values cannot tell, however far apart they lie.
+    /// Too few values for a conclusion, however far apart they are.
     CannotTell,
     /// One of the samples has no value.
     NotMeasured,
 }
 
 impl Verdict {
-    /// The word in JSON.
+    /// Returns the word used in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Verdict::Fell => "fell",
@@ -46,34 +46,34 @@ pub struct Change {
     pub before: Option<Level>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Level>,
-    /// Later by earlier: the median ratio of all pairs of values. Of rates and round trips only.
+    /// Later / earlier: the median ratio of all pairs of values. Only for rates and RTTs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
-    /// 95 %; absent: the values are too few to bound it.
+    /// 95 % confidence interval; absent: too few values to bound it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_interval_ratio: Option<[f64; 2]>,
-    /// Later less earlier, in the unit of the quantity: the median difference of all pairs of values.
-    /// Of shares and counts only, which may be zero.
+    /// Later - earlier, in the unit of the quantity: the median difference of all pairs of values.
+    /// Only for shares and counts, which may be zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference_interval: Option<[f64; 2]>,
-    /// Probability that samples alike would lie as far apart, of this test by itself.
+    /// Probability of a difference this large between equal samples, for this test alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// The same, raised for the tests of one table after Holm; the verdict goes by it.
+    /// The p-value adjusted by Holm for all tests of one table; the verdict depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_adjusted: Option<f64>,
     /// `rank_sum_exact` or `rank_sum_normal`; absent: no test was possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Of neighbouring values, where it weakened the evidence.
+    /// Autocorrelation of the values, if it weakened the evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
     pub verdict: Verdict,
 }
 
-/// A span of time, since 1970-01-01T00:00:00Z: its begin is in it, its end is not.
+/// A time span since 1970-01-01T00:00:00Z, including its start and excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Period {
     pub begin_us: i64,
@@ -89,16 +89,16 @@ impl Period {
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// As it was asked for.
+    /// As the user specified it.
     pub asked: String,
-    /// In the order of time.
+    /// In time order.
     pub run_ids: Vec<String>,
-    /// From the first run's start to after the last one's.
+    /// From the start of the first run to just after the start of the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
 }
 
-/// What `longhaul report compare A B --json` gives.
+/// The output of `longhaul report compare A B --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema: String,

@@ -5,22 +5,22 @@ use super::quantity::Quantity;
 use super::series::Pair;
 use serde::{Deserialize, Serialize};
 
-/// How sure the change is.
+/// The state of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The last values lie beyond the usual; too few to be sure.
+    /// The last values are outside the usual range, but too few for certainty.
     Suspected,
     /// The level has changed.
     Confirmed,
-    /// Suspected once, and not confirmed.
+    /// A suspicion that was not confirmed.
     Withdrawn,
     /// A later event brought the level back.
     Recovered,
 }
 
 impl State {
-    /// The word in JSON and in the archive.
+    /// Returns the word used in JSON and in the archive.
     pub const fn word(self) -> &'static str {
         match self {
             State::Suspected => "suspected",
@@ -34,14 +34,14 @@ impl State {
 /// Values between two changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// Middle value, in the unit of the quantity.
+    /// Median, in the unit of the quantity.
     pub median: f64,
-    /// Median distance of the values from it, in the same unit.
+    /// Median absolute deviation from the median, in the same unit.
     pub deviation: f64,
     pub samples: u32,
 }
 
-/// One change. Its id stays when later values move its time a little.
+/// One change. Its id is stable when later values shift its time a little.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub id: String,
@@ -52,28 +52,28 @@ pub struct Event {
     pub between_us: [i64; 2],
     pub before: Level,
     pub after: Level,
-    /// `after` by `before`; absent where `before` is zero.
+    /// `after` / `before`; absent if `before` is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
-    /// Strength of the evidence; 1 is just enough.
+    /// Strength of the evidence; the threshold is 1.
     pub score: f64,
-    /// Correlation of neighbouring values, which weakens the evidence.
+    /// Autocorrelation of the values, which weakens the evidence.
     pub autocorrelation: f64,
-    /// When the agent first said so.
+    /// Time of the agent's first announcement.
     pub announced_at_us: i64,
     /// The event that brought the level back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_by: Option<String>,
-    /// Causes, the likeliest first; none: no cause was found.
+    /// Causes, the most likely first; empty: no cause was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Finding>,
-    /// What stayed as it was, as sentences.
+    /// Sentences about what did not change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged: Vec<String>,
-    /// Other paths that changed with it, and what they share.
+    /// Other paths that changed at the same time, and what they share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// Measurements that were made because of it, by run id.
+    /// Run ids of follow-up measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<String>,
 }

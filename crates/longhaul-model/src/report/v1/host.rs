@@ -1,49 +1,49 @@
-//! A host: how it is set up, what that means for given paths, and what was changed.
+//! The audit of a host: its settings, their effect on given paths, and the changes made.
 
 use super::observation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is asked of an audit.
+/// The requested audit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The paths that the host is judged for.
+    /// The paths that the audit considers.
     pub paths: Vec<Path>,
     /// Absent: the interface of the default route, or towards the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Whether the advice was to be carried out.
+    /// Apply the advice.
     pub apply: bool,
-    /// Whom the effect was to be measured with.
+    /// The peer for measuring the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prove_with: Option<String>,
 }
 
-/// A path that a host must be ready for.
+/// A path that the host should be able to fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    /// The far end, or "as asked".
+    /// The peer, or "as asked".
     pub name: String,
     pub rtt_us: u64,
     pub rate_bps: u64,
-    /// Where the figures come from: `asked`, or the ids of runs.
+    /// Origin of the figures: `asked`, or the ids of runs.
     pub origin: String,
 }
 
-/// What was read. Readings have stable names, such as `net.ipv4.tcp_rmem`, `interface.mtu`,
-/// `interface.ring.rx`, `interface.ring.rx_max`, `cpu.governor`; values are as the kernel gives
-/// them.
+/// The values read from the host. Readings have stable names, such as `net.ipv4.tcp_rmem`,
+/// `interface.mtu`, `interface.ring.rx`, `interface.ring.rx_max`, `cpu.governor`; values are as the
+/// kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Observation {
     pub host: observation::Host,
     pub readings: BTreeMap<String, String>,
-    /// What could not be read, and why.
+    /// Readings that failed, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, String>,
-    /// What a live socket really got.
+    /// The settings that a live socket actually got.
     pub effective: Vec<Effective>,
-    /// What was written, in order; those put back again included.
+    /// The changes in order, including reverted ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
     /// Interleaved runs before and after.
@@ -51,7 +51,7 @@ pub struct Observation {
     pub trials: Vec<Trial>,
 }
 
-/// A promise of the kernel, tried on a live socket.
+/// A setting that the kernel promises, tested on a live socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effective {
     /// `send_buffer`, `receive_buffer`, `receive_window`, `congestion_control`, `pacing`.
@@ -61,30 +61,30 @@ pub struct Effective {
     pub granted: bool,
 }
 
-/// A setting that was written.
+/// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The reading's name.
+    /// Name of the reading.
     pub name: String,
-    /// The interface that it was set on; absent for settings of the host.
+    /// The interface of the setting; absent for settings of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Exactly as it stood.
+    /// The exact value before the change.
     pub before: String,
-    /// As it was to be.
+    /// The intended value.
     pub wanted: String,
-    /// As it reads after writing; absent: it was not written.
+    /// The value read back after writing; absent: it was not written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Why it was not written.
+    /// The reason why it was not written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Put back to `before`.
+    /// True: restored to `before`.
     #[serde(default)]
     pub reverted: bool,
 }
 
-/// One run of a proof.
+/// One run of the before/after measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     /// True: with the changes in force.
@@ -101,11 +101,11 @@ pub struct Trial {
     pub error: Option<String>,
 }
 
-/// What the readings mean.
+/// Conclusions from the readings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
-    /// One for each rule, the worst first.
+    /// One verdict per rule, the worst first.
     pub verdicts: Vec<Verdict>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
@@ -113,20 +113,20 @@ pub struct Analysis {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// A stable word of the rule.
+    /// The stable name of the rule.
     pub rule: String,
     pub grade: Grade,
-    /// What was found and what it means here, with the numbers.
+    /// The finding and its meaning for this host, with the numbers.
     pub text: String,
-    /// Path that asks for it most.
+    /// The most demanding path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The most that this setting lets one stream carry on that path.
+    /// Maximum rate of one stream on that path with this setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
-    /// Where the rule comes from.
+    /// Reference for the rule.
     pub source: String,
 }
 
@@ -135,32 +135,32 @@ pub struct Verdict {
 pub enum Grade {
     /// It limits a given path.
     Limits,
-    /// It may cost something, or matters for other paths.
+    /// It may cost throughput, or matters on other paths.
     Advice,
     Good,
-    /// Could not be read.
+    /// The reading failed.
     Unknown,
 }
 
-/// How to mend it.
+/// A way to fix the setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// The reading that changes; absent: nothing that longhaul itself would write.
+    /// The reading to change; absent: longhaul itself cannot change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// A command that can be pasted, where there is one.
+    /// A command to paste, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     pub text: String,
 }
 
-/// What the changes brought, by interleaved runs.
+/// The effect of the changes, measured by interleaved runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     pub directions: Vec<Effect>,
-    /// The changes were kept because they helped.
+    /// True: the changes were kept because they helped.
     pub kept: bool,
     pub text: String,
 }
@@ -171,21 +171,21 @@ pub struct Effect {
     pub forward: bool,
     pub before_bps: u64,
     pub after_bps: u64,
-    /// 95 % interval of after / before; absent with too few runs.
+    /// 95 % confidence interval of after / before; absent with too few runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_interval_ratio: Option<[f64; 2]>,
     pub limited_by_before: super::analysis::Limiter,
     pub limited_by_after: super::analysis::Limiter,
 }
 
-/// What `--apply` wrote, kept in a file of its own until `--revert` has put it back.
+/// The changes made by `--apply`, kept in a separate file until `--revert` has restored them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     pub schema: String,
-    /// Of the boot in which it was written: sysctls do not outlive it.
+    /// Id of the boot in which it was written: sysctls do not survive a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// Of the network namespace in which it was written: most settings are its own.
+    /// The network namespace in which it was written: most settings belong to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub net_namespace: Option<String>,
     /// UTC, RFC 3339.

@@ -1,27 +1,27 @@
-//! What other programs measured, read from what they printed.
+//! Measurements by other programs, parsed from their output.
 //!
-//! Every reading may be absent: a text holds what its program chose to print, and nothing is
-//! filled in. Printed rates stand beside the one that was derived from bytes and time.
+//! Every reading may be absent: a program prints what it chooses, and nothing is filled in. Printed
+//! rates are kept beside the rate computed from bytes and time.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the text came from.
+/// The origin of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// `iperf3_json`, `iperf_text`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
     pub format: String,
-    /// Name of the file without its folder; absent: standard input.
+    /// File name without folder; absent: standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// SHA-256 of the whole file, in hexadecimal digits.
+    /// SHA-256 of the whole file, in hexadecimal.
     pub content_sha256: String,
-    /// Which result of the file, from 0.
+    /// Index of the result in the file, from 0.
     pub index: u32,
-    /// Who told the time: `text` or `user`.
+    /// Origin of the time: `text` or `user`.
     pub time_from: String,
 }
 
-/// What the text says.
+/// The parsed content of the text.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`.
@@ -31,7 +31,7 @@ pub struct Observation {
     /// As printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The end that began, and the one that answered, as printed.
+    /// The end that started, and the end that answered, as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,17 +41,17 @@ pub struct Observation {
     /// `tcp`, `udp`, `sctp`, `icmp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// True: the near end is the sender. Absent: it is not said.
+    /// True: the near end is the sender. Absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<Stream>,
-    /// All streams together, as the text has them.
+    /// Totals of all streams, as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Transfer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<Transfer>,
-    /// A total of which the text does not say whose count it is.
+    /// A total that the text does not attribute to an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub either: Option<Transfer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,17 +60,17 @@ pub struct Observation {
     pub pings: Option<Pings>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// Everything else that was printed, as printed.
+    /// All other figures, as printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<Printed>,
-    /// What a run of longhaul would have and the text does not tell, in words.
+    /// Sentences about what a run of longhaul would contain and the text does not.
     pub missing: Vec<String>,
 }
 
-/// One stream as each end printed it.
+/// One stream, as each end printed it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stream {
-    /// As the text numbers it.
+    /// The stream's number in the text.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Transfer>,
@@ -85,7 +85,7 @@ pub struct Stream {
 pub struct Transfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// What rounding in print may hide, either way; absent: printed to the byte.
+    /// Rounding error of the printed bytes, in either direction; absent: printed exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounding_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,29 +93,29 @@ pub struct Transfer {
     /// The rate as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed_bps: Option<u64>,
-    /// What rounding in print may hide of the rate.
+    /// Rounding error of the printed rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounding_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_packets: Option<u64>,
-    /// Datagrams, of UDP.
+    /// UDP datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_datagrams: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
-    /// Least and mean round trip, of TCP.
+    /// Minimum and mean RTT of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_us: Option<u64>,
 }
 
-/// A stretch of a run.
+/// One interval of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Interval {
-    /// Name of the stream; absent: all together.
+    /// Name of the stream; absent: the sum of all streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
     pub started_us: u64,
@@ -132,22 +132,22 @@ pub struct Interval {
     pub rtt_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rttvar_us: Option<u64>,
-    /// Left out of the total by whoever measured.
+    /// The other program excludes this interval from the total.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub omitted: bool,
 }
 
-/// Echoes and their round trips.
+/// Echo replies and their RTTs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_packets: Option<u64>,
-    /// Of those that were printed with a number.
+    /// RTTs printed as a number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtts_us: Vec<u64>,
-    /// Answers of which only an upper bound was printed, as `<1 ms`.
+    /// Replies printed with an upper bound only, such as `<1 ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounded_packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,19 +158,19 @@ pub struct Pings {
     pub rtt_max_us: Option<u64>,
 }
 
-/// One step of a route.
+/// One hop of a route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hop {
     /// From 1.
     pub ttl_index: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Every address that answered at this step.
+    /// Every address that answered at this TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtts_us: Vec<u64>,
-    /// Answers of which only an upper bound was printed.
+    /// Replies printed with an upper bound only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounded_packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,24 +194,24 @@ pub struct Printed {
     pub text: String,
 }
 
-/// What follows from the text.
+/// Conclusions from the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
-    /// How many streams, where the text tells.
+    /// The number of streams, if the text gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
-    /// From bytes and time where both were printed, else the printed rate.
+    /// Computed from bytes and time if both were printed, otherwise the printed rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
-    /// `receiver`, `sender`, or `either`: whose count it is.
+    /// The end that counted: `receiver`, `sender`, or `either`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_by: Option<String>,
-    /// Sum of what was printed of the streams.
+    /// Sum of the printed rates of the streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum_of_streams_bps: Option<u64>,
-    /// The printed bytes less those that the printed rate and time make, or those of the other
-    /// end; positive: more were printed. Absent: nothing to compare.
+    /// The printed bytes minus those computed from the printed rate and time, or minus those of the
+    /// other end. Absent: no comparison is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_bytes: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

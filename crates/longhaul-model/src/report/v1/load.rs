@@ -1,24 +1,24 @@
-//! What bulk load does to the round trip, to delay variation, to loss and to other flows.
+//! The effect of bulk load on RTT, delay variation, loss and other flows.
 
 use super::analysis::Limiter;
 use super::path::Echo;
 use serde::{Deserialize, Serialize};
 
-/// What is asked.
+/// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// True: this end sends the load.
     pub forward: bool,
-    /// Loads, one after another, each between idle times.
+    /// Loads in order, each between idle phases.
     pub steps: Vec<Step>,
-    /// Between probes of the round trip.
+    /// Time between RTT probes.
     pub probe_interval_us: u64,
-    /// Of a probe, IP header included.
+    /// Size of a probe, IP header included.
     pub probe_bytes: u32,
-    /// Before the first step, and after each.
+    /// Idle time before the first step and after each step.
     pub idle_us: u64,
-    /// Each step's payload time.
+    /// Payload time of each step.
     pub load_us: u64,
 }
 
@@ -31,63 +31,63 @@ pub struct Step {
     pub window_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// All streams together; absent: as fast as it goes.
+    /// Rate of all streams together; absent: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
-    /// The sender yields to others: it holds the queue below a target delay.
+    /// The sender yields to other flows: it keeps the queue below a target delay.
     #[serde(default)]
     pub scavenger: bool,
-    /// One stream of another program runs beside it: how much it loses is the harm.
+    /// One stream of another program runs at the same time: its loss of throughput is the harm.
     #[serde(default)]
     pub competitor: bool,
-    /// Only the competitor runs, for the comparison.
+    /// Only the competitor runs, as the baseline.
     #[serde(default)]
     pub baseline: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
-    /// Of the probes: `kernel`, `kernel_receive`, `user`.
+    /// Timestamps of the probes: `kernel`, `kernel_receive`, `user`.
     pub clock: String,
-    /// Least round trip of the control connection.
+    /// Minimum RTT of the control connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     pub probes: Vec<Probe>,
     pub phases: Vec<Phase>,
 }
 
-/// One probe: an echo with the far end's two times in it.
+/// One probe: an echo that carries two timestamps of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     #[serde(flatten)]
     pub echo: Echo,
-    /// Receive time there minus send time here, with the clocks' unknown offset in it.
+    /// Receive time at the peer minus send time here; includes the unknown clock offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_ns: Option<i64>,
 }
 
-/// A stretch of the time axis.
+/// A phase of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     pub from_us: u64,
     pub until_us: u64,
-    /// Of the plan's steps; absent: idle.
+    /// Index into the plan's steps; absent: idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Flow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor: Option<Flow>,
-    /// Why the load of this step did not run.
+    /// The reason why the load of this step did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A bulk run beside the probes; its own report is in the archive.
+/// A bulk run at the same time as the probes; its own report is in the archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,11 +96,11 @@ pub struct Flow {
     pub bytes: u64,
     pub elapsed_us: u64,
     pub limited_by: Limiter,
-    /// Received bytes by time, on the axis of the probes.
+    /// Received bytes over time, on the time axis of the probes.
     pub series: Vec<Point>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Payload of a full segment.
+    /// Payload size of a full segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
 }
@@ -108,7 +108,7 @@ pub struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     pub at_us: u64,
-    /// All that had been received by then, all streams together.
+    /// Bytes received by then, all streams together.
     pub bytes: u64,
 }
 
@@ -118,12 +118,12 @@ pub struct Analysis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Delays>,
     pub steps: Vec<StepResult>,
-    /// What yielding is worth, where a scavenger and a competitor were tried.
+    /// The benefit of yielding, if a scavenger and a competitor were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scavenger: Option<Scavenger>,
 }
 
-/// Of the probes of one stretch.
+/// Statistics of the probes of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     pub probes: u32,
@@ -133,7 +133,7 @@ pub struct Delays {
     pub rtt_max_ns: u64,
     pub loss_ratio: f64,
     pub loss_interval_ratio: [f64; 2],
-    /// 95th percentile minus least, one way.
+    /// 95th percentile minus minimum of the one-way delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_variation_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,27 +149,28 @@ pub struct StepResult {
     /// Round trips per minute under load (draft-ietf-ippm-responsiveness).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_per_minute: Option<u32>,
-    /// Median round trip under load minus that on the idle path, and its interval.
+    /// Median RTT under load minus median RTT on the idle path, and its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise_interval_ns: Option<[u64; 2]>,
-    /// Which way it grew: `forward`, `reverse`, `both`; absent: it did not, or cannot be told.
+    /// The direction in which delay grew: `forward`, `reverse`, `both`; absent: it did not grow, or
+    /// the direction is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grew: Option<String>,
-    /// Most that the queue added to a round trip: the 99th percentile under load minus the median
-    /// on the idle path.
+    /// Maximum delay added by the queue: the 99th percentile of the RTT under load minus the median
+    /// RTT on the idle path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_delay_ns: Option<u64>,
-    /// Most that stood in the queue, as IP packets: that delay times the rate of what we sent.
+    /// Maximum queue length in bytes of IP packets: that delay times the rate of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,
-    /// From the end of the load until round trips are back on the idle level.
+    /// Time from the end of the load until the RTT is back at the idle level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor_bps: Option<u64>,
-    /// Share of its rate alone that the competitor kept.
+    /// Share of its unloaded rate that the competitor kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor_kept_ratio: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,21 +179,21 @@ pub struct StepResult {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scavenger {
-    /// Steps compared, of the plan.
+    /// The plan's steps that are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_step: Option<u32>,
     pub yielding_step: u32,
-    /// Absent: no plain load ran beside the competitor.
+    /// Absent: no plain load ran together with the competitor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor_kept_plain_ratio: Option<f64>,
     pub competitor_kept_yielding_ratio: f64,
-    /// What the scavenger got of the path that the competitor left.
+    /// Share that the scavenger used of the capacity left by the competitor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_ratio: Option<f64>,
-    /// 95 % interval of the share kept beside the scavenger.
+    /// 95 % confidence interval of the share that the competitor kept beside the scavenger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competitor_kept_yielding_interval_ratio: Option<[f64; 2]>,
-    /// What the scavenger got with the path to itself, of what a plain load got there.
+    /// Rate of the scavenger alone, relative to a plain load alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_ratio: Option<f64>,
     pub yields: bool,

@@ -1,31 +1,31 @@
-//! What was seen: counters and readings of both ends, never changed afterwards.
+//! The observation of a run: counters and readings of both ends, never changed afterwards.
 //!
-//! All times of one run are offsets from one common start, in microseconds; the responder's clock
-//! is set on that line by [`Observation::clock_error_us`]. Counters are cumulative unless a field
-//! says "during the run".
+//! All times of one run are offsets from one common start, in microseconds;
+//! [`Observation::clock_error_us`] bounds the error of the responder's times. Counters are
+//! cumulative unless a field says "during the run".
 
 use super::capture::Capture;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One direction of a run; a run in both directions holds the other one in `reverse`.
+/// One direction of a run; a run in both directions has the other one in `reverse`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// True: the initiator is the sender.
     pub forward: bool,
-    /// From the first payload byte at the receiver to its last, all streams together.
+    /// Time from the first payload byte at the receiver to the last, over all streams.
     pub elapsed_us: u64,
-    /// Least round trip on the control connection before load, and how many were timed.
+    /// Minimum RTT on the control connection before the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
     /// Half-width of the uncertainty of the common time line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_us: Option<u64>,
-    /// Both ends are one machine, and nothing lies between them.
+    /// Both ends are the same machine, with nothing between them.
     #[serde(default)]
     pub same_host: bool,
-    /// Both ends run under one boot of one kernel, whatever lies between them: two namespaces and an
-    /// emulated path, as well. Absent: one of them did not say.
+    /// Both ends run under the same boot of one kernel, whatever is between them, for example two
+    /// namespaces and an emulated path. Absent: unknown for at least one end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_boot: Option<bool>,
     pub streams: Vec<Stream>,
@@ -40,7 +40,7 @@ pub struct Ends {
     pub receiver: End,
 }
 
-/// One connection (or one UDP flow) carrying payload one way, seen from both ends.
+/// One connection (or one UDP flow) that carries payload in one direction, observed at both ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     pub index: u32,
@@ -48,22 +48,22 @@ pub struct Stream {
     pub receiver: StreamEnd,
 }
 
-/// What one end says of one stream.
+/// The readings of one stream at one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Payload bytes: accepted by the kernel (sender), taken by the application (receiver).
+    /// Payload bytes: accepted by the kernel (sender), read by the application (receiver).
     pub bytes: u64,
-    /// Offset of the first byte; with `duration_us` the stream's own time.
+    /// Offset of the first byte; with `duration_us` it gives the stream's own time span.
     pub started_us: u64,
     pub duration_us: u64,
     /// Writes or reads that moved bytes; for UDP, datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// Time inside blocking writes or reads.
+    /// Time spent in blocking writes or reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_us: Option<u64>,
     /// CPU time of the stream's thread (user and system).
@@ -84,22 +84,22 @@ pub struct StreamEnd {
     pub options: Option<TcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<Udp>,
-    /// Why this stream ended before its time.
+    /// The reason why this stream ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
 }
 
-/// A socket buffer: what was asked, and what the kernel holds.
+/// The requested and the actual size of a socket buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_bytes: Option<u64>,
-    /// Usable for payload accounting: half of `stored_bytes`, since Linux stores twice what it
-    /// grants (socket(7)).
+    /// Bytes usable for payload: half of `stored_bytes`, because Linux stores twice the granted
+    /// size (socket(7)).
     pub granted_bytes: u64,
-    /// As getsockopt reads it back at the end of the run.
+    /// The value that getsockopt returns at the end of the run.
     pub stored_bytes: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct TcpOptions {
     pub sack: bool,
     pub window_scaling: bool,
     pub ecn: bool,
-    /// Shift of the window this end sends, and of the one it receives.
+    /// Window shift of this end's advertisements, and of the peer's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_window_shift: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ pub struct Udp {
     pub jitter_ns: Option<u64>,
 }
 
-/// One reading of a stream's counters at one end.
+/// One sample of a stream's counters at one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub at_us: u64,
@@ -139,7 +139,7 @@ pub struct Sample {
     pub blocked_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
-    /// Time the thread was runnable but had no core (schedstat).
+    /// Time runnable without a core (schedstat).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_wait_us: Option<u64>,
     /// Unacknowledged or unsent bytes at the sender (SIOCOUTQ), unread bytes at the receiver
@@ -150,7 +150,7 @@ pub struct Sample {
     pub tcp: Option<Tcp>,
 }
 
-/// TCP_INFO, in bytes and microseconds; a field is absent where the kernel is too old for it.
+/// TCP_INFO, in bytes and microseconds; a field is absent if the kernel is too old to report it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tcp {
     pub rtt_us: u64,
@@ -159,7 +159,7 @@ pub struct Tcp {
     pub ca_state: u8,
     pub mss_bytes: u64,
     pub cwnd_bytes: u64,
-    /// Absent while the kernel has none yet ("infinite").
+    /// Absent while the kernel has no value yet ("infinite").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssthresh_bytes: Option<u64>,
     pub unacked_bytes: u64,
@@ -168,12 +168,12 @@ pub struct Tcp {
     pub reordering_segments: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
-    /// Absent: no ceiling.
+    /// Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_bps: Option<u64>,
-    /// The delivery rate was limited by the application when last taken.
+    /// The last delivery rate sample was limited by the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_limited: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ pub struct Tcp {
     pub reordering_seen: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_order_segments: Option<u64>,
-    /// The peer's advertised window, as this sender holds it.
+    /// The peer's advertised window, as known to this sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_window_bytes: Option<u64>,
     /// The window this end advertises.
@@ -218,7 +218,7 @@ pub struct Tcp {
     pub timeout_us: Option<u64>,
 }
 
-/// What one end says of itself: host, CPU, counters, during the run.
+/// The readings of one end during the run: host, CPU, counters.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct End {
     pub host: Host,
@@ -229,41 +229,41 @@ pub struct End {
     pub cpu_user_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_system_us: Option<u64>,
-    /// CPU cycles of the process during the run, where hardware counters exist.
+    /// CPU cycles of the process during the run, if hardware counters exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
     /// Per core, during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<Core>,
-    /// Protocol counters that grew during the run, by the kernel's own names
+    /// Protocol counters that increased during the run, by the kernel's names
     /// (`TcpExt.TCPTimeouts`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub protocol: BTreeMap<String, u64>,
-    /// Interface counters that grew during the run (`wan0.rx_dropped`).
+    /// Interface counters that increased during the run (`wan0.rx_dropped`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interface: BTreeMap<String, u64>,
-    /// What this end captured; of a run in both directions it stands in the forward one only.
+    /// The capture of this end; for a run in both directions only in the forward one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
-    /// The program at this end; of a run in both directions it stands in the forward one only.
+    /// The program at this end; for a run in both directions only in the forward one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
 }
 
-/// What the program at one end tells of itself: bounded text, which nothing measures.
+/// Information that the program at one end reports about itself: bounded text, not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {
     /// Its version.
     pub longhaul: String,
-    /// How it was called, without secrets.
+    /// Command line without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What it told its log of this run, each line with the time since its session began.
+    /// Log lines of this run, each with the time since its session began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
 }
 
-/// How one core spent the run.
+/// The CPU time of one core during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Core {
     pub index: u32,
@@ -271,33 +271,33 @@ pub struct Core {
     pub busy_us: u64,
     pub softirq_us: u64,
     pub steal_us: u64,
-    /// The most this core was busy in any one sample interval, in thousandths.
+    /// Maximum utilization in any sample interval, in thousandths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_permille: Option<u32>,
 }
 
-/// Facts of an end host that bear on throughput. Absent: could not be read.
+/// Properties of an end host that affect throughput. Absent: could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
     pub kernel: String,
     pub cores: u32,
-    /// `net.ipv4.tcp_rmem`: least, default, most.
+    /// `net.ipv4.tcp_rmem`: min, default, max.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_rmem_bytes: Option<[u64; 3]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_wmem_bytes: Option<[u64; 3]>,
-    /// `net.core.rmem_max`; hidden inside a network namespace of some kernels.
+    /// `net.core.rmem_max`; some kernels hide it inside a network namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rmem_max_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wmem_max_bytes: Option<u64>,
-    /// `net.ipv4.tcp_mem` in bytes: low, pressure, high; of the first namespace only.
+    /// `net.ipv4.tcp_mem` in bytes: low, pressure, high; only in the initial namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_mem_bytes: Option<[u64; 3]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// Other sysctls that bear on TCP, by name.
+    /// Other sysctls that affect TCP, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,36 +1,36 @@
-//! A path: round trips, route, path MTU, what becomes of options on the way, and where a queue
-//! grows under load.
+//! A path: RTTs, route, path MTU, the fate of TCP options, and the place where a queue grows under
+//! load.
 
 use super::observation::TcpOptions;
 use serde::{Deserialize, Serialize};
 
-/// What is asked.
+/// The requested measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// By which the route is traced.
+    /// The protocol of the trace.
     pub protocol: Protocol,
     /// Destination port of UDP and TCP probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Round trips to the far end.
+    /// RTT probes to the peer.
     pub round_trips: RoundTrips,
     /// Absent: the route is not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// The far end, a longhaul, is asked for its view: route and round trips back.
+    /// The peer, a longhaul, traces and probes the reverse path.
     pub reverse: bool,
-    /// The path MTU is looked for, with larger packets than the route admits to.
+    /// Search the path MTU, also with larger packets than the route allows.
     pub mtu: bool,
-    /// What becomes of TCP options on the way.
+    /// Check which TCP options survive the path.
     pub options: bool,
-    /// Absent: hops are not watched under load.
+    /// Absent: hops are not measured under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<HopLoad>,
 }
 
 impl Plan {
-    /// Of a look that somebody else took: nothing is sent.
+    /// Returns the plan of a measurement by another program: no probes are sent.
     pub fn of_nothing(protocol: Protocol) -> Plan {
         Plan {
             protocol,
@@ -51,7 +51,7 @@ impl Plan {
     }
 }
 
-/// How probes travel.
+/// The protocol of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -73,13 +73,13 @@ impl Protocol {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundTrips {
-    /// The preferred one; what the far end answers to is used in its place, and said.
+    /// The preferred protocol; if the peer does not answer it, another one is used and recorded.
     pub protocol: Protocol,
     pub probes: u32,
     pub interval_us: u64,
-    /// Of the whole IP packet.
+    /// Size of the whole IP packet.
     pub packet_bytes: u32,
-    /// For the last answer.
+    /// Timeout for the last answer.
     pub timeout_us: u64,
 }
 
@@ -87,28 +87,27 @@ pub struct RoundTrips {
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     pub most_hops: u8,
-    /// Probes for each hop, of one flow.
+    /// Probes per hop, all of one flow.
     pub probes: u32,
-    /// After which an answer no longer counts.
+    /// Timeout after which an answer is ignored.
     pub timeout_us: u64,
-    /// Probability with which all next hops of a load balancer are to be found; absent: one flow
-    /// only.
+    /// Requested probability of finding all next hops of a load balancer; absent: only one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
 }
 
-/// Load against which hops are watched.
+/// The load for measuring hops under load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HopLoad {
-    /// Idle before, loaded, idle after: each this long.
+    /// Length of each phase: idle, loaded, idle.
     pub phase_us: u64,
     pub streams: u32,
     /// True: this end sends the load.
     pub forward: bool,
 }
 
-/// What was seen.
+/// The measured path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     pub address: String,
@@ -116,12 +115,12 @@ pub struct Observation {
     pub source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<Echoes>,
-    /// As the far end measured them towards here.
+    /// RTTs that the peer measured towards this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_reverse: Option<Echoes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// From the far end to here, as the far end traced it.
+    /// The route from the peer to this host, traced by the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_reverse: Option<Route>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +129,7 @@ pub struct Observation {
     pub options: Option<Options>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop_load: Option<HopWatch>,
-    /// What could not be done, and why.
+    /// Parts that could not be measured, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }
@@ -139,65 +138,67 @@ pub struct Observation {
 pub struct Missing {
     /// `route`, `round_trips`, `mtu`, `options`, `reverse`, `load`, `names`, …
     pub what: String,
-    /// What was tried, why it failed, what would mend it.
+    /// The attempt, the reason of the failure, and a remedy.
     pub why: String,
 }
 
-/// Round trips to one address.
+/// RTT probes to one address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Echoes {
     pub protocol: Protocol,
-    /// Where the times were taken: `kernel` (both stamps), `kernel_receive`, `user`.
+    /// Origin of the timestamps: `kernel` (send and receive), `kernel_receive`, `user`.
     pub clock: String,
     pub packet_bytes: u32,
     pub sent: u32,
-    /// In order of sending; absent `rtt_ns`: no answer.
+    /// In the order of sending; absent `rtt_ns`: no answer.
     pub echoes: Vec<Echo>,
-    /// Answers that came twice.
+    /// Duplicate answers.
     pub duplicates: u32,
-    /// Answers overtaken by that to a later probe.
+    /// Answers that arrived after the answer to a later probe.
     pub reordered: u32,
-    /// Answers that were thrown away: forged, garbled, too late.
+    /// Discarded answers: forged, malformed or too late.
     #[serde(default)]
     pub discarded: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
-    /// Sent at, from the begin of the series.
+    /// Send time since the start of the series.
     pub at_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<u64>,
-    /// Of the answer, as it arrived.
+    /// TTL of the answer on arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u8>,
 }
 
-/// The hops seen at one time.
+/// The hops of one trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Route {
     pub from: String,
     pub to: String,
     pub protocol: Protocol,
-    /// What kept the flow one flow: source port, destination port, or ICMP identifier and checksum.
+    /// The constant fields of the flow: source and destination port, or ICMP identifier and
+    /// checksum.
     pub flow: String,
-    /// Traced at, from the begin of the run, and for how long.
+    /// Start of the trace since the start of the run, and its duration.
     pub at_us: u64,
     pub duration_us: u64,
-    /// By TTL, from 1, without a gap; a silent hop has no answers.
+    /// By TTL from 1, without gaps; a silent hop has no answers.
     pub hops: Vec<Hop>,
-    /// The far end answered.
+    /// True: the destination answered.
     pub reached: bool,
-    /// Why the trace ended: `reached`, `most_hops`, `silent`, `unreachable`, `loop`, `time`.
+    /// The reason why the trace ended: `reached`, `most_hops`, `silent`, `unreachable`, `loop`,
+    /// `time`.
     pub ended_by: String,
-    /// Links between addresses of neighbouring hops, over all flows tried; empty: one flow only.
+    /// Links between addresses of adjacent hops, over all probed flows; empty: only one flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
-    /// With which all alternatives were found, as reached; absent: not asked.
+    /// Achieved probability that all alternatives were found; absent: not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_ratio: Option<f64>,
     pub probes_sent: u32,
-    /// Answers to probes that were never sent, or that do not fit one.
+    /// Answers that match no probe.
     #[serde(default)]
     pub discarded: u32,
 }
@@ -205,33 +206,33 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
     pub ttl: u8,
-    /// Probes of the one flow.
+    /// Probes of the traced flow.
     pub sent: u32,
-    /// Addresses that answered, the flow's own first.
+    /// Addresses that answered, the one of the traced flow first.
     pub answers: Vec<Answer>,
-    /// Silence that looks like a limit of answers per second, not like loss.
+    /// Missing answers that look like rate limiting of ICMP replies, not like loss.
     #[serde(default)]
     pub rate_limited: bool,
 }
 
-/// What one address said at one TTL.
+/// The answers of one address at one TTL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub address: String,
-    /// From the reverse of the address, where that was asked.
+    /// Reverse DNS name, if it was looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autonomous_system: Option<u32>,
-    /// City, country, where imported data or a rule says so.
+    /// City and country, if imported data or a rule gives them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Of the probes of the one flow; empty: found by another flow only.
+    /// RTTs of the traced flow; empty: only another flow reached this address.
     pub rtts_ns: Vec<u64>,
-    /// Of the answer's IP header when it came here.
+    /// TTL in the IP header of the answer on arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_ttl: Option<u8>,
-    /// TTL that the probe still had there, as quoted: above 1 behind a tunnel that hides hops.
+    /// Remaining TTL of the probe, as quoted: above 1 behind a tunnel that hides hops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted_ttl: Option<u8>,
     /// `time_exceeded`, `echo_reply`, `port_unreachable`, `host_unreachable`,
@@ -240,13 +241,13 @@ pub struct Answer {
     /// MPLS label stack of the answer (RFC 4950), outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mpls: Vec<MplsLabel>,
-    /// What the quoted packet shows to be rewritten on the way: `source_address`, `source_port`,
-    /// `dscp`, `tcp_option_…`.
+    /// Fields that the quoted packet shows as rewritten: `source_address`, `source_port`, `dscp`,
+    /// `tcp_option_…`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewritten: Vec<String>,
 }
 
-/// RFC 3032.
+/// An MPLS label stack entry (RFC 3032).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MplsLabel {
     pub label: u32,
@@ -256,18 +257,18 @@ pub struct MplsLabel {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Of the nearer hop.
+    /// TTL of the nearer hop.
     pub ttl: u8,
     pub from: String,
     pub to: String,
-    /// Flows that took it.
+    /// Flows that use this link.
     pub flows: u32,
 }
 
-/// How the path MTU was looked for: IP packets that must not be cut.
+/// The search for the path MTU with IP packets that must not be fragmented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuSearch {
-    /// Of the interface.
+    /// MTU of the interface.
     pub local_bytes: u32,
     pub probes: Vec<MtuProbe>,
 }
@@ -275,20 +276,20 @@ pub struct MtuSearch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuProbe {
     pub packet_bytes: u32,
-    /// Times that this size was sent, and answered by the far end.
+    /// Packets sent with this size, and packets that the peer answered.
     pub sent: u32,
     pub arrived: u32,
-    /// Who said that it is too big, and what fits.
+    /// The router that reported the packet as too big, and the MTU it gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_mtu_bytes: Option<u32>,
 }
 
-/// TCP options, as each end got them from the other.
+/// TCP options, as received by each end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// In force at this end.
+    /// Options in force at this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<TcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -297,17 +298,17 @@ pub struct Options {
     pub mss_here_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_there_bytes: Option<u32>,
-    /// What each host would offer by its settings.
+    /// Options that each host would offer with its settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_here: Option<TcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_there: Option<TcpOptions>,
 }
 
-/// Round trips to each hop, before, under and after our own load.
+/// RTTs to each hop before, during and after our own load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HopWatch {
-    /// When load began and ended, from the begin of the watch.
+    /// Start and end of the load since the start of the measurement.
     pub load_from_us: u64,
     pub load_until_us: u64,
     pub forward: bool,
@@ -317,10 +318,10 @@ pub struct HopWatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     pub hops: Vec<WatchedHop>,
-    /// One-way delay changes to the far end and back, where the far end is a longhaul.
+    /// One-way delay changes to the peer and back, if the peer runs longhaul.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<EndDelay>,
-    /// Bytes in the queue of this host's own interface under load, most seen.
+    /// Maximum queue length in bytes of this host's own interface under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_backlog_bytes: Option<u64>,
 }
@@ -333,19 +334,19 @@ pub struct WatchedHop {
     pub echoes: Vec<Echo>,
 }
 
-/// One probe of the far end that carries four times.
+/// One probe of the peer that carries four timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndDelay {
     pub at_us: u64,
-    /// Receive time there minus send time here, with the clocks' unknown offset in it; likewise
-    /// back.
+    /// Receive time at the peer minus send time here, and likewise for the reverse direction; both
+    /// include the unknown clock offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_ns: Option<i64>,
 }
 
-/// What it means.
+/// Conclusions about the path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
@@ -353,25 +354,25 @@ pub struct Analysis {
     pub rtt: Option<Rtt>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_reverse: Option<Rtt>,
-    /// By TTL: what is known of each hop.
+    /// Conclusions about each hop, by TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopDelay>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<PathMtu>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow_link: Option<NarrowLink>,
-    /// The small number of this route among those of this path in the archive.
+    /// The number of this route among the routes of this path in the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_number: Option<u32>,
-    /// Against the route before it in the archive.
+    /// Difference from the previous route in the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_change: Option<RouteChange>,
-    /// Routes there and back by router and autonomous system, where both are known.
+    /// Comparison of forward and reverse route by router and autonomous system, if both are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symmetry: Option<Symmetry>,
 }
 
-/// Of the answered probes.
+/// RTT statistics of the answered probes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rtt {
     pub sent: u32,
@@ -382,7 +383,7 @@ pub struct Rtt {
     pub stddev_ns: u64,
     pub median_ns: u64,
     pub loss_ratio: f64,
-    /// 95 % interval of the loss (Wilson).
+    /// 95 % confidence interval of the loss (Wilson).
     pub loss_interval_ratio: [f64; 2],
     pub duplicates: u32,
     pub reordered: u32,
@@ -393,8 +394,8 @@ pub struct HopDelay {
     pub ttl: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
-    /// Least that the link before this hop adds to the round trip; absent where it cannot be told:
-    /// answers that take longer than those of a later hop say nothing of the link.
+    /// Minimum RTT that the link before this hop adds; absent if unknown: a hop that answers more
+    /// slowly than a later one gives no information about the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_ns: Option<u64>,
     /// `answers`, `silent`, `rate_limited`, `slow_answers`, `stutter`, `tunnel`.
@@ -403,31 +404,31 @@ pub struct HopDelay {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMtu {
-    /// Largest IP packet that arrived.
+    /// Size of the largest IP packet that arrived.
     pub bytes: u32,
-    /// Smallest that did not, at every attempt.
+    /// Size of the smallest packet that never arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_bytes: Option<u32>,
-    /// Larger packets vanish and nobody says so.
+    /// Larger packets are dropped without an ICMP message.
     pub black_hole: bool,
 }
 
-/// Where the queue grew under load.
+/// The place where the queue grew under load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NarrowLink {
     /// `link` (one), `span` (between two hops that are not neighbours), `own_host`, `return_path`,
     /// `none` (no queue grew), `cannot_tell`.
     pub verdict: String,
-    /// The last hop without the queue and the first with it, by TTL; 0 is this host.
+    /// TTL of the last hop without the queue and of the first hop with it; 0 is this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ttl: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_ttl: Option<u8>,
-    /// By which round trips grew there.
+    /// The increase of the RTT there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise_ns: Option<u64>,
-    /// Of the path, from an estimate of available bandwidth or a bulk run, where one stands by;
-    /// never of a link in the middle by itself.
+    /// Capacity of the path, from an estimate of available bandwidth or a bulk run, if one exists;
+    /// never that of a link in the middle alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -436,19 +437,20 @@ pub struct NarrowLink {
     pub text: String,
 }
 
-/// One route against another, in the words of SLAC's tables.
+/// The difference between two routes, in the terms of SLAC's tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteChange {
-    /// The worst of what differs.
+    /// The most severe difference.
     pub kind: ChangeKind,
     /// Number and run of the other route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_number: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_run: Option<String>,
-    /// Hops that differ, as ranges of TTL of this route and of the other; empty range: no hops.
+    /// Hops that differ, as TTL ranges of this route and of the other; an empty range means no
+    /// hops.
     pub ranges: Vec<ChangedRange>,
-    /// Least round trip to the far end, this minus the other.
+    /// Minimum RTT to the peer, this route minus the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_step_ns: Option<i64>,
 }
@@ -457,7 +459,7 @@ pub struct RouteChange {
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     Same,
-    /// The same as far as answers tell: hops silent in one of the two.
+    /// The same as far as hops answered: some hops are silent in one of the two.
     SilentHop,
     Stutter,
     LastOctet,
@@ -469,7 +471,7 @@ pub enum ChangeKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedRange {
-    /// First and last TTL here; absent: nothing stands here for it.
+    /// First and last TTL in this route; absent: no hops of this route correspond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<[u8; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -478,7 +480,7 @@ pub struct ChangedRange {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Symmetry {
-    /// Share of autonomous systems (or, without those, of /24 and /64 neighbours) in common.
+    /// Share of common autonomous systems (or, without those, of common /24 and /64 networks).
     pub shared_ratio: f64,
     pub forward_hops: u32,
     pub reverse_hops: u32,

@@ -1,9 +1,9 @@
-//! What is asked of a throughput run.
+//! The plan of a throughput run.
 
 use super::capture::CapturePlan;
 use serde::{Deserialize, Serialize};
 
-/// The whole of what is asked. Both ends act on the same plan.
+/// The complete plan. Both ends follow the same plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -12,16 +12,16 @@ pub struct Plan {
     /// Streams in each direction.
     pub streams: u32,
     pub stop: Stop,
-    /// Left out of the steady part; absent: found from the data.
+    /// Time excluded from the steady part; absent: found from the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_us: Option<u64>,
-    /// Asked SO_SNDBUF; absent: the kernel sizes it.
+    /// Requested SO_SNDBUF; absent: autotuned by the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer_bytes: Option<u64>,
-    /// Asked SO_RCVBUF; absent: the kernel sizes it.
+    /// Requested SO_RCVBUF; absent: autotuned by the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u64>,
-    /// Bytes handed to one write; absent: the engine chooses. For UDP the datagram's payload.
+    /// Bytes per write; absent: chosen by the engine. For UDP the payload of a datagram.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,22 +29,22 @@ pub struct Plan {
     /// Absent: the sender's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// The kernel's pacing ceiling for each stream (SO_MAX_PACING_RATE).
+    /// The kernel's pacing limit for each stream (SO_MAX_PACING_RATE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
-    /// The application writes no faster than this, all streams together.
+    /// Write rate limit of the application, all streams together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_bps: Option<u64>,
-    /// The application reads no faster than this, all streams together.
+    /// Read rate limit of the application, all streams together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_rate_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
-    /// The sender yields to others: it holds the queue below a small delay, and marks its packets
-    /// as lower effort (RFC 8622) unless `dscp` says otherwise. Left out where false, so that ends
-    /// that do not know it understand every other plan.
+    /// The sender yields to other flows: it keeps the queue below a small delay and marks its
+    /// packets as lower effort (RFC 8622) unless `dscp` is set. Omitted when false, so that peers
+    /// without this field understand every other plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scavenger: bool,
     pub no_delay: bool,
@@ -52,12 +52,12 @@ pub struct Plan {
     /// The sender passes references to pages instead of copying (vmsplice).
     pub zero_copy: bool,
     pub affinity: Affinity,
-    /// Spacing of samples; at least one RTT is used on longer paths.
+    /// Sampling interval; on paths with a longer RTT at least one RTT.
     pub interval_us: u64,
-    /// Start at this time of the wall clock (microseconds since 1970, UTC).
+    /// Start at this wall-clock time (microseconds since 1970, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_us: Option<u64>,
-    /// Packets of the run's own streams are captured; absent: not.
+    /// Capture of the run's own streams; absent: no capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CapturePlan>,
 }
@@ -69,7 +69,7 @@ pub enum Direction {
     Forward,
     /// The responder sends.
     Reverse,
-    /// Both send at once, on streams of their own.
+    /// Both send at the same time, on separate streams.
     Both,
 }
 
@@ -77,7 +77,7 @@ pub enum Direction {
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     Tcp,
-    /// Datagrams at a total rate (all streams together), counted for loss and jitter.
+    /// Datagrams at a total rate (all streams together), with loss and jitter measured.
     Udp {
         rate_bps: u64,
     },
@@ -86,31 +86,32 @@ pub enum Transport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// Payload flows for this long.
+    /// For this long.
     TimeUs(u64),
-    /// This many bytes, all streams of a direction together.
+    /// This many bytes, summed over the streams of a direction.
     Bytes(u64),
-    /// This many writes, all streams of a direction together.
+    /// This many writes, summed over the streams of a direction.
     Blocks(u64),
 }
 
-/// What happens to the payload at the receiver: always named with a result.
+/// The handling of the payload at the receiver; always stated with a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The receiver's bytes land in user memory: the number to quote.
+    /// The receiver copies the payload to user memory: the number to quote.
     Delivered,
-    /// The receiver discards in the kernel (MSG_TRUNC): what the wire and the stack can do.
+    /// The receiver discards the payload in the kernel (MSG_TRUNC), which measures the wire and the
+    /// stack.
     Wire,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Affinity {
-    /// Both threads of a stream on one core where both ends are one host; otherwise off.
+    /// Both threads of a stream on one core if both ends are the same host; otherwise off.
     Auto,
     Off,
-    /// Stream i runs on core list[i mod n], at each end's own list.
+    /// Stream i runs on core list[i mod n], with a separate list for each end.
     Cores {
         initiator: Vec<u16>,
         responder: Vec<u16>,
@@ -118,7 +119,8 @@ pub enum Affinity {
 }
 
 impl Default for Plan {
-    /// One TCP stream, forward, ten seconds, nothing set that the kernel can choose.
+    /// Returns a plan with one TCP stream, forward, for ten seconds; everything else is left to the
+    /// kernel.
     fn default() -> Self {
         Plan {
             direction: Direction::Forward,

@@ -1,10 +1,10 @@
-//! A prediction: what theory says of windows and streams on a path, beside a measured scan.
+//! A prediction: the theoretical goodput of windows and streams on a path, compared with a scan.
 
 use super::analysis::{Bound, Limiter};
 use super::scan::Setting;
 use serde::{Deserialize, Serialize};
 
-/// The path, the hosts and the settings that are predicted.
+/// The path, hosts and settings of the prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -13,13 +13,13 @@ pub struct Plan {
     pub windows_bytes: Vec<Option<u64>>,
     pub streams: Vec<u32>,
     pub congestion_controls: Vec<String>,
-    /// Probability that a segment is lost, whatever the queue; each is a table of its own.
+    /// Probability that a segment is lost independently of the queue; one table per value.
     pub loss_ratios: Vec<f64>,
-    /// Queue of the narrow link; each is a table of its own.
+    /// Queue size of the narrow link; one table per value.
     pub buffers_bytes: Vec<u64>,
-    /// Length of the transfer; the ramp is inside.
+    /// Duration of the transfer, ramp included.
     pub time_us: u64,
-    /// The scan that is laid beside it.
+    /// The scan to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan_id: Option<String>,
 }
@@ -32,25 +32,25 @@ pub struct Path {
     pub mss_bytes: u32,
     /// IP and TCP headers of each segment.
     pub header_bytes: u32,
-    /// Where the figures come from: `asked`, or the ids of runs.
+    /// Origin of the figures: `asked`, or the ids of runs.
     pub origin: String,
 }
 
-/// What the hosts allow; absent: no limit known.
+/// Limits of the hosts; absent: no limit known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hosts {
-    /// Window of a stream whose buffers the kernel sizes: half of tcp_rmem's most, or tcp_wmem's.
+    /// Window of a stream with autotuned buffers: half of tcp_rmem's max, or of tcp_wmem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_window_bytes: Option<u64>,
-    /// The most that the kernel grants when asked.
+    /// Maximum buffer that the kernel grants on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_most_bytes: Option<u64>,
-    /// What the slower end's processor can do, all streams together.
+    /// Maximum rate of the slower end's CPU, all streams together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor_bps: Option<u64>,
 }
 
-/// What was measured, where a scan is laid beside it.
+/// The measurements, if a scan is compared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     pub measured: Vec<Measured>,
@@ -76,36 +76,36 @@ pub struct Cell {
     pub setting: Setting,
     pub loss_ratio: f64,
     pub buffer_bytes: u64,
-    /// What the goodput cannot be above, least first; the first one is the bound.
+    /// Upper bounds of the goodput, lowest first; the first one applies.
     pub bounds: Vec<Bound>,
-    /// Closed forms of the mean, with the name of the formula in their words.
+    /// Mean goodput by closed formulas, with the formula's name in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub formulas: Vec<Bound>,
-    /// Goodput by the round model, steady part.
+    /// Goodput in the steady part, by the round model.
     pub goodput_bps: u64,
     pub limited_by: Limiter,
-    /// Mean queue at the narrow link, steady part.
+    /// Mean queue at the narrow link in the steady part.
     pub queue_bytes: u64,
-    /// Share of the segments that the full queue dropped, steady part.
+    /// Share of the segments dropped by the full queue in the steady part.
     pub made_loss_ratio: f64,
-    /// Median over the measurements of this setting.
+    /// Median of the measurements of this setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bps: Option<u64>,
     /// (measured - predicted) / predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disagreement_ratio: Option<f64>,
-    /// What the disagreement means; absent where there is none to speak of.
+    /// Explanation of the disagreement; absent if it is negligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
 }
 
-/// How the prediction lies on the scan as a whole.
+/// The agreement of the prediction with the whole scan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     pub cells: u32,
-    /// Spearman's; absent with fewer than three cells, or where all are alike.
+    /// Spearman's rank correlation; absent with fewer than three cells, or if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_correlation: Option<f64>,
-    /// Of |measured - predicted| / measured.
+    /// Median of |measured - predicted| / measured.
     pub median_error_ratio: f64,
 }

@@ -1,35 +1,35 @@
-//! The quantities that are followed over time.
+//! The quantities that are tracked over time.
 
 use serde::{Deserialize, Serialize};
 
-/// What a series is of. One value a run and direction.
+/// The quantity of a series, with one value per run and direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// Of the steady part of a bulk run, by the receiver, bit/s.
+    /// Goodput of the steady part of a bulk run, counted by the receiver, bit/s.
     Goodput,
     /// Available bandwidth, bit/s of IP.
     Available,
-    /// Of the narrow link, bit/s of IP.
+    /// Capacity of the narrow link, bit/s of IP.
     Capacity,
-    /// Least round-trip time of a run, us.
+    /// Minimum RTT of a run, us.
     RttFloor,
-    /// Of probes or packets, 0 to 1.
+    /// Loss of probes or packets, 0 to 1.
     Loss,
-    /// Of segments sent by a bulk run, 0 to 1.
+    /// Share of the segments of a bulk run that were retransmitted, 0 to 1.
     Retransmits,
-    /// Routers and the end itself.
+    /// Routers, plus the destination.
     Hops,
 }
 
-/// How differences of a quantity are judged.
+/// The scale on which changes of a quantity are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// By ratio: the logarithm has even noise.
+    /// As a ratio: the logarithm has uniform noise.
     Ratio,
-    /// A share of many: the arcsine of its root has even noise.
+    /// As a share: the arcsine of the square root has uniform noise.
     Share,
-    /// As it is.
+    /// Unchanged.
     Count,
 }
 
@@ -44,7 +44,7 @@ impl Quantity {
         Quantity::Hops,
     ];
 
-    /// The word in JSON, in the archive and in an address.
+    /// Returns the word used in JSON, in the archive and in URLs.
     pub const fn word(self) -> &'static str {
         match self {
             Quantity::Goodput => "goodput",
@@ -57,12 +57,12 @@ impl Quantity {
         }
     }
 
-    /// The quantity of that word.
+    /// Returns the quantity with this word.
     pub fn of_word(word: &str) -> Option<Quantity> {
         Quantity::ALL.into_iter().find(|it| it.word() == word)
     }
 
-    /// For people.
+    /// Returns the name shown to users.
     pub const fn title(self) -> &'static str {
         match self {
             Quantity::Goodput => "throughput",
@@ -75,7 +75,7 @@ impl Quantity {
         }
     }
 
-    /// The ending of a JSON name of a value: `bps`, `us`, `ratio`, `count`.
+    /// Returns the unit suffix of JSON names: `bps`, `us`, `ratio`, `count`.
     pub const fn unit(self) -> &'static str {
         match self {
             Quantity::Goodput | Quantity::Available | Quantity::Capacity => "bps",
@@ -93,7 +93,7 @@ impl Quantity {
         }
     }
 
-    /// Whether more of it is better; absent: neither way is.
+    /// Returns true if larger is better; `None` for quantities without a preference.
     pub const fn more_is_better(self) -> Option<bool> {
         match self {
             Quantity::Goodput | Quantity::Available | Quantity::Capacity => Some(true),

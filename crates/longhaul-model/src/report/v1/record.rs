@@ -1,6 +1,6 @@
-//! A record: rate by distance, and everything that the two were made of.
+//! A record: rate times distance, with all the evidence.
 //!
-//! Distances are whole millimetres, so that they add up exactly; coordinates are degrees on WGS84.
+//! Distances are whole millimetres, so sums are exact; coordinates are degrees on WGS84.
 //! docs/record.md explains every field.
 
 use super::capture::Variety;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The value of [`Record::schema`].
 pub const SCHEMA: &str = "longhaul.record/1";
 
-/// What is claimed, what it rests on, and what follows.
+/// The claimed result, its evidence and the conclusions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub schema: String,
@@ -24,7 +24,7 @@ pub struct Record {
     pub caveats: Vec<Caveat>,
 }
 
-/// What people say of it; nothing is computed from this.
+/// Information from the participants; not used in any computation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
@@ -38,12 +38,12 @@ pub struct About {
     pub note: Option<String>,
 }
 
-/// What was measured, and where the data went.
+/// The measurement, and the way of the data.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
-    /// Of the transfer, in the archive.
+    /// Id of the throughput run in the archive.
     pub throughput_run: String,
-    /// Of the look at the path; absent: there was none.
+    /// Id of the path run; absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_run: Option<String>,
     pub started_at: String,
@@ -53,48 +53,48 @@ pub struct Observation {
     pub forward: bool,
     /// `tcp` or `udp`.
     pub transport: String,
-    /// 4 or 6; absent: the addresses do not say.
+    /// 4 or 6; absent: the addresses do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_version: Option<u8>,
     pub streams: u32,
-    /// Payload that the receiver took, and the time from its first byte to its last.
+    /// Payload read by the receiver, and the time from its first byte to its last.
     pub received_bytes: u64,
     pub elapsed_us: u64,
-    /// Both ends are one machine, whatever lies between them.
+    /// Both ends are the same machine, whatever is between them.
     pub same_host: bool,
-    /// As the run has it; absent: nothing shows whether they are one.
+    /// Copied from the run; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_boot: Option<bool>,
-    /// Payload in a capture of the transfer; absent: there is none, or it has headers alone.
+    /// Payload in a capture of the transfer; absent: no capture, or only headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// Least round trip of the idle path, and how it was measured.
+    /// Minimum RTT of the idle path, and how it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_by: Option<String>,
-    /// `legs_file`, `imported_data`, `hop_names` (or the last two together, with a `+`); absent: no
-    /// distance is known.
+    /// Origin of the distance: `legs_file`, `imported_data`, `hop_names` (or the last two together,
+    /// with a `+`); absent: no distance is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_by: Option<String>,
-    /// In the order of the data; a leg lies between two neighbours.
+    /// In the direction of the data; each leg connects two adjacent stops.
     pub stops: Vec<Stop>,
-    /// Routers whose city is known by something else than the legs file.
+    /// Routers whose city is known from a source other than the legs file.
     pub routers: Vec<Router>,
-    /// Routers that answered, and whose city nothing says.
+    /// Routers that answered, but whose city is unknown.
     pub unplaced_hops: u32,
 }
 
-/// How the payload differs from packet to packet.
+/// The variety of the payload from packet to packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
-    /// Whose capture shows it: `initiator` or `responder`.
+    /// The end whose capture shows it: `initiator` or `responder`.
     pub captured_by: String,
     #[serde(flatten)]
     pub variety: Variety,
 }
 
-/// A city on the way, and the point that stands for it.
+/// A city on the way, and the point that represents it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     pub city: String,
@@ -118,37 +118,37 @@ pub struct Router {
     pub known_by: String,
 }
 
-/// What follows.
+/// Conclusions about the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
     /// `ipv4_single_stream`, `ipv4_multiple_streams`, `ipv6_single_stream`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// All bytes over the whole time, for people; the mark is not made from it.
+    /// All bytes over the whole time, for display; the mark is not computed from it.
     pub goodput_bps: u64,
     pub legs: Vec<Leg>,
-    /// Sums of the legs, on the ellipsoid and on the sphere.
+    /// Sum of the legs, on the ellipsoid and on the sphere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_mm: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_sphere_mm: Option<u64>,
-    /// Bits by metres over seconds, from the whole numbers above.
+    /// Bits times metres per second, computed from the integers above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_bit_m_per_s: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub light: Option<Light>,
-    /// Cities of routers that no leg begins or ends at.
+    /// Cities of routers that are not an end of any leg.
     pub left_out: Vec<LeftOut>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Name and version of the rule set, and what is known of its contest.
+    /// Name and version of the rule set, and the known status of its contest.
     pub rules: String,
     pub standing: String,
     pub checks: Vec<RuleCheck>,
 }
 
-/// From stop to stop.
+/// The leg from one stop to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     pub from: String,
@@ -159,11 +159,11 @@ pub struct Leg {
     pub sphere_mm: u64,
 }
 
-/// The distance there and back in fibre, beside the round trip.
+/// The minimum RTT by the speed of light in fibre, compared with the measured RTT.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Light {
     pub least_rtt_ns: u64,
-    /// Measured by least.
+    /// Measured RTT / minimum RTT.
     pub stretch_ratio: f64,
     pub possible: bool,
 }
@@ -173,7 +173,7 @@ pub struct LeftOut {
     pub ttl: u8,
     pub city: String,
     pub known_by: String,
-    /// By how much the nearest leg grows when it goes by way of this city.
+    /// Extra length of the nearest leg if it passed through this city.
     pub detour_mm: u64,
 }
 
@@ -182,21 +182,21 @@ pub struct LeftOut {
 pub struct Beside {
     pub name: String,
     pub mark_bit_m_per_s: f64,
-    /// This mark by that one, less one.
+    /// This mark / that mark - 1.
     pub gain_ratio: f64,
     pub source: String,
     pub confidence: String,
 }
 
-/// One rule, and whether the measurement shows that it is kept.
+/// One rule, and whether the measurement shows that it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCheck {
-    /// As its source numbers it; absent: unknown.
+    /// Number of the clause in the source; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     pub rule: String,
     pub verdict: RuleVerdict,
-    /// One sentence with the figures in it.
+    /// One sentence that includes the figures.
     pub text: String,
     pub source: String,
     pub confidence: String,
@@ -209,12 +209,12 @@ pub enum RuleVerdict {
     Fails,
     /// It was not measured.
     CannotTell,
-    /// No measurement shows it: somebody must stand for it.
+    /// No measurement can show it: a person must declare it.
     Declare,
 }
 
 impl RuleVerdict {
-    /// As people read it.
+    /// Returns the text shown to users.
     pub const fn words(self) -> &'static str {
         match self {
             RuleVerdict::Holds => "holds",
@@ -225,21 +225,21 @@ impl RuleVerdict {
     }
 }
 
-/// Sets of rules in one file.
+/// A file with several rule sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSets {
     pub sets: Vec<Rules>,
 }
 
-/// A set of rules, as data.
+/// A rule set as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     pub name: String,
     pub version: u32,
     pub title: String,
-    /// What is known of the contest itself.
+    /// The known status of the contest.
     pub standing: String,
     pub rules: Vec<Rule>,
 }
@@ -250,9 +250,9 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     pub text: String,
-    /// Which measurement shows it.
+    /// The check that applies.
     pub check: RuleKind,
-    /// Least or most, in the unit that the check has: seconds, metres, hops, a ratio.
+    /// Minimum or maximum, in the unit of the check: seconds, metres, hops, a ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     pub source: String,
@@ -272,11 +272,11 @@ pub enum RuleKind {
     MostCreditedDistance,
     Gain,
     TwoHosts,
-    /// By nothing that is measured.
+    /// Not checked by a measurement.
     Declare,
 }
 
-/// Marks of the past.
+/// Past marks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
@@ -287,10 +287,10 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PastMark {
-    /// As far as it is known: `2004-09-12`, `2006`.
+    /// As precise as known: `2004-09-12`, `2006`.
     pub date: String,
     pub team: String,
-    /// Empty: the class is not known.
+    /// Empty: the class is unknown.
     pub classes: Vec<String>,
     pub mark_bit_m_per_s: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -301,7 +301,7 @@ pub struct PastMark {
     pub confidence: String,
 }
 
-/// The file that says where the data goes.
+/// The file that describes the way of the data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LegsFile {
@@ -310,7 +310,7 @@ pub struct LegsFile {
     pub stops: Vec<AskedStop>,
 }
 
-/// `"Chicago (ORD)"`, or a table.
+/// A city name such as `"Chicago (ORD)"`, or a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AskedStop {
@@ -328,7 +328,7 @@ pub struct Placed {
     pub latitude: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longitude: Option<f64>,
-    /// What the coordinates are of.
+    /// Description of the coordinates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
 }
@@ -336,13 +336,14 @@ pub struct Placed {
 /// The value of [`Manifest::schema`].
 pub const MANIFEST_SCHEMA: &str = "longhaul.manifest/1";
 
-/// Every file of a bundle.
+/// The list of all files of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     pub schema: String,
     pub files: Vec<Listed>,
-    /// Ed25519, hexadecimal; the signature of this manifest stands beside it. Absent: not signed.
+    /// Ed25519 key in hexadecimal; the signature is a separate file beside this manifest. Absent:
+    /// unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
 }
@@ -352,8 +353,8 @@ pub struct Manifest {
 pub struct Listed {
     pub name: String,
     pub bytes: u64,
-    /// Hexadecimal.
+    /// In hexadecimal.
     pub sha256: String,
-    /// What it holds.
+    /// Description of the content.
     pub about: String,
 }

@@ -1,35 +1,36 @@
-//! A scan: throughput over window, streams, congestion control and pacing. Guided by what limited
-//! each probe (`longhaul tune`), or every cell of a grid (`longhaul tune --grid`).
+//! A scan: throughput over window, streams, congestion control and pacing. The search is guided by
+//! the limiter of each probe (`longhaul tune`), or covers every cell of a grid (`longhaul tune
+//! --grid`).
 //!
-//! Every probe is a throughput run with a report of its own, named by [`Cell::run_id`]; a cell holds
-//! what the scan's conclusions need of it.
+//! Every probe is a throughput run with its own report, named by [`Cell::run_id`]; a cell holds the
+//! figures that the scan's conclusions need.
 
 use super::analysis::{Bound, Limiter};
 use super::plan::{self, Direction};
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a scan.
+/// The requested scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub search: Search,
     /// `both`: every cell is measured forward and in reverse, one after the other.
     pub direction: Direction,
-    /// Of a grid, what is crossed; of a guided search, what may be tried (empty: as it likes). An
-    /// absent window is sized by the kernel.
+    /// Values of a grid, or values allowed in a guided search (empty: no restriction). An absent
+    /// window is autotuned by the kernel.
     pub windows_bytes: Vec<Option<u64>>,
     pub streams: Vec<u32>,
     /// Absent: the sender's default.
     pub congestion_controls: Vec<Option<String>>,
     /// Measurements of each cell of a grid.
     pub repeats: u32,
-    /// Of the shuffled order.
+    /// Seed of the shuffled order.
     pub seed: u64,
-    /// Where a guided search starts, and what its result is compared with: the setting in use now.
+    /// The start of a guided search and the reference for its result: the setting in use now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<Setting>,
     pub budget: Budget,
-    /// What all probes have in common; the cell's setting and direction replace its own.
+    /// Common settings of all probes; the cell's setting and direction replace these.
     pub probe: plan::Plan,
 }
 
@@ -40,7 +41,7 @@ pub enum Search {
     Grid,
 }
 
-/// A scan ends before it would pass any of these.
+/// Limits of a scan, which ends before it would exceed any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     pub probes: u32,
@@ -51,23 +52,23 @@ pub struct Budget {
     pub bytes: Option<u64>,
 }
 
-/// What can be set for a transfer.
+/// The tunable parameters of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
-    /// Send and receive buffer asked at both ends; absent: the kernel sizes them.
+    /// Requested send and receive buffers of both ends; absent: autotuned by the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
     pub streams: u32,
     /// Absent: the sender's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// Ceiling of each stream.
+    /// Pacing limit of each stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
 }
 
 impl Default for Setting {
-    /// One stream, everything left to the kernel.
+    /// Returns one stream with kernel defaults.
     fn default() -> Self {
         Setting {
             window_bytes: None,
@@ -78,7 +79,7 @@ impl Default for Setting {
     }
 }
 
-/// What was seen, in the order of time.
+/// The measured cells, in time order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     pub cells: Vec<Cell>,
@@ -87,30 +88,30 @@ pub struct Observation {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Place in the scan's order, from 0.
+    /// Position in the scan, from 0.
     pub index: u32,
     pub setting: Setting,
     /// True: the initiator is the sender.
     pub forward: bool,
-    /// A grid measures one setting again and again between the others, to see the path change.
+    /// A repeated measurement of one setting during a grid, to detect changes of the path.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sentinel: bool,
-    /// Why a guided search chose it.
+    /// The reason why a guided search chose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The report of the whole run; absent when it failed.
+    /// Report of the run; absent if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// When the probe began, since the scan began.
+    /// Start of the probe since the start of the scan.
     pub at_us: u64,
     pub duration_us: u64,
-    /// Why there is no result.
+    /// The reason why there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the receiver took, ramp included.
+    /// Payload read by the receiver, ramp included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_bytes: Option<u64>,
-    /// Of the steady part, as in the run's own analysis; so are the next ones.
+    /// Goodput of the steady part, from the run's own analysis, as are the following fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,69 +132,69 @@ pub struct Cell {
     pub retransmitted_segments: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u64>,
-    /// The least that the kernel of this end granted to any stream, where a window was asked.
+    /// Minimum that this end's kernel granted to any stream, if a window was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_send_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_receive_bytes: Option<u64>,
-    /// What the sender's kernel used.
+    /// The congestion control that the sender's kernel used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
 }
 
-/// What follows from the cells.
+/// Conclusions from the cells.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Analysis {
     pub version: u32,
-    /// One for each direction that was scanned, forward first.
+    /// One entry per scanned direction, forward first.
     pub directions: Vec<Conclusion>,
-    /// Probes that gave a result, those of an interrupted part included.
+    /// Probes with a result, including those of an interrupted part.
     pub probes_run: u32,
-    /// Cells of the full grid: of this one, or of the one that a guided search spared.
+    /// Cells of the full grid: of this one, or of the grid that the guided search avoided.
     pub grid_cells: u32,
-    /// Why the scan ended: `settled`, `grid_done`, `probes`, `time`, `bytes`, `far_end_gone`, `interrupted`,
-    /// `application`, `policed`, `shaped`.
+    /// The reason why the scan ended: `settled`, `grid_done`, `probes`, `time`, `bytes`,
+    /// `far_end_gone`, `interrupted`, `application`, `policed`, `shaped`.
     pub stopped_by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asymmetry: Option<Asymmetry>,
-    /// Stretches of the scan in which the path was one and the same, in the order of time; more than
-    /// one: the path changed, and nothing was averaged over the change.
+    /// Periods of the scan in which the path did not change, in time order; with more than one, the
+    /// path changed, and nothing was averaged over a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regimes: Vec<Regime>,
 }
 
-/// What one direction gave.
+/// Conclusions about one direction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Conclusion {
     pub forward: bool,
-    /// The highest goodput.
+    /// The setting with the highest goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Choice>,
     /// The smallest setting within 3 % of the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<Choice>,
-    /// One stream, everything left to the kernel.
+    /// One stream with kernel defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Choice>,
-    /// The setting in use before, where one was given.
+    /// The setting in use before, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<Choice>,
-    /// The upper tenth of the cells: SLAC's "maximum".
+    /// The top tenth of the cells: SLAC's "maximum".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_tenth: Option<TopTenth>,
-    /// Goodput against streams, one for each window and congestion control.
+    /// Goodput over streams, one curve for each window and congestion control.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// Kernel settings that the recommended setting needs and a host does not have.
+    /// Kernel settings that the recommended setting requires and a host lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
 }
 
-/// A setting, with what it gave.
+/// A setting and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     pub setting: Setting,
-    /// Median over its probes.
+    /// Median of its probes.
     pub goodput_bps: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
@@ -203,8 +204,8 @@ pub struct Choice {
     pub loaded_rtt_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_ratio: Option<f64>,
-    /// Goodput times idle RTT, shared by the streams: what each of them has to hold in flight at
-    /// least, so no smaller window would do.
+    /// Goodput times idle RTT, divided by the number of streams: the minimum that each stream must
+    /// have in flight, so a smaller window is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_window_bytes: Option<u64>,
     /// Reports of its probes.
@@ -213,7 +214,7 @@ pub struct Choice {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopTenth {
-    /// Nine tenths of the measurements are below it.
+    /// 90th percentile of the measurements.
     pub goodput_bps: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_interval_bps: Option<[u64; 2]>,
@@ -226,24 +227,24 @@ pub struct Curve {
     pub window_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// By rising number of streams.
+    /// By increasing number of streams.
     pub points: Vec<Point>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     pub streams: u32,
-    /// Median over its repeats.
+    /// Median of its repeats.
     pub goodput_bps: u64,
-    /// Least and most of its repeats; absent with one.
+    /// Minimum and maximum of its repeats; absent with only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_bps: Option<[u64; 2]>,
     pub repeats: u32,
-    /// What limited most of them.
+    /// The limiter of most repeats.
     pub limited_by: Limiter,
 }
 
-/// A kernel setting to be changed.
+/// A kernel setting that must be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// `sender` or `receiver`.
@@ -264,7 +265,7 @@ pub struct Asymmetry {
     pub cells: Vec<AsymmetryCell>,
     pub median_ratio: f64,
     pub histogram: Vec<Bin>,
-    /// What limits each direction where they differ, in a sentence.
+    /// The limiters of the two directions, if they differ, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
@@ -281,9 +282,9 @@ pub struct AsymmetryCell {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// Included.
+    /// Inclusive.
     pub from_ratio: f64,
-    /// Excluded, but for the last one.
+    /// Exclusive, except in the last bin.
     pub to_ratio: f64,
     pub cells: u32,
 }
@@ -299,7 +300,7 @@ pub struct Regime {
     pub sentinel_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_rtt_us: Option<u64>,
-    /// What differs from the regime before, in a sentence.
+    /// Difference from the previous regime, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
 }

@@ -3,7 +3,7 @@
 use super::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
-/// Two hosts by the names they have in the agent's file, in the direction of the payload.
+/// Two hosts by their names in the agent's file, in the direction of the payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Pair {
     /// The sender.
@@ -21,7 +21,7 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Points of a span of time as one: its extremes are kept.
+/// All points of a time span, summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Start of the span.
@@ -34,7 +34,7 @@ pub struct Bucket {
     pub max: f64,
 }
 
-/// Points, or buckets where there are more of them than asked for.
+/// Points, or buckets if there are more points than requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     pub pair: Pair,

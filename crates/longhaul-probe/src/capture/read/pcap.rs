@@ -1,4 +1,4 @@
-//! Records of a classic pcap file, of micro- or nanoseconds.
+//! Records of classic pcap files with microsecond or nanosecond timestamps.
 //!
 //! Source: draft-ietf-opsawg-pcap.
 
@@ -8,11 +8,11 @@ use std::io::Read;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// The head of a file behind its magic number.
+/// The length of the file header after its magic number.
 const HEAD_BYTES: usize = 20;
 const RECORD_BYTES: usize = 16;
 
-/// What the first bytes of a file say.
+/// The byte order and time unit of a file, from its magic number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
     order: Order,
@@ -21,7 +21,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// `None`: no magic number of this format.
+    /// Returns `None` if `first` is not a magic number of this format.
     pub fn of(first: [u8; 4]) -> Option<State> {
         [Order::Little, Order::Big].into_iter().find_map(|order| {
             let tick_ns = match order.u32(&first, 0)? {
@@ -33,13 +33,13 @@ impl State {
         })
     }
 
-    /// The rest of the head.
+    /// Reads the rest of the file header.
     pub fn head<R: Read>(self, input: &mut Input<R>, about: &mut About) -> Result<(), Trouble> {
         let order = self.order;
         let head = input.next(HEAD_BYTES)?;
         let (snap_bytes, link) = (order.u32(head, 12), order.u32(head, 16));
         about.interfaces.push(CapturedOn {
-            // The upper bits are of the frame check sequence.
+            // The upper bits describe the frame check sequence.
             link_type_number: link.unwrap_or_default() as u16,
             snap_bytes: snap_bytes.filter(|snap| *snap > 0),
             ..CapturedOn::default()

@@ -1,6 +1,6 @@
-//! Blocks of a pcapng file.
+//! Blocks of pcapng files.
 //!
-//! Sections, interfaces, enhanced and simple packets, statistics; other blocks are passed over.
+//! Reads sections, interfaces, enhanced and simple packets, and statistics; skips other blocks.
 //! Source: the pcapng draft (draft-ietf-opsawg-pcapng).
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
 use longhaul_model::report::v1::capture::CapturedOn;
 use std::io::Read;
 
-/// First bytes of a file: the type of a section's block, the same in both byte orders.
+/// The first bytes of a file: the block type of a section, the same in both byte orders.
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -18,25 +18,25 @@ const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Type, length, and the length once more at the end.
+/// The type and the length of a block, and the length repeated at its end.
 const FRAME_BYTES: usize = 12;
 
-/// Where in the file the reader is.
+/// The state of the reader within the current section.
 #[derive(Debug, Default)]
 pub(super) struct State {
     order: Order,
     begun: bool,
-    /// Of the interfaces of this section: their time units, and the first one's place in `About`.
+    /// The time units of this section's interfaces, and the index of the first one in `About`.
     units: Vec<Unit>,
     first: usize,
 }
 
-/// How an interface counts time.
+/// The time unit and snap length of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Unit {
-    /// Parts of a second.
+    /// Units in a second.
     per_second: u64,
-    /// Seconds to be added.
+    /// Seconds to add to each timestamp.
     offset_s: i64,
     snap_bytes: u32,
 }
@@ -53,7 +53,7 @@ impl Unit {
 }
 
 impl State {
-    /// The next packet, over whatever stands before it.
+    /// Returns the next packet and skips other blocks.
     pub fn packet<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Reads a whole block; the very first one lacks the four bytes by which the file was told.
+    /// Reads a whole block. The four bytes that identified the file are already in the buffer.
     fn block<R: Read>(&mut self, input: &mut Input<R>) -> Result<u32, Trouble> {
         if self.begun {
             input.next(8)?;
@@ -203,7 +203,7 @@ impl State {
         })
     }
 
-    /// A packet without a time, of the first interface.
+    /// Decodes a simple packet: it has no timestamp and belongs to the first interface.
     fn simple(&self, body: &[u8]) -> Result<Found, Trouble> {
         let short = || damaged("a packet's block is too short");
         let original_bytes = self.order.u32(body, 0).ok_or_else(short)?;
@@ -233,7 +233,7 @@ impl State {
         })
     }
 
-    /// Where the interface stands among those of all sections.
+    /// Returns the index of the interface among those of all sections.
     fn place(&self, number: u32) -> u32 {
         (self.first as u32).saturating_add(number)
     }
@@ -246,7 +246,7 @@ fn byte_order(bytes: &[u8]) -> Result<Order, Trouble> {
         .ok_or_else(|| damaged("a section does not say its byte order"))
 }
 
-/// A power of ten, or of two where the highest bit is set.
+/// Returns the units in a second: a power of ten, or of two if the highest bit is set.
 fn per_second(resolution: u8) -> Result<u64, Trouble> {
     let exponent = u32::from(resolution & 0x7f);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
@@ -254,7 +254,7 @@ fn per_second(resolution: u8) -> Result<u64, Trouble> {
     units.ok_or_else(|| damaged("an interface counts time in units that no clock has"))
 }
 
-/// Code and value of each option, until one does not fit.
+/// Returns the code and the value of each option, up to the first that does not fit.
 fn options(order: Order, mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (code, length) = (order.u16(bytes, 0)?, order.u16(bytes, 2)?);

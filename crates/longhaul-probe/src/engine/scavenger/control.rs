@@ -1,67 +1,67 @@
-//! How fast may a sender go that yields to everybody else? Pure: readings in, a rate out.
+//! The scavenger's rate control, without input or output: readings in, a rate out.
 //!
-//! A window of bytes, spent at *window / RTT*, so that a queue which grows slows the sender before
-//! any decision does. Once in a round trip the window is changed by the queueing delay, RTT minus
-//! the least RTT of the last ten minutes: below the target it grows, above it shrinks, from twice
-//! the target on it is halved, as it is by loss. The growth is so small that a delay of one round
-//! trip cannot make it swing: gain *T / 2 (base + T)* for target *T*.
+//! The control keeps a window of bytes, sent at *window / RTT*, so that a growing queue slows the
+//! sender before any decision does. Once per round trip, the queueing delay (RTT minus the minimum
+//! RTT of the last ten minutes) changes the window: below the target it grows, above it shrinks,
+//! and from twice the target or after a loss it is halved. The growth is small enough that a delay
+//! of one round trip does not make it oscillate: gain *T / 2 (base + T)* for target *T*.
 //!
-//! The target is a quarter of the least RTT, within 5 and 25 ms: less than the queues that loss-based
-//! flows keep on such paths, more than the noise of timers. Where a queue overflows before it is that
-//! deep, half the delay seen at the loss becomes the target.
+//! The target is a quarter of the minimum RTT, between 5 and 25 ms: less than the queues of
+//! loss-based flows on such paths, more than timer noise. If a queue overflows before it reaches
+//! the target, half the delay at the loss becomes the target.
 //!
-//! The least RTT can only be seen when our own queue is empty: every ten seconds the window is halved
-//! for two round trips.
+//! The minimum RTT is visible only while our own queue is empty: every ten seconds the window is
+//! halved for two round trips.
 //!
 //! Source: RFC 6817 (LEDBAT: base history, target), draft-irtf-iccrg-ledbat-plus-plus (multiplicative
 //! decrease, periodic slowdown, slow start that ends at a share of the target).
 //! Units: seconds, bytes, bit/s. Error: the target is met to about the noise of smoothed RTTs.
-//! Wrong when: others held the queue from the first byte on and never leave it: then their queue is
+//! Wrong when: other flows hold the queue from the first byte on and never leave it, so that it is
 //! taken for the path; or when wireless links add more delay than the target.
 
 use longhaul_model::units::Rate;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Share of the least RTT that may stand in the queue, and its bounds.
+/// The share of the minimum RTT that may be queued, and its bounds.
 const TARGET_RATIO: f64 = 0.25;
 const TARGET: (f64, f64) = (0.005, 0.025);
-/// A target that losses have lowered stays above the noise.
+/// The minimum target after losses, above the noise.
 const TARGET_LEAST: f64 = 0.002;
-/// With every round without loss a lowered target recovers by this.
+/// The factor by which a lowered target recovers in every round without loss.
 const TARGET_RECOVERS: f64 = 1.02;
-/// Growth for each round until a queue is seen; ordinary slow start has 2.
+/// The growth per round until a queue appears; ordinary slow start has 2.
 const FAST: f64 = 1.5;
-/// Share of the target at which that ends.
+/// The share of the target at which fast growth ends.
 const FAST_ENDS: f64 = 0.5;
-/// Rounds with hardly a queue, after which it begins again.
+/// The number of rounds almost without a queue after which fast growth resumes.
 const QUIET_ROUNDS: u32 = 8;
 const QUIET: f64 = 0.25;
-/// Spacing of the looks at the empty queue: this long, and at least this many round trips.
+/// The interval between slowdowns: seconds, and the minimum in round trips.
 const SLOWDOWN_EVERY: (f64, f64) = (10.0, 30.0);
-/// Decisions are no closer than this: timers and smoothed RTTs are no finer.
+/// The minimum time between decisions: timers and smoothed RTTs are no finer.
 const LEAST_ROUND: f64 = 0.010;
-/// Minutes of which the least RTT is kept.
+/// The number of minutes for which the minimum RTT is kept.
 const HISTORY: usize = 10;
 const MINUTE: f64 = 60.0;
-/// Segments of each stream and round trip that are always allowed.
+/// The segments per stream and round trip that are always allowed.
 const FLOOR_SEGMENTS: f64 = 2.0;
 const FIRST_SEGMENTS: f64 = 10.0;
 
-/// All streams together, at one moment.
+/// A reading of all streams at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// Since the beginning, on any clock.
+    /// Time since the start, on any clock.
     pub now: Duration,
-    /// Smoothed, mean of the streams.
+    /// Smoothed RTT, mean of the streams.
     pub rtt: Duration,
-    /// Least that any of them has seen.
+    /// The minimum over the streams.
     pub rtt_min: Duration,
     pub acked_bytes: u64,
     pub retransmits: u64,
 }
 
-/// Least RTT of each of the last minutes.
+/// The minimum RTT of each of the last minutes.
 #[derive(Debug, Default)]
 struct Base {
     minutes: VecDeque<f64>,
@@ -88,34 +88,34 @@ impl Base {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// Doubling, or nearly.
+    /// Fast growth, similar to slow start.
     Fast,
-    /// Around the target; rounds with hardly a queue so far.
+    /// Around the target; counts the consecutive rounds almost without a queue.
     Steady { quiet: u32 },
-    /// A look at the empty queue, until then; the window to come back to.
+    /// A slowdown to empty the queue, its end, and the window to return to.
     Slow { until: f64, window: f64 },
 }
 
-/// What one round trip showed.
+/// The measurements of one round trip.
 struct Round {
     now: f64,
     rtt: f64,
-    /// Queueing delay by the target.
+    /// Queueing delay divided by the target.
     excess: f64,
-    /// Acknowledged in each second of it.
+    /// Acknowledged bytes per second.
     carried: f64,
     lost: bool,
 }
 
-/// The window of one end, all its streams together.
+/// The rate control of one end, for all its streams together.
 #[derive(Debug)]
 pub struct Control {
     segment_bytes: f64,
     streams: f64,
     base: Base,
-    /// Of all streams together, in bytes.
+    /// The window of all streams, in bytes.
     window: f64,
-    /// What losses have made of the target, as a share of it.
+    /// The share of the full target that is left after losses.
     target_share: f64,
     phase: Phase,
     round: Option<(f64, u64, u64)>,
@@ -123,7 +123,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// `idle_rtt` counts as seen: it was taken before our own load.
+    /// Creates the control; `idle_rtt` counts as a sample because it precedes our own load.
     pub fn new(segment_bytes: u32, streams: usize, idle_rtt: Option<Duration>) -> Control {
         let mut base = Base::default();
         if let Some(idle) = idle_rtt.filter(|rtt| !rtt.is_zero()) {
@@ -142,7 +142,7 @@ impl Control {
         }
     }
 
-    /// The rate until the next reading, all streams together.
+    /// Returns the rate of all streams until the next reading.
     pub fn step(&mut self, reading: &Reading) -> Rate {
         let now = reading.now.as_secs_f64();
         let rtt = reading.rtt.as_secs_f64().max(1e-6);
@@ -178,7 +178,7 @@ impl Control {
         (self.full_target() * self.target_share).max(TARGET_LEAST)
     }
 
-    /// One decision.
+    /// Decides once per round.
     fn turn(&mut self, round: &Round) {
         if let Phase::Slow { until, window } = self.phase {
             if round.now >= until {
@@ -195,7 +195,7 @@ impl Control {
         self.target_share = (self.target_share * TARGET_RECOVERS).min(1.0);
         match self.phase {
             Phase::Fast if round.excess > FAST_ENDS => {
-                // What the path carries is known now; the overshoot drains first.
+                // The path's capacity is now known; the overshoot drains first.
                 let held = round.carried * (self.base.least() + self.target() / 2.0);
                 self.slow_down(round, held.min(self.window / FAST));
             }
@@ -206,7 +206,7 @@ impl Control {
         }
     }
 
-    /// Lets our own queue drain, and comes back to `window`.
+    /// Lets our own queue drain, then returns to `window`.
     fn slow_down(&mut self, round: &Round, window: f64) {
         let until = round.now + 2.0 * round.rtt;
         self.phase = Phase::Slow { until, window };
@@ -229,7 +229,7 @@ impl Control {
         };
     }
 
-    /// The queue overflowed, or something else loses: half the window, and a lower target.
+    /// Halves the window and lowers the target after a loss, from overflow or another cause.
     fn lose(&mut self, round: &Round) {
         let delay = round.excess * self.target();
         let seen = (delay / 2.0).clamp(TARGET_LEAST, self.full_target());
@@ -238,7 +238,7 @@ impl Control {
         self.phase = Phase::Steady { quiet: 0 };
     }
 
-    /// No more than twice what a round trip carried: whoever holds us back, it is not the target.
+    /// Limits the window to twice what a round trip carried: beyond that, something else limits us.
     fn bound(&mut self, round: &Round) {
         let first = FIRST_SEGMENTS * self.segment_bytes * self.streams;
         let floor = FLOOR_SEGMENTS * self.segment_bytes * self.streams;
@@ -257,7 +257,7 @@ mod tests {
     const TICK: f64 = 0.005;
     const SEGMENT: u32 = 1448;
 
-    /// A link with one queue as a fluid; the sender hears of it one round trip later.
+    /// A link with one queue as a fluid model; the sender sees changes one round trip later.
     struct Link {
         capacity: f64,
         base: f64,
@@ -266,15 +266,15 @@ mod tests {
     }
 
     struct Ran {
-        /// Of the capacity, in the second half.
+        /// Share of the capacity in the second half.
         used: f64,
         /// Highest queueing delay in the second half, seconds.
         delay: f64,
-        /// What the other flow got of the capacity, in the second half.
+        /// The other flow's share of the capacity in the second half.
         other: f64,
     }
 
-    /// `other`: a flow that fills the queue whatever its depth, its window cut by 30 % at a loss.
+    /// `other`: a flow that fills a queue of any depth and cuts its window by 30 % at a loss.
     fn run(link: &mut Link, seconds: f64, other: bool) -> Ran {
         let mut control = Control::new(SEGMENT, 1, Some(Duration::from_secs_f64(link.base)));
         let (mut acked, mut lost, mut smoothed) = (0.0f64, 0u64, link.base);
@@ -378,7 +378,7 @@ mod tests {
                 now: Duration::from_millis(step * 10),
                 rtt: Duration::from_millis(20),
                 rtt_min: Duration::from_millis(20),
-                // 8 Mbit/s arrive, whatever is allowed.
+                // 8 Mbit/s arrive, whatever the ceiling.
                 acked_bytes: step * 10_000,
                 retransmits: 0,
             });

@@ -1,23 +1,23 @@
-//! A plan of ours as the parameters of an iperf3 test, and what such a test cannot give.
+//! Converts a plan to the parameters of an iperf3 test, and reports what such a test cannot do.
 //!
-//! What is left out of the beginning stays with us: the server counts the whole run, so that both
-//! ends' bytes are of the same time.
+//! The omitted time is handled at this end: the server counts the whole run, so that the bytes of
+//! both ends cover the same time.
 
 use crate::iperf3::wire::Parameters;
 use crate::limits::LimitError;
 use longhaul_model::report::v1::Caveat;
 use longhaul_model::report::v1::plan::{Affinity, Direction, Mode, Plan, Stop, Transport};
 
-/// A block, where the plan names none: iperf3's own.
+/// The default block size, as in iperf3.
 const BLOCK_BYTES: u64 = 128 << 10;
 const MOST_BLOCK_BYTES: u64 = 1 << 20;
 const MOST_WINDOW_BYTES: u64 = 512 << 20;
 const MICROS: u64 = 1_000_000;
-/// iperf3 names it in every test since 3.2, and uiperf3's server ends without it.
+/// iperf3 sends it in every test since 3.2; uiperf3's server fails without it.
 const PACING_TIMER_US: i64 = 1000;
 
 /// # Errors
-/// What the plan asks and no iperf3 server does.
+/// The plan contains something that no iperf3 server does.
 pub(super) fn check(plan: &Plan) -> Result<(), LimitError> {
     let no = |option, asked: &str, allowed: &str| {
         Err(LimitError {
@@ -82,7 +82,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), LimitError> {
     }
 }
 
-/// What the server is asked; `datagram_bytes` is the payload of a datagram of a UDP run.
+/// Returns the parameters for the server; `datagram_bytes` is the datagram payload of a UDP run.
 pub(super) fn parameters(plan: &Plan, datagram_bytes: u64) -> Parameters {
     let udp_rate_bps = match plan.transport {
         Transport::Tcp => None,
@@ -122,12 +122,12 @@ pub(super) fn parameters(plan: &Plan, datagram_bytes: u64) -> Parameters {
     }
 }
 
-/// Bytes of one write of a TCP run; of one datagram in a plan that is filled in.
+/// Returns the size of a TCP write; for a plan with defaults filled in, also of a datagram.
 pub(super) fn block_bytes(plan: &Plan) -> u64 {
     plan.write_bytes.unwrap_or(BLOCK_BYTES)
 }
 
-/// What the far end does not tell, or may not do.
+/// Returns the caveats about what an iperf3 server does not report or may not do.
 pub(super) fn caveats(plan: &Plan) -> Vec<Caveat> {
     let sends = "the far end is iperf3: of its sender only bytes, retransmissions and processor \
                  time are known, so that what limited the run can hardly be told";
@@ -156,7 +156,7 @@ pub(super) fn caveats(plan: &Plan) -> Vec<Caveat> {
     caveats
 }
 
-/// Whole seconds, up: it is the client that ends a test.
+/// Rounds up to whole seconds; the client ends the test.
 fn stop(stop: Stop) -> (i64, i64, i64) {
     match stop {
         Stop::TimeUs(time) => (whole(time.div_ceil(MICROS)), 0, 0),
@@ -165,7 +165,7 @@ fn stop(stop: Stop) -> (i64, i64, i64) {
     }
 }
 
-/// iperf3 knows one size for both buffers: that of the end that has the say.
+/// Returns iperf3's single size for both buffers: that of the deciding end.
 fn window(plan: &Plan) -> Option<u64> {
     match plan.direction {
         Direction::Forward => plan.receive_buffer_bytes.or(plan.send_buffer_bytes),

@@ -1,41 +1,41 @@
-//! How a test with an iperf3 server ended, and what to do about it.
+//! The end of a test with an iperf3 server, and advice for it.
 
 use super::role::Step;
 use crate::iperf3::wire::Refusal;
 
-/// Why it is over.
+/// The reason why a test ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     #[error("the test is over")]
     Finished,
-    /// It serves one test at a time.
+    /// The server runs one test at a time.
     #[error("it is busy with another test")]
     Busy,
-    /// The same word, later on.
+    /// The server denied access in a later step, with the same state as `Busy`.
     #[error("it denied access while {}", step.doing())]
     Denied { step: Step },
-    /// It says no, and why.
+    /// The server refused the test with an error code.
     #[error("it refuses while {}: {refusal}", step.doing())]
     Refused { step: Step, refusal: Refusal },
-    /// Somebody ended it there.
+    /// The test was ended on the server.
     #[error("it was ended there while {}", step.doing())]
     Terminated { step: Step },
-    /// Nothing came in time.
+    /// No answer arrived in time.
     #[error("it did not answer in time while {}", step.doing())]
     TimedOut { step: Step },
-    /// What it says is not iperf3's.
+    /// The server's message is not iperf3's protocol.
     #[error("it does not speak as iperf3 does while {}: {what}", step.doing())]
     Violation { step: Step, what: String },
     /// The control connection ended.
     #[error("the connection ended while {}: {why}", step.doing())]
     Cut { step: Step, why: String },
-    /// This end could not go on.
+    /// This end could not continue.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Closed {
-    /// What to do next, where that can be said.
+    /// Returns advice on what to do next, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Closed::Busy => {

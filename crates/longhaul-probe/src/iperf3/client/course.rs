@@ -1,4 +1,4 @@
-//! What the client does outside the protocol: streams, engines, progress for the user.
+//! The client's tasks outside the protocol: streams, engines, and progress reports.
 
 use super::follow::{Counted, Followed, Following};
 use super::streams;
@@ -19,25 +19,25 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Spacing of the calls to the user's `watch`.
+/// The interval between calls of the caller's `watch`.
 const WATCH: Duration = Duration::from_millis(200);
-/// What is counted in bytes shall arrive before the server is told that it is over; not longer
-/// than this without an acknowledgement.
+/// The maximum time without an acknowledgement while the last bytes of a byte-limited test arrive,
+/// before the server is told that the test has ended.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
-/// One test under way.
+/// A test that is in progress.
 pub(super) struct Course<'a> {
     target: &'a Target,
-    /// As the engine runs it: sizes that the plan leaves open are filled in.
+    /// The plan as the engine runs it, with default sizes filled in.
     plan: &'a Plan,
     ends: (Option<SocketAddr>, SocketAddr),
     epoch: Instant,
     watch: &'a mut dyn FnMut(&Progress),
     watched: Option<(State, Instant)>,
     sockets: Sockets,
-    /// The connections on which this end sends, to see what is under way on them.
+    /// The connections on which this end sends, to read how much is in flight.
     tails: Vec<TcpStream>,
-    /// The least that was under way, and since when.
+    /// The minimum of the bytes in flight, and its time.
     under_way: Option<(u64, Instant)>,
     engines: Option<Engines>,
     capture: Beside,
@@ -46,14 +46,14 @@ pub(super) struct Course<'a> {
     pub origin: Duration,
     pub idle_rtt: Option<Duration>,
     pub moved_bytes: u64,
-    /// Who follows the test, until its streams stand.
+    /// The observer of the test, until its streams are open.
     following: Option<(Following<'a>, Duration)>,
     followed: Option<Followed<'a>>,
-    /// What the server was told of this end.
+    /// The results that were sent to the server.
     pub told: Option<Results>,
 }
 
-/// How far the engines have come.
+/// The progress of the engines.
 pub(super) struct Moved {
     pub bytes: u64,
     pub over: bool,
@@ -90,12 +90,12 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Somebody follows the test; what comes within `omit` counts for nothing.
+    /// Sets the observer of the test; bytes within `omit` are not counted.
     pub fn follow(&mut self, following: Following<'a>, omit: Duration) {
         self.following = Some((following, omit));
     }
 
-    /// Both ends have one address: nothing lies between them.
+    /// Returns whether both ends have the same address, so that there is no path between them.
     pub fn same_host(&self) -> bool {
         let (local, far) = self.ends;
         local.map(|local| local.ip().to_canonical()) == Some(far.ip().to_canonical())
@@ -150,12 +150,12 @@ impl<'a> Course<'a> {
         self.followed = Some(followed);
     }
 
-    /// What this end counted, once it is over.
+    /// Takes this end's counts, after the test has ended.
     pub fn take_counted(&mut self) -> Option<Counted> {
         self.followed.as_mut()?.take_counted()
     }
 
-    /// Counting ends here, before what was asked is done.
+    /// Ends the counting before the test is complete.
     pub fn interrupt(&mut self) {
         self.look_followed(true);
     }
@@ -166,7 +166,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Our results in iperf3's words.
+    /// Returns this end's results in iperf3's format.
     pub fn results(&mut self) -> Results {
         let mut results = observe::told(&self.collected);
         if let Some(followed) = &self.followed {
@@ -188,7 +188,7 @@ impl<'a> Course<'a> {
         };
     }
 
-    /// The engines stand ready; `idle_rtt` as the control connection knows it.
+    /// Starts the engines; `idle_rtt` comes from the control connection.
     pub fn ready(&mut self, idle_rtt: Option<Duration>) -> Result<(), EngineError> {
         self.idle_rtt = idle_rtt;
         self.origin = self.epoch.elapsed();
@@ -220,10 +220,10 @@ impl<'a> Course<'a> {
         self.engines.iter().for_each(Engines::go);
     }
 
-    /// Takes the last readings; the sockets close.
+    /// Takes the last readings and closes the sockets.
     pub fn collect(&mut self) {
         self.tell(State::Exchanging);
-        // Where the server ended it by itself.
+        // For a test that the server ended.
         self.look_followed(true);
         self.tails.clear();
         self.collected = self
@@ -238,7 +238,7 @@ impl<'a> Course<'a> {
         self.captures.near = captured;
     }
 
-    /// `None`: no payload flows.
+    /// Returns `None` if no payload flows.
     pub fn look(&mut self) -> Option<Moved> {
         self.tell(State::Running);
         let progress = self.engines.as_ref()?.progress();
@@ -263,7 +263,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// So long payload only flows, and nobody wants to be told of it.
+    /// Returns the time during which payload only flows and no report is due.
     pub fn calm_for(&self) -> Duration {
         let (Stop::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
             return Duration::ZERO;
@@ -274,7 +274,7 @@ impl<'a> Course<'a> {
         until.saturating_sub(elapsed(engines))
     }
 
-    /// Everything that was sent has been acknowledged, or nothing is any more.
+    /// Returns whether all sent bytes are acknowledged, or acknowledgements have stopped.
     fn has_arrived(&mut self) -> bool {
         let waiting: u64 = self.under_way_bytes();
         let now = Instant::now();
@@ -302,8 +302,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What the server has read it does not tell before the end: what its kernel has acknowledged
-    /// stands for it.
+    /// The server reports its received bytes only at the end; until then, the bytes acknowledged by
+    /// its kernel are used.
     fn progress(&self, state: State) -> Progress {
         let here = |run: &EndRun| {
             let progress = run.progress();
@@ -339,7 +339,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Since payload flows.
+/// Returns the time since payload started to flow.
 fn elapsed(engines: &Engines) -> Duration {
     let runs = engines.sender().into_iter().chain(engines.receiver());
     let at = runs.map(|run| run.progress().elapsed).max();
@@ -358,7 +358,7 @@ fn open_stream(socket: &DataSocket, sends: bool) -> Option<OpenStream> {
     })
 }
 
-/// The plan as both engines run it: the server is told sizes that the plan leaves open.
+/// Returns the plan as both engines run it: the server is told the default sizes.
 pub(super) fn filled_in(plan: &Plan, datagram_bytes: u64) -> Plan {
     let far_sends_blocks =
         matches!(plan.stop, Stop::Blocks(_)) || plan.direction != Direction::Forward;
@@ -367,7 +367,7 @@ pub(super) fn filled_in(plan: &Plan, datagram_bytes: u64) -> Plan {
         Transport::Tcp if far_sends_blocks => Some(asked::block_bytes(plan)),
         Transport::Tcp => plan.write_bytes,
     };
-    // As an iperf3 client reads: smaller reads cost this end 5 % more where bytes come fast.
+    // Reads as an iperf3 client does: smaller reads cost this end 5 % more at high rates.
     let reads_blocks = plan.mode == Mode::Delivered && plan.read_rate_bps.is_none();
     let read_bytes = reads_blocks.then(|| asked::block_bytes(plan));
     Plan {

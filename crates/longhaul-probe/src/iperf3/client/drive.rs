@@ -1,4 +1,4 @@
-//! The client's part on a real control connection, with the engines beside it.
+//! Runs the client's protocol on a real control connection, together with the engines.
 
 use super::closed::Closed;
 use super::course::Course;
@@ -13,12 +13,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often the engines are looked at when payload may be over, and the deadlines otherwise.
+/// The interval at which the engines are polled when the test may end, and the deadlines otherwise.
 const LOOK: Duration = Duration::from_millis(5);
 const IDLE_LOOK: Duration = Duration::from_millis(100);
-/// The shortest read timeout: zero would mean for ever.
+/// The minimum read timeout: zero would mean no timeout.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// A message is small, and the connection idle: what cannot be sent in this time never will be.
+/// The timeout of a send: messages are small and the connection is idle.
 const SEND_TIME: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 16 << 10;
 
@@ -28,12 +28,12 @@ pub(super) struct Drive<'a, 'w> {
     pub cookie: Cookie,
     pub course: &'a mut Course<'w>,
     pub epoch: Instant,
-    /// The test ends when somebody sets it.
+    /// Set to end the test.
     pub stop: Option<&'a AtomicBool>,
 }
 
 impl Drive<'_, '_> {
-    /// Until the test is closed; the client for what it has learnt.
+    /// Runs until the test is closed; returns the client with its results.
     pub fn run(mut self) -> (Closed, Client) {
         let mut bytes = [0; READ_BYTES];
         if let Some(closed) = self.feed(Input::Start) {
@@ -81,7 +81,7 @@ impl Drive<'_, '_> {
         })
     }
 
-    /// Feeds an input and all that follows from it, before anything else is heard.
+    /// Feeds an input and all inputs that result from it, before more is received.
     fn feed(&mut self, input: Input<'_>) -> Option<Closed> {
         let mut actions = VecDeque::from(self.client.handle(self.epoch.elapsed(), input));
         while let Some(action) = actions.pop_front() {

@@ -1,4 +1,4 @@
-//! A test told interval by interval, for a program that prints it as iperf3 does.
+//! Reports a test interval by interval, for a program that prints it as iperf3 does.
 
 use crate::drive::Engines;
 use crate::iperf3::course::Reading;
@@ -9,52 +9,52 @@ use crate::serve::iperf3::streams::Tap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Is told of a test as it goes, in this order.
+/// An observer of a test; the methods are called in this order.
 pub trait Follow {
-    /// The control connection stands.
+    /// The control connection is open.
     fn connected(&mut self, control: &Control);
-    /// All data streams stand; those on which this end sends come first.
+    /// All data streams are open; those on which this end sends come first.
     fn started(&mut self, started: &Started);
-    /// One interval is over. `last`: nothing is counted any more.
+    /// An interval has ended. `last`: the counting has ended.
     fn interval(&mut self, interval: Interval, last: bool);
 }
 
-/// What is known of a test before its streams are opened.
+/// The data of a test that are known before its streams are opened.
 #[derive(Debug, Clone)]
 pub struct Control {
     pub cookie: Cookie,
     pub local: Option<SocketAddr>,
     pub peer: SocketAddr,
-    /// Of the control connection.
+    /// The MSS of the control connection.
     pub mss_bytes: Option<u32>,
-    /// Payload of a datagram, of a UDP test.
+    /// Datagram payload of a UDP test.
     pub datagram_bytes: u64,
 }
 
-/// What this end counted in all, without what was omitted.
+/// This end's total counts, without the omitted part.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
     pub lasted: Duration,
-    /// In the order of [`Started::streams`].
+    /// The streams in the order of [`Started::streams`].
     pub streams: Vec<StreamInterval>,
 }
 
-/// Who follows, and how often.
+/// An observer and its reporting interval.
 pub struct Following<'a> {
     pub follow: &'a mut dyn Follow,
-    /// Absent: one interval from the start to the end.
+    /// `None`: one interval for the whole test.
     pub every: Option<Duration>,
 }
 
-/// A test that is followed.
+/// A test with an observer.
 pub(super) struct Followed<'a> {
     follow: &'a mut dyn Follow,
     intervals: Intervals,
-    /// From the end of what is omitted to the end.
+    /// The interval from the end of the omitted part to the end of the test.
     whole: Intervals,
     omit: Duration,
     taps: Vec<Tap>,
-    /// Bytes and datagrams where counting began; absent: from nothing.
+    /// The counters when counting began; `None`: from zero.
     begin: Option<Reading>,
     counted: Option<Counted>,
 }
@@ -81,13 +81,13 @@ impl<'a> Followed<'a> {
         self.follow.started(started);
     }
 
-    /// When something is to be looked at.
+    /// Returns the time of the next reading.
     pub fn due(&self) -> Option<Duration> {
         let due = self.intervals.due().into_iter();
         due.chain(self.whole.due()).min()
     }
 
-    /// Looks at the engines at `at` since payload flows; `over`: counting ends here.
+    /// Reads the engines at time `at` of the payload; `over`: the counting ends here.
     pub fn look(&mut self, engines: &Engines, at: Duration, over: bool) {
         let due = self.due().is_some_and(|due| at >= due);
         if self.counted.is_some() || !(due || over) {
@@ -125,7 +125,7 @@ impl<'a> Followed<'a> {
         self.counted.take()
     }
 
-    /// Takes what was omitted off our own results.
+    /// Subtracts the omitted part from this end's results.
     pub fn without_omitted(&self, results: &mut Results) {
         let (Some(begin), Some(counted)) = (&self.begin, &self.counted) else {
             return;

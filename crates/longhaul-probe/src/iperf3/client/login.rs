@@ -1,8 +1,8 @@
-//! Who measures: a token for the server's RSA key.
+//! Client authentication: a token for the server's RSA key.
 //!
-//! Three lines (user, password, time), encrypted with OAEP as since 3.17, or with the padding of
-//! releases before. Nothing binds a token to its connection; it is made anew for every attempt, since
-//! our own servers take each once.
+//! A token has three lines (user, password, time), encrypted with OAEP as since 3.17, or with the
+//! padding of earlier releases. A token is not bound to its connection; a new one is made for every
+//! attempt, since our own servers accept each only once.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,20 +15,20 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The largest file of a key.
+/// The maximum size of a key file.
 const MOST_FILE_BYTES: u64 = 64 << 10;
 
-/// How a token is padded before it is encrypted.
+/// The padding of a token before encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Padding {
-    /// Of releases since 3.17.
+    /// The padding of releases since 3.17.
     #[default]
     Oaep,
-    /// PKCS #1 v1.5: the only one that releases before know.
+    /// PKCS #1 v1.5: the only padding of earlier releases.
     Pkcs1,
 }
 
-/// Why there is no token.
+/// The error of making a token.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("cannot read the public key {path}", path = path.display())]
@@ -43,7 +43,7 @@ pub enum LoginError {
     Long,
 }
 
-/// A user with a password, and the server's key.
+/// A user name, a password and the server's key.
 #[derive(Clone)]
 pub struct Login {
     key: RsaPublicKey,
@@ -53,7 +53,7 @@ pub struct Login {
 }
 
 impl fmt::Debug for Login {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Login({:?}, {:?})", self.user, self.padding)
     }
@@ -63,7 +63,7 @@ impl Login {
     /// Reads a public key in PEM (PKCS #1 or SubjectPublicKeyInfo).
     ///
     /// # Errors
-    /// No such key, or what is said with it does not fit in it.
+    /// There is no such key, or the credentials do not fit into it.
     pub fn new(
         key: &Path,
         user: &str,
@@ -87,10 +87,10 @@ impl Login {
         login.token(SystemTime::now()).map(|_| login)
     }
 
-    /// A token of this time.
+    /// Returns a token with the current time.
     ///
     /// # Errors
-    /// It does not fit in the key.
+    /// The credentials do not fit into the key.
     pub(super) fn token(&self, now: SystemTime) -> Result<String, LoginError> {
         let since = now.duration_since(SystemTime::UNIX_EPOCH);
         let seconds = since.map_or(0, |since| since.as_secs());

@@ -1,8 +1,8 @@
-//! Our readings and the server's few counts, as one observation; and ours in iperf3's words.
+//! Joins our readings and the server's counts into one observation, and builds our own results.
 //!
-//! The far end tells of each stream its bytes and its time, of UDP datagrams and jitter, of itself
-//! its share of a processor. Everything else of it stays absent. Its first byte is placed at ours:
-//! it tells how long a stream lasted there, not when it began.
+//! The server reports bytes and time of each stream, UDP datagrams and jitter, and its CPU use;
+//! everything else about it is absent. Its first byte is assumed at the time of ours, because it
+//! reports how long a stream lasted, not when it started.
 
 use crate::drive::Collected;
 use crate::engine::EndResult;
@@ -15,12 +15,12 @@ use longhaul_model::report::v1::observation::{
 use longhaul_model::report::v1::plan::{Direction, Plan, Transport};
 use std::time::Duration;
 
-/// Names of congestion controls are short.
+/// The maximum length of a congestion control's name.
 const MOST_NAME: usize = 15;
-/// What the server calls the segments that its kernel sent again.
+/// The counter for the server's retransmits.
 const RETRANSMITS: &str = "iperf3.retransmits";
 
-/// What the course knows beside the counts.
+/// The data of the test besides the counts.
 pub(super) struct Known<'a> {
     pub plan: &'a Plan,
     pub host: &'a str,
@@ -28,7 +28,7 @@ pub(super) struct Known<'a> {
     pub same_host: bool,
 }
 
-/// Joins both ends; an error says what is not to be believed.
+/// Joins the results of both ends; the error says which of the server's data is invalid.
 pub(super) fn join(
     known: &Known<'_>,
     collected: Collected,
@@ -106,7 +106,7 @@ fn direction(
     })
 }
 
-/// The far end of a stream, by what it told.
+/// Returns the server's end of a stream, from its results.
 fn far_stream(
     own: &StreamEnd,
     told: &StreamResults,
@@ -121,12 +121,12 @@ fn far_stream(
         peer: own.local.clone(),
         bytes: told.bytes.max(0) as u64,
         started_us: own.started_us,
-        // 3.1 does not tell it.
+        // Version 3.1 does not report it.
         duration_us: told
             .start_time
             .zip(told.end_time)
             .map_or(own.duration_us, |(from, to)| lasted(from, to)),
-        // Of TCP it tells no calls.
+        // It reports no calls for TCP.
         calls: udp.then_some(if receives { packets - lost } else { packets }),
         congestion_control: congestion
             .filter(|_| !receives && !udp)
@@ -169,7 +169,7 @@ fn far_end(host: &str, receives: bool, far: &Results, told: &[&StreamResults]) -
     }
 }
 
-/// What we tell the server: the same of this end.
+/// Returns this end's results for the server.
 pub(super) fn told(collected: &Collected) -> Results {
     let ends: Vec<(&EndResult, bool)> = [(&collected.sender, true), (&collected.receiver, false)]
         .into_iter()

@@ -1,11 +1,10 @@
-//! The client's part of a test, without sockets or clocks: inputs and time in, actions out.
+//! The client's protocol as a state machine, without sockets or clocks: inputs in, actions out.
 //!
 //! ```text
 //! Greeting ─► Asking ─► Opening ─► Starting ─► Running ─► Ending ─► Exchanging ─► Leaving
 //! ```
 //!
-//! Every step in which something is awaited has a deadline. A server may be anything: whatever it
-//! says, the test ends.
+//! Every step that waits for something has a deadline. Whatever the server sends, the test ends.
 
 use super::closed::Closed;
 use crate::iperf3::wire::{
@@ -14,35 +13,35 @@ use crate::iperf3::wire::{
 };
 use std::time::Duration;
 
-/// For each answer of the server, once it has greeted.
+/// The timeout for each answer of the server after its first byte.
 pub const STEP_TIME: Duration = Duration::from_secs(30);
-/// Without payload moving on any stream.
+/// The timeout without payload on any stream.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// For the server's results: it may still be reading what was under way.
+/// The timeout for the server's results: it may still be reading data in flight.
 pub const RESULTS_TIME: Duration = Duration::from_secs(60);
 
-/// Where a test stands.
+/// The step of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The cookie is said; the server's first byte is awaited.
+    /// The cookie has been sent; the client waits for the server's first byte.
     Greeting,
-    /// The parameters are said.
+    /// The parameters have been sent.
     Asking,
-    /// Data connections are being opened, and then the server's start is awaited.
+    /// Data connections are being opened; then the client waits for the server's start.
     Opening,
     Starting,
     Running,
-    /// The server has been told that it is over.
+    /// The server has been told that the test has ended.
     Ending,
-    /// Our results are said; the server's are awaited.
+    /// Our results have been sent; the client waits for the server's.
     Exchanging,
-    /// The server's last word is awaited, which changes nothing.
+    /// The client waits for the server's last message, which changes nothing.
     Leaving,
     Closed,
 }
 
 impl Step {
-    /// For a sentence: "lost the peer while …".
+    /// Returns a phrase for the sentence "lost the peer while …".
     pub fn doing(self) -> &'static str {
         match self {
             Step::Greeting => "greeting",
@@ -57,39 +56,39 @@ impl Step {
     }
 }
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The control connection stands.
+    /// The control connection is open.
     Start,
     Bytes(&'a [u8]),
-    /// The control connection ended; why.
+    /// The control connection ended, with the reason.
     Cut(String),
-    /// All data connections stand.
+    /// All data connections are open.
     StreamsOpen,
-    /// Payload moved so far; `over`: all that was asked has been sent, or taken.
+    /// The payload so far; `over`: everything requested has been sent or received.
     Moved {
         bytes: u64,
         over: bool,
     },
-    /// Our own results.
+    /// This end's results.
     Collected(Box<Results>),
-    /// This end cannot go on; why.
+    /// This end cannot continue, with the reason.
     Failed(String),
     Tick,
 }
 
-/// What is to be done.
+/// An action for the driver.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     Send(Vec<u8>),
     /// Open the data connections; answer [`Input::StreamsOpen`].
     OpenStreams,
-    /// Get the engines ready.
+    /// Prepare the engines.
     Ready,
-    /// Let payload flow.
+    /// Start the flow of payload.
     Go,
-    /// Take our results; answer [`Input::Collected`].
+    /// Take this end's results; answer [`Input::Collected`].
     Collect,
     Close(Closed),
 }
@@ -103,7 +102,7 @@ pub struct Client {
     deadline: Duration,
     silence: Duration,
     moved_bytes: u64,
-    /// What has come of a refusal behind its state byte.
+    /// The bytes of a refusal received so far, after its state byte.
     refusal: Option<Vec<u8>>,
     bodies: Bodies,
     body_begun: bool,
@@ -112,7 +111,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// `greeting` is how long the server may take for its first byte.
+    /// Creates a client; `greeting` is the timeout for the server's first byte.
     pub fn new(cookie: Cookie, parameters: Parameters, greeting: Duration) -> Client {
         Client {
             cookie,
@@ -129,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Ends the test when no payload moves for so long, instead of [`SILENCE`].
+    /// Sets the timeout without payload, instead of [`SILENCE`].
     #[must_use]
     pub fn with_silence(mut self, silence: Duration) -> Client {
         self.silence = silence;
@@ -140,17 +139,17 @@ impl Client {
         self.step
     }
 
-    /// When [`Client::handle`] must be called at the latest. `None`: closed.
+    /// Returns the time by which [`Client::handle`] must be called; `None` if closed.
     pub fn next_deadline(&self) -> Option<Duration> {
         (self.step != Step::Closed).then_some(self.deadline)
     }
 
-    /// What the server said of the test, once it is over.
+    /// Takes the server's results after the test.
     pub fn take_results(&mut self) -> Option<Results> {
         self.results.take()
     }
 
-    /// Takes one input at `now`, counted from the start; returns what is to be done, in order.
+    /// Handles an input at `now`, counted from the start; returns the actions in order.
     pub fn handle(&mut self, now: Duration, input: Input<'_>) -> Vec<Action> {
         if self.step != Step::Closed {
             self.take(now, input);
@@ -216,7 +215,7 @@ impl Client {
             let Some(&first) = bytes.first() else {
                 return;
             };
-            // A length up to the limit begins with less than any state that may come here.
+            // The first byte of a permitted length is less than any state that is possible here.
             let is_length = usize::from(first) <= MOST_SERVER_RESULT_BYTES >> 24;
             if self.step == Step::Exchanging && (self.body_begun || is_length) {
                 self.hear_results(now, &mut bytes);
@@ -273,7 +272,7 @@ impl Client {
                 self.enter(now, Step::Running, self.silence);
                 self.actions.push(Action::Go);
             }
-            // A server that has sent all that was asked may end by itself.
+            // A server that has sent everything may end the test itself.
             (Step::Running | Step::Ending, State::ExchangeResults) => {
                 self.enter(now, Step::Exchanging, RESULTS_TIME);
                 self.actions.push(Action::Collect);
@@ -311,7 +310,7 @@ impl Client {
         self.abort(Closed::Violation { step, what });
     }
 
-    /// The server's results are all that is needed: a last word that does not come is no failure.
+    /// The server's results are sufficient: a missing last message is not an error.
     fn late(&mut self) {
         if self.step == Step::Leaving {
             return self.close(Closed::Finished);
@@ -320,7 +319,7 @@ impl Client {
         self.abort(Closed::TimedOut { step });
     }
 
-    /// Ends it from this end, and lets the server serve others.
+    /// Ends the test from this end, so that the server can serve others.
     fn abort(&mut self, closed: Closed) {
         self.say(State::ClientTerminate);
         self.close(closed);

@@ -1,5 +1,5 @@
-//! Opening the data streams of a test, one after the other: the server numbers them, and gives them
-//! their direction, in the order in which they come.
+//! Opens the data streams of a test one after the other: the server assigns numbers and directions
+//! in order of arrival.
 
 use super::super::wire::{Cookie, Greeting};
 use crate::drive::Sockets;
@@ -10,10 +10,10 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// A hello that got no answer is said again after this long; what comes twice is counted as data
-/// there, so not much earlier.
+/// The interval at which an unanswered hello is repeated. The server counts a duplicate as data, so
+/// it is not much shorter.
 const HELLO_AGAIN: Duration = Duration::from_secs(1);
-/// The answer is 4 bytes; what else comes may be data already.
+/// The buffer for the answer, which has 4 bytes; longer datagrams may already be data.
 const ANSWER_ROOM_BYTES: usize = 64;
 
 /// Opens every stream of the plan; those on which this end sends come first.
@@ -80,7 +80,7 @@ fn greet(socket: &UdpSocket, within: Duration) -> io::Result<()> {
     let deadline = Instant::now() + within;
     let mut bytes = [0; ANSWER_ROOM_BYTES];
     while Instant::now() < deadline {
-        // A full queue or an early "port unreachable" is cured by the next round.
+        // The next round repairs a full queue or an early "port unreachable".
         let _ = socket.send(&Greeting::Text.hello());
         let again = deadline.min(Instant::now() + HELLO_AGAIN);
         loop {

@@ -1,33 +1,33 @@
-//! What a test with an iperf3 server is asked beyond a plan of ours.
+//! The options of a test with an iperf3 server that a plan does not contain.
 
 use super::login::Login;
 use crate::iperf3::wire::Parameters;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// All of it may be left out.
+/// Options of a test; all are optional.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wish<'a> {
-    /// Who measures, where the server wants to know.
+    /// The credentials, if the server requires authentication.
     pub login: Option<&'a Login>,
-    /// The server omits as many seconds as we do, as iperf3's clients ask; the plan's time has them
-    /// in it. Absent: it counts all, so that both ends' bytes are of the same time.
+    /// Seconds that the server omits as we do, as iperf3's clients request; included in the plan's
+    /// time. `None`: it counts everything, so that the bytes of both ends cover the same time.
     pub omit_seconds: Option<u32>,
-    /// Blocks sent at once under a rate, by the server.
+    /// The number of blocks that the server sends at once under a rate limit.
     pub burst: Option<u32>,
     pub title: Option<&'a str>,
     pub extra_data: Option<&'a str>,
     pub server_output: bool,
     pub repeating_payload: bool,
     pub do_not_fragment: bool,
-    /// The test ends when no payload comes for so long.
+    /// The timeout without payload, after which the test ends.
     pub silence: Option<Duration>,
-    /// The test ends when somebody sets it.
+    /// Set to end the test.
     pub stop: Option<&'a AtomicBool>,
 }
 
 impl Wish<'_> {
-    /// Adds it to what the plan asks.
+    /// Adds these options to the plan's parameters.
     pub(super) fn add_to(&self, parameters: &mut Parameters) {
         if let Some(omit) = self.omit_seconds {
             parameters.omit = Some(i64::from(omit));

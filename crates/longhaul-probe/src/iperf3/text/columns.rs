@@ -1,11 +1,11 @@
-//! One line of an interval or a total.
+//! Formats one line of an interval or a total.
 
 use super::unit::{Unit, rate, transfer};
 
-/// Between intervals of several streams, and before the totals.
+/// The line between intervals of several streams, and before the totals.
 pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
 
-/// Whose line it is.
+/// The stream or sum that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Id {
     Stream(i64),
@@ -21,16 +21,16 @@ impl Id {
     }
 }
 
-/// What stands behind the rate.
+/// The columns after the rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tail {
-    /// Nothing is known: a receiver's bytes.
+    /// No columns: a receiver's bytes.
     Bytes,
-    /// Segments sent again, and the congestion window where the line is of one stream.
+    /// Retransmits, and the congestion window if the line is for one stream.
     Resent { segments: u64, cwnd: Option<u64> },
     /// Datagrams sent; `wide`: under the header of both directions.
     Sent { datagrams: u64, wide: bool },
-    /// Datagrams that came, of how many.
+    /// Datagrams received, and those expected.
     Received {
         jitter_ms: f64,
         lost: i64,
@@ -38,10 +38,10 @@ pub enum Tail {
     },
 }
 
-/// One line with its end, such as
-/// `[  5]   0.00-1.00   sec   946 MBytes  7.88 Gbits/sec    5   2.00 MBytes       `.
+/// Formats one line with its newline, such as `[  5]   0.00-1.00   sec   946 MBytes  7.88 Gbits/sec
+/// 5   2.00 MBytes       `.
 ///
-/// `role` is empty, or `[TX-C]` and so on; `last` is empty, `(omitted)`, `sender` or `receiver`.
+/// `role` is empty or a tag such as `[TX-C]`; `last` is empty, `(omitted)`, `sender` or `receiver`.
 pub fn line(
     unit: Unit,
     (id, role): (Id, &str),
@@ -90,7 +90,7 @@ pub fn line(
     format!("{front}{behind}{last}\n")
 }
 
-/// A share with two significant digits, as C writes `%.2g`.
+/// Formats a percentage with two significant digits, like C's `%.2g`.
 fn percent(lost: i64, datagrams: u64) -> String {
     if datagrams == 0 {
         return "0".to_owned();

@@ -1,18 +1,18 @@
-//! Which lines an interval and the totals of a test have.
+//! The lines of the intervals and the totals of a test.
 
 use super::COMPLETE;
 use super::columns::{Id, SEPARATOR, Tail, line};
 use super::unit::Unit;
 use std::fmt::Write as _;
 
-/// Which end prints.
+/// The end that prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Client,
     Server,
 }
 
-/// A test, as far as its lines depend on it.
+/// The properties of a test that determine its lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub role: Role,
@@ -20,31 +20,31 @@ pub struct Layout {
     pub udp: bool,
     /// Both ends send.
     pub both: bool,
-    /// In one direction.
+    /// The number of streams in one direction.
     pub streams: usize,
 }
 
-/// One stream in one interval, as this end counted it.
+/// The counts of one stream in one interval at this end.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Row {
     pub id: i64,
-    /// This end sends on it.
+    /// Set if this end sends on the stream.
     pub sends: bool,
     /// Seconds since counting began.
     pub from_s: f64,
     pub to_s: f64,
     pub bytes: u64,
-    /// Segments sent again, where this end's kernel tells.
+    /// Retransmits, if this end's kernel reports them.
     pub resent: Option<u64>,
     /// Congestion window in bytes at the end of the interval.
     pub cwnd: Option<u64>,
-    /// Sent, or of those that were sent to here.
+    /// Datagrams sent by this end, or sent to it.
     pub datagrams: u64,
     pub lost: i64,
     pub jitter_ms: f64,
 }
 
-/// One end of a stream, over the whole test.
+/// The counts of one end of a stream over the whole test.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Side {
     pub lasted_s: f64,
@@ -55,35 +55,35 @@ pub struct Side {
     pub jitter_ms: f64,
 }
 
-/// A stream over the whole test; absent: the end that has it does not tell.
+/// The totals of a stream; `None` for an end that does not report them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outcome {
     pub id: i64,
-    /// This end sends on it.
+    /// Set if this end sends on the stream.
     pub sends: bool,
     pub sender: Option<Side>,
     pub receiver: Option<Side>,
 }
 
-/// Processor time in percent of one core: user, system.
+/// CPU time in percent of one core: user, system.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Processor {
     pub local: (f64, f64),
     pub remote: (f64, f64),
 }
 
-/// What `-V` adds to the totals.
+/// The additional data of `-V` in the totals.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Told {
     pub processor: Processor,
-    /// Congestion control of each end, where known.
+    /// The congestion control of each end, if known.
     pub sender_congestion: Option<String>,
     pub receiver_congestion: Option<String>,
 }
 
 impl Layout {
-    /// The first line of a table of intervals. `resent`: this end's kernel, or the far end, tells
-    /// what was sent again.
+    /// Returns the header of the intervals. `resent`: this end's kernel or the peer reports
+    /// retransmits.
     pub fn interval_header(&self, sends: bool, resent: bool) -> String {
         let columns = match (self.udp, self.both || !sends, resent) {
             (true, false, _) => "         Total Datagrams",
@@ -94,7 +94,7 @@ impl Layout {
         self.header(columns)
     }
 
-    /// The first line of the totals.
+    /// Returns the header of the totals.
     pub fn total_header(&self, resent: bool) -> String {
         self.header(match (self.udp, resent) {
             (true, _) => "         Jitter    Lost/Total Datagrams",
@@ -108,8 +108,8 @@ impl Layout {
         format!("[ ID]{role} Interval           Transfer     Bitrate{columns}\n")
     }
 
-    /// One interval. `rows` are all streams in the order in which they were opened; `header`: the
-    /// first interval of all, and whether somebody tells what was sent again.
+    /// Formats one interval. `rows` are all streams in the order of their opening. `header` is set
+    /// for the first interval and says whether retransmits are reported.
     pub fn interval(&self, rows: &[Row], header: Option<bool>, omitted: bool) -> String {
         let mut text = match header {
             Some(resent) => {
@@ -163,7 +163,7 @@ impl Layout {
         }
     }
 
-    /// The totals, from their rule on. `told`: what `-V` adds.
+    /// Formats the totals, beginning with the separator. `told`: the additional data of `-V`.
     pub fn totals(&self, outcomes: &[Outcome], resent: bool, told: Option<&Told>) -> String {
         let mut text = SEPARATOR.to_owned();
         if told.is_some() {
@@ -217,7 +217,7 @@ impl Layout {
         line(self.unit, (id, self.tag(sends)), span, of, (tail, name))
     }
 
-    /// Behind the totals of one direction.
+    /// Formats the lines after the totals of one direction.
     fn told_lines(&self, told: &Told, way: &Outcome) -> String {
         let mut text = String::new();
         if way.sends {
@@ -254,7 +254,7 @@ fn processor(of: &Processor, (local, remote): (&str, &str)) -> String {
     )
 }
 
-/// Both directions apart, that of the first stream first.
+/// Splits the streams by direction, that of the first stream first.
 fn ways<T: Copy>(all: &[T], sends: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
     let first = all.first().is_some_and(&sends);
     let (one, other): (Vec<T>, Vec<T>) = all.iter().copied().partition(|it| sends(it) == first);

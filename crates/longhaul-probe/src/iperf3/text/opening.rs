@@ -1,22 +1,22 @@
-//! What is printed before the first interval.
+//! The lines that are printed before the first interval.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-/// A server's rule, above and below its greeting.
+/// The server's separator line, above and below its greeting.
 const RULE: &str = "-----------------------------------------------------------\n";
 
-/// A client's first line.
+/// The first line of a client.
 pub fn connecting(host: &str, port: u16) -> String {
     format!("Connecting to host {host}, port {port}\n")
 }
 
-/// A client's word on `-R`.
+/// The client's line for `-R`.
 pub fn reverse(host: &str) -> String {
     format!("Reverse mode, remote host {host} is sending\n")
 }
 
-/// One data stream.
+/// The line for one data stream.
 pub fn connected(id: i64, local: SocketAddr, peer: SocketAddr) -> String {
     format!(
         "[{id:>3}] local {} port {} connected to {} port {}\n",
@@ -27,12 +27,12 @@ pub fn connected(id: i64, local: SocketAddr, peer: SocketAddr) -> String {
     )
 }
 
-/// A server that waits for its test number `count`, from 1.
+/// The lines of a server that waits for test number `count`, from 1.
 pub fn listening(port: u16, count: u64) -> String {
     format!("{RULE}Server listening on {port} (test #{count})\n{RULE}")
 }
 
-/// A server's word on a client.
+/// The server's line for a new client.
 pub fn accepted(peer: SocketAddr) -> String {
     format!(
         "Accepted connection from {}, port {}\n",
@@ -41,12 +41,12 @@ pub fn accepted(peer: SocketAddr) -> String {
     )
 }
 
-/// With `-V`.
+/// The line for the time, with `-V`.
 pub fn time(time: &str) -> String {
     format!("Time: {time}\n")
 }
 
-/// With `-V`: a zero byte at its end is left out.
+/// The line for the cookie, with `-V`; a zero byte at its end is omitted.
 pub fn cookie(cookie: &[u8]) -> String {
     let text: String = cookie
         .iter()
@@ -56,23 +56,23 @@ pub fn cookie(cookie: &[u8]) -> String {
     format!("      Cookie: {text}\n")
 }
 
-/// With `-V`, of TCP; `asked`: by `-M`.
+/// The line for the MSS, with `-V` for TCP; `asked`: set by `-M`.
 pub fn mss(bytes: u32, asked: bool) -> String {
     let whose = if asked { "" } else { " (default)" };
     format!("      TCP MSS: {bytes}{whose}\n")
 }
 
-/// With `-V`, where a rate is asked for.
+/// The line for the requested rate, with `-V`.
 pub fn target_bitrate(bps: u64) -> String {
     format!("      Target Bitrate: {bps}\n")
 }
 
-/// With `-V`, of a client.
+/// The client's line for the control connection's MSS, with `-V`.
 pub fn control_mss(bytes: u32) -> String {
     format!("Control connection MSS {bytes}\n")
 }
 
-/// When a test is over.
+/// The condition that ends a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Seconds(u64),
@@ -80,7 +80,7 @@ pub enum Limit {
     Blocks(u64),
 }
 
-/// With `-V`, before the first interval. `protocol` is `TCP` or `UDP`.
+/// The line before the first interval, with `-V`. `protocol` is `TCP` or `UDP`.
 pub fn starting(
     protocol: &str,
     streams: u32,

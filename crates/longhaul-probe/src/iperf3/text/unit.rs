@@ -1,18 +1,18 @@
-//! Amounts and rates in four places: bytes in powers of 1024, bits in powers of 1000.
+//! Formats amounts and rates with four characters: bytes in powers of 1024, bits of 1000.
 
-/// Unit of the rates of a test (`-f`).
+/// The unit of a test's rates (`-f`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// Bits, with the prefix that fits.
+    /// Bits with an automatic prefix.
     #[default]
     Adaptive,
-    /// Bytes, with the prefix that fits.
+    /// Bytes with an automatic prefix.
     AdaptiveBytes,
     Bits(Prefix),
     Bytes(Prefix),
 }
 
-/// How many times 1000, or 1024 of bytes, one stands for.
+/// The exponent of 1000 (bits) or 1024 (bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
     Kilo = 1,
@@ -24,7 +24,7 @@ pub enum Prefix {
 const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
 
 impl Unit {
-    /// Of a letter of `-f`; `None`: of no use.
+    /// Returns the unit for a letter of `-f`; `None` if the letter is invalid.
     pub fn of(letter: char) -> Option<Unit> {
         let prefix = match letter.to_ascii_lowercase() {
             'k' => Prefix::Kilo,
@@ -43,12 +43,12 @@ impl Unit {
     }
 }
 
-/// Bytes, such as `1.43 GBytes`.
+/// Formats bytes, for example `1.43 GBytes`.
 pub fn transfer(bytes: u64) -> String {
     shown(bytes as f64, 1024.0, None, "Bytes")
 }
 
-/// What so many bytes per second are, without the time: `6.13 Gbits`.
+/// Formats the amount per second, for example `6.13 Gbits`.
 pub fn rate(unit: Unit, bytes_per_second: f64) -> String {
     let bits = bytes_per_second * 8.0;
     match unit {
@@ -66,7 +66,7 @@ fn shown(mut value: f64, step: f64, prefix: Option<Prefix>, noun: &str) -> Strin
         value /= step;
         power += 1;
     }
-    // 9.995 would be shown as 10.00, which is one place too many.
+    // 9.995 would be printed as 10.00, which has one digit too many.
     let places = match value {
         small if small < 9.995 => 2,
         medium if medium < 99.95 => 1,

@@ -1,23 +1,23 @@
-//! The name of a test: the first bytes of its control connection and of each data connection.
+//! The cookie of a test: the first bytes of its control connection and of each data connection.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
 use std::io;
 
-/// Length of a cookie, its zero byte included.
+/// The length of a cookie, including its zero byte.
 pub const COOKIE_BYTES: usize = 37;
-/// What cookies are made of since 3.2: 32 letters, so that a byte of chance gives one evenly.
+/// The alphabet of cookies since 3.2: 32 letters, so that a random byte selects each evenly.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Since 3.2 random; before, host name, time and digits. Any 37 bytes are one.
+/// A test's cookie: random since 3.2; before, host name, time and digits. Any 37 bytes are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie(pub [u8; COOKIE_BYTES]);
 
 impl Cookie {
-    /// A new one.
+    /// Returns a new random cookie.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system provides no random bytes.
     pub fn random() -> io::Result<Cookie> {
         let mut bytes = [0; COOKIE_BYTES];
         let (text, _) = bytes.split_at_mut(COOKIE_BYTES - 1);
@@ -30,8 +30,8 @@ impl Cookie {
         Ok(Cookie(bytes))
     }
 
-    /// Could these first bytes of a connection begin a cookie? Random letters since 3.2, a host
-    /// name before.
+    /// Returns whether a connection's first bytes may begin a cookie: random letters since 3.2, a
+    /// host name before.
     pub fn may_begin_with(bytes: &[u8]) -> bool {
         let text = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         bytes.iter().take(COOKIE_BYTES - 1).all(text)
@@ -39,7 +39,7 @@ impl Cookie {
 }
 
 impl fmt::Debug for Cookie {
-    /// Whoever knows it can join the test: logs show an eighth of it.
+    /// Shows only the beginning, because a cookie allows joining its test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let front: String = self.0.iter().take(4).map(|byte| *byte as char).collect();
         write!(f, "Cookie({}…)", front.escape_debug())

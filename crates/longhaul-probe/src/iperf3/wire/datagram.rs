@@ -1,15 +1,15 @@
-//! Datagrams: the head of each, and the words that open a stream.
+//! The header of a datagram, and the messages that open a UDP stream.
 
-/// Width of the datagram counter.
+/// The width of the datagram counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counters {
     Bits32,
-    /// On request, since 3.1.
+    /// Since 3.1, if requested.
     Bits64,
 }
 
 impl Counters {
-    /// Length of the head: the least that a datagram of data has.
+    /// Returns the length of the header: the minimum size of a data datagram.
     pub fn head_bytes(self) -> usize {
         match self {
             Counters::Bits32 => 12,
@@ -18,18 +18,18 @@ impl Counters {
     }
 }
 
-/// The head of a datagram, all of it big-endian.
+/// The header of a datagram, big-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// The sender's clock; of any zero.
+    /// Time of the sender's clock, with any zero.
     pub seconds: u32,
     pub microseconds: u32,
-    /// From 1. With 32 bits the upper half is lost.
+    /// Counts from 1. With 32 bits the upper half is lost.
     pub number: u64,
 }
 
 impl Packet {
-    /// Writes the head over the front of `datagram`; false: it is too short.
+    /// Writes the header to the start of `datagram`; false if it is too short.
     pub fn write(self, datagram: &mut [u8], counters: Counters) -> bool {
         let Some(head) = datagram.get_mut(..counters.head_bytes()) else {
             return false;
@@ -43,7 +43,7 @@ impl Packet {
         true
     }
 
-    /// `None`: too short to be a datagram of data.
+    /// Returns `None` if `datagram` is too short for data.
     pub fn read(datagram: &[u8], counters: Counters) -> Option<Packet> {
         let (seconds, rest) = datagram.split_first_chunk::<4>()?;
         let (microseconds, rest) = rest.split_first_chunk::<4>()?;
@@ -59,19 +59,19 @@ impl Packet {
     }
 }
 
-/// The client's first datagram of a stream, which the server answers through a connected socket.
+/// The client's first datagram of a stream, which the server answers from a connected socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
     /// Since 3.11 or 3.12: text.
     Text,
-    /// The same from a client of the other byte order.
+    /// Text from a client of the other byte order.
     TextSwapped,
     /// Before: the numbers 123456789 and 987654321, in the client's byte order.
     NumberLittle,
     NumberBig,
 }
 
-/// What uiperf3 0.1.2 says to any first datagram.
+/// The answer of uiperf3 0.1.2 to any first datagram.
 const UIPERF3_ANSWER: [u8; 4] = 0x1234_5678_u32.to_be_bytes();
 
 impl Greeting {
@@ -82,7 +82,7 @@ impl Greeting {
         Greeting::NumberBig,
     ];
 
-    /// What the client sends.
+    /// Returns the client's message.
     pub fn hello(self) -> [u8; 4] {
         match self {
             Greeting::Text => *b"9876",
@@ -92,7 +92,7 @@ impl Greeting {
         }
     }
 
-    /// What the server says to it.
+    /// Returns the server's answer.
     pub fn answer(self) -> [u8; 4] {
         match self {
             Greeting::Text => *b"6789",
@@ -102,15 +102,15 @@ impl Greeting {
         }
     }
 
-    /// What a server makes of a datagram; `None`: it opens nothing.
+    /// Returns the greeting that a datagram contains; `None` if it opens no stream.
     pub fn of_hello(datagram: &[u8]) -> Option<Greeting> {
         Greeting::ALL
             .into_iter()
             .find(|greeting| datagram == greeting.hello())
     }
 
-    /// Is this what some server says to some hello? A client must not insist on the pair: old
-    /// servers answer in their own byte order, and uiperf3 with a number of its own.
+    /// Returns whether this is a known server's answer to any hello. A client must accept all of
+    /// them: old servers answer in their own byte order, and uiperf3 with a number of its own.
     pub fn is_answer(datagram: &[u8]) -> bool {
         let known = Greeting::ALL.iter().map(|greeting| greeting.answer());
         known.chain([UIPERF3_ANSWER]).any(|it| datagram == it)

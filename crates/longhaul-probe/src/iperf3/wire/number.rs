@@ -1,13 +1,13 @@
-//! Numbers and flags as the versions write them.
+//! Numbers and flags as different versions write them.
 //!
-//! 3.1 writes every number with six significant digits, so that a count of bytes comes as
-//! `1.23457e+09`; 3.12 writes -1 as 18446744073709551615. Flags come as `true` or as 1.
+//! Version 3.1 writes every number with six significant digits, for example a byte count as
+//! `1.23457e+09`; 3.12 writes -1 as 18446744073709551615. Flags are `true` or 1.
 
 use serde::Serializer;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 
-/// 2 to the power 63: from here on a float is no `i64`.
+/// 2^63: larger floats do not fit into an `i64`.
 const BEYOND: f64 = 9_223_372_036_854_775_808.0;
 
 struct Whole;
@@ -24,7 +24,7 @@ impl Visitor<'_> for Whole {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<i64, E> {
-        // What is beyond was negative before it was written without its sign.
+        // Larger values were negative numbers written without a sign.
         Ok(value as i64)
     }
 
@@ -77,7 +77,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error>
     from.deserialize_any(Flag)
 }
 
-/// A flag that iperf3 writes as a number.
+/// Serializes a flag that iperf3 writes as a number.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the shape that serde asks for"
@@ -86,7 +86,7 @@ pub(super) fn one<S: Serializer>(flag: &bool, to: S) -> Result<S::Ok, S::Error> 
     to.serialize_u8(u8::from(*flag))
 }
 
-/// Flags are sent when they are set.
+/// Returns whether a flag is unset and need not be sent.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the shape that serde asks for"

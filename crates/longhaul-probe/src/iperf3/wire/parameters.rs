@@ -1,11 +1,11 @@
-//! The parameter object: what a client asks, as it came.
+//! The parameter object: a client's request as received.
 
 use super::number::{flag, one, unset, whole_if};
 use serde::{Deserialize, Serialize};
 
-/// Keys that 3.1 to 3.22 send and that mean something here; all others are ignored.
+/// The keys of 3.1 to 3.22 that are used here; all others are ignored.
 ///
-/// Nothing is checked but types; see [`Test::of`](super::Test::of). Written as iperf3 writes them.
+/// Only types are checked; see [`Test::of`](super::Test::of). Written as iperf3 writes them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parameters {
@@ -15,7 +15,7 @@ pub struct Parameters {
     pub udp: bool,
     #[serde(deserialize_with = "flag", skip_serializing_if = "unset")]
     pub sctp: bool,
-    /// Seconds, before anything counts.
+    /// Seconds that are not counted.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub omit: Option<i64>,
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
@@ -23,10 +23,10 @@ pub struct Parameters {
     /// Seconds.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub time: Option<i64>,
-    /// Bytes of all streams together.
+    /// Bytes of all streams.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub num: Option<i64>,
-    /// Blocks of all streams together.
+    /// Blocks of all streams.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub blockcount: Option<i64>,
     #[serde(
@@ -42,21 +42,21 @@ pub struct Parameters {
     /// The server sends.
     #[serde(deserialize_with = "flag", skip_serializing_if = "unset")]
     pub reverse: bool,
-    /// Both send; since 3.7.
+    /// Both ends send; since 3.7.
     #[serde(deserialize_with = "flag", skip_serializing_if = "unset")]
     pub bidirectional: bool,
     #[serde(deserialize_with = "flag", skip_serializing_if = "unset")]
     pub mptcp: bool,
-    /// Bytes, for both buffers.
+    /// Size of both buffers in bytes.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub window: Option<i64>,
-    /// Bytes of a block, or of a datagram.
+    /// Size of a block or datagram in bytes.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub len: Option<i64>,
-    /// bit/s of each stream, kept by the program.
+    /// bit/s of each stream, limited by the program.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<i64>,
-    /// bit/s of each stream, kept by the kernel.
+    /// bit/s of each stream, limited by the kernel.
     #[serde(deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
     pub fqrate: Option<i64>,
     /// Microseconds.
@@ -77,10 +77,10 @@ pub struct Parameters {
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_data: Option<String>,
-    /// What is asked for.
+    /// The requested congestion control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// What the client's kernel gave it.
+    /// The congestion control that the client's kernel granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_used: Option<String>,
     #[serde(
@@ -115,7 +115,7 @@ pub struct Parameters {
     pub dont_fragment: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
-    /// The receiver discards in its kernel; since 3.19.
+    /// The receiver discards data in its kernel; since 3.19.
     #[serde(
         deserialize_with = "flag",
         serialize_with = "one",

@@ -1,11 +1,11 @@
-//! Why a server says no: the eight bytes behind its error state.
+//! The server's refusal: eight bytes after its error state.
 
 use std::fmt;
 
-/// Length of a refusal behind its state byte.
+/// The length of a refusal after its state byte.
 pub const REFUSAL_BYTES: usize = 8;
 
-/// What a server found wrong, by iperf3's own numbers, which clients print as text.
+/// An iperf3 error with iperf3's own number, which clients print as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trouble {
     Duration,
@@ -31,7 +31,7 @@ pub enum Trouble {
     Congestion,
     Pacing,
     Authentication,
-    /// Nothing came for long.
+    /// No payload arrived for a long time.
     Silence,
     Stream,
 }
@@ -64,7 +64,7 @@ impl Trouble {
         Trouble::Stream,
     ];
 
-    /// iperf3's number of it.
+    /// Returns iperf3's number of the error.
     pub fn code(self) -> i32 {
         match self {
             Trouble::Duration => 5,
@@ -124,7 +124,7 @@ impl Trouble {
     }
 }
 
-/// iperf3's number of an error and the operating system's.
+/// iperf3's error number and the operating system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Refusal {
     pub code: i32,
@@ -133,7 +133,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// What stands behind [`State::ServerError`](super::State::ServerError).
+    /// Returns the bytes after [`State::ServerError`](super::State::ServerError).
     pub fn encode(self) -> [u8; REFUSAL_BYTES] {
         let mut bytes = [0; REFUSAL_BYTES];
         bytes[..4].copy_from_slice(&self.code.to_be_bytes());

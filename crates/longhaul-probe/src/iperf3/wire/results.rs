@@ -1,37 +1,37 @@
-//! The result object: what either end says when the test is over.
+//! The result object that each end sends after a test.
 
 use super::number::{whole, whole_if};
 use serde::{Deserialize, Serialize};
 
-/// What one end saw. Shares of processor time are in percent.
+/// The results of one end. CPU use is in percent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Results {
     pub cpu_util_total: f64,
     pub cpu_util_user: f64,
     pub cpu_util_system: f64,
-    /// 1: it sends and knows what was sent again; 0: it sends and does not; -1: it receives.
+    /// 1: it sends and knows its retransmits; 0: it sends and does not; -1: it receives.
     #[serde(deserialize_with = "whole")]
     pub sender_has_retransmits: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_used: Option<String>,
-    /// Of the server, when asked for.
+    /// The server's output, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
-    /// Instead of the text, from a server that writes JSON.
+    /// The server's output as JSON, instead of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<serde_json::Value>,
     pub streams: Vec<StreamResults>,
 }
 
-/// What one end saw of one stream.
+/// The results of one end for one stream.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamResults {
     #[serde(deserialize_with = "whole")]
     pub id: i64,
-    /// Payload that this end sent or took.
+    /// Payload that this end sent or received.
     #[serde(deserialize_with = "whole")]
     pub bytes: i64,
-    /// -1: not known.
+    /// -1 if not known.
     #[serde(deserialize_with = "whole")]
     pub retransmits: i64,
     /// Seconds.
@@ -39,7 +39,7 @@ pub struct StreamResults {
     /// Datagrams lost.
     #[serde(deserialize_with = "whole")]
     pub errors: i64,
-    /// Since 3.14, as is `omitted_packets`: both or none.
+    /// Since 3.14, like `omitted_packets`: both or neither.
     #[serde(
         default,
         deserialize_with = "whole_if",
@@ -61,7 +61,7 @@ pub struct StreamResults {
     pub end_time: Option<f64>,
 }
 
-/// Why results are not believed.
+/// The reason why results are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsFault {
     #[error("results of {count} streams, where {expected} run")]
@@ -77,10 +77,10 @@ pub enum ResultsFault {
 }
 
 impl Results {
-    /// The results of `streams` streams by index, each once.
+    /// Returns the results of `streams` streams, ordered by index.
     ///
     /// # Errors
-    /// What [`ResultsFault`] says; ids are those of [`stream_id`](super::stream_id).
+    /// See [`ResultsFault`]; ids are those of [`stream_id`](super::stream_id).
     pub fn by_index(&self, streams: usize) -> Result<Vec<&StreamResults>, ResultsFault> {
         if self.streams.len() != streams {
             let count = self.streams.len();
@@ -111,7 +111,7 @@ impl StreamResults {
         if self.omitted_errors.is_some() != self.omitted_packets.is_some() {
             return Err(ResultsFault::Unpaired { id });
         }
-        // Losses may be negative: late datagrams are taken off them.
+        // Losses may be negative, because late datagrams are subtracted.
         if self.bytes < 0 || self.packets < 0 {
             return Err(ResultsFault::Negative { id });
         }

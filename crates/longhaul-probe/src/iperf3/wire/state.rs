@@ -1,23 +1,23 @@
-//! One signed byte says at which step a test is.
+//! The state byte: a signed byte that announces the step of a test.
 
-/// A step, as the server announces it; three of them come from the client.
+/// The step of a test, as announced by the server; three of them come from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     TestStart,
     TestRunning,
-    /// From the client: it has sent, or taken, what was asked.
+    /// The client has sent or received everything requested.
     TestEnd,
     /// The client may send its parameters.
     ParameterExchange,
     /// The client may open its data connections.
     CreateStreams,
     ServerTerminate,
-    /// From the client.
+    /// The client has ended the test early.
     ClientTerminate,
-    /// The client sends its results, then the server its own.
+    /// The client sends its results, then the server sends its own.
     ExchangeResults,
     DisplayResults,
-    /// From the client: all is said.
+    /// The client has completed the test.
     Done,
     /// The client prints that the server is busy.
     AccessDenied,
@@ -41,7 +41,7 @@ impl State {
         State::ServerError,
     ];
 
-    /// The same from 3.0 to 3.22.
+    /// Returns the byte, which is the same from 3.0 to 3.22.
     pub fn byte(self) -> u8 {
         match self {
             State::TestStart => 1,
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// `None`: a byte that no version sends.
+    /// Returns `None` for a byte that no version sends.
     pub fn of(byte: u8) -> Option<State> {
         State::ALL.into_iter().find(|state| state.byte() == byte)
     }

@@ -1,8 +1,8 @@
-//! What a client asks, held to the ranges that 3.22 holds it to.
+//! A client's request, checked against the ranges of 3.22.
 
 use super::{Counters, Parameters, Trouble};
 
-/// The most parallel streams of a test in one direction.
+/// The maximum number of parallel streams in one direction.
 pub const MOST_STREAMS: i64 = 128;
 const MOST_SECONDS: i64 = 86_400;
 const MOST_OMIT_SECONDS: i64 = 600;
@@ -11,7 +11,7 @@ const DATAGRAM_BYTES: std::ops::RangeInclusive<i64> = 16..=65_507;
 const MOST_WINDOW_BYTES: i64 = 512 << 20;
 const MOST_MSS_BYTES: i64 = 32_767;
 const MOST_BURST: i64 = 1000;
-/// The names of congestion controls are short: 15 letters and a zero in the kernel.
+/// The kernel's limit for names of congestion controls: 15 letters and a zero.
 const MOST_NAME_LETTERS: usize = 15;
 const DEFAULT_BLOCK_BYTES: i64 = 128 << 10;
 const DEFAULT_DATAGRAM_BYTES: i64 = 1460;
@@ -23,7 +23,7 @@ pub enum Transport {
     Udp,
 }
 
-/// Which way the payload goes.
+/// The direction of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The client sends.
@@ -33,35 +33,35 @@ pub enum Direction {
     Both,
 }
 
-/// When the test is over; the client says so.
+/// The condition that ends a test, as announced by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Seconds(u32),
-    /// All streams together.
+    /// The total of all streams.
     Bytes(u64),
     Blocks(u64),
 }
 
-/// A test that can be run.
+/// A valid test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     pub transport: Transport,
     pub direction: Direction,
-    /// In each direction.
+    /// The number of streams in each direction.
     pub streams: u32,
-    /// Before anything counts; added to the time.
+    /// Seconds that are not counted, in addition to the time.
     pub omit_seconds: u32,
     pub limit: Limit,
-    /// Of a block or datagram.
+    /// Size of a block or datagram.
     pub length_bytes: u32,
     pub window_bytes: Option<u32>,
     pub mss_bytes: Option<u16>,
     pub no_delay: bool,
     pub tos: u8,
     pub congestion: Option<String>,
-    /// Of each stream.
+    /// The rate of each stream.
     pub rate_bps: Option<u64>,
-    /// Of each stream, kept by the kernel.
+    /// The rate of each stream, limited by the kernel.
     pub fq_rate_bps: Option<u64>,
     /// Blocks sent at once under `rate_bps`.
     pub burst: u32,
@@ -75,7 +75,7 @@ pub struct Test {
 
 impl Test {
     /// # Errors
-    /// The first thing that is out of range, by the number that a client understands.
+    /// The iperf3 error for the first value that is out of range.
     pub fn of(asked: &Parameters) -> Result<Test, Trouble> {
         let transport = transport(asked)?;
         Ok(Test {
@@ -109,7 +109,7 @@ impl Test {
         })
     }
 
-    /// Of both directions.
+    /// Returns the number of streams in both directions.
     pub fn all_streams(&self) -> usize {
         let ways = if self.direction == Direction::Both {
             2
@@ -119,8 +119,8 @@ impl Test {
         ways * self.streams as usize
     }
 
-    /// Does the server send on the stream that was opened as number `index`? In both directions
-    /// the client opens those on which it sends first.
+    /// Returns whether the server sends on the stream that was opened at `index`. In bidirectional
+    /// tests, the client first opens the streams on which it sends.
     pub fn server_sends(&self, index: usize) -> bool {
         match self.direction {
             Direction::Forward => false,
@@ -141,7 +141,7 @@ fn within(
     }
 }
 
-/// Zero is how iperf3 says that nothing was asked.
+/// Checks a value of which iperf3 sends zero if nothing was requested.
 fn positive(value: Option<i64>, most: i64, trouble: Trouble) -> Result<Option<i64>, Trouble> {
     Ok(within(value, 0..=most, trouble)?.filter(|&value| value > 0))
 }
@@ -189,7 +189,7 @@ fn rate(value: Option<i64>, trouble: Trouble) -> Result<Option<u64>, Trouble> {
     Ok(positive(value, i64::MAX, trouble)?.map(|rate| rate as u64))
 }
 
-/// Only what can be a name reaches the kernel.
+/// Passes only valid names to the kernel.
 fn congestion(asked: &Parameters) -> Result<Option<String>, Trouble> {
     let Some(name) = &asked.congestion else {
         return Ok(None);

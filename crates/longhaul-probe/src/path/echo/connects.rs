@@ -1,8 +1,7 @@
-//! TCP round trips without privilege: each probe is a connection, closed at once.
+//! TCP round trips without privileges: each probe is a connection that is closed at once.
 //!
-//! Where something listens, the kernel has measured the handshake (TCP_INFO); where nothing
-//! does, the refusal is timed by this program. A probe whose SYN had to be sent again counts as
-//! lost.
+//! If the port is open, the kernel has measured the handshake (TCP_INFO); if not, this program
+//! times the reset. A probe whose SYN was retransmitted counts as lost.
 
 use super::courier::Way;
 use super::heard::Heard;
@@ -14,12 +13,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections under way at once; a probe beyond them is not sent.
+/// The maximum number of simultaneous connects; further probes are not sent.
 const MOST_AT_ONCE: usize = 64;
-/// A SYN is sent again after one second; what took longer was lost once.
+/// Longest valid connect: a SYN is retransmitted after one second.
 const MOST_WAIT: Duration = Duration::from_millis(990);
 
-/// Connections under way.
+/// Connects in progress.
 #[derive(Debug)]
 pub(super) struct Connects {
     way: Way,
@@ -46,7 +45,7 @@ impl Connects {
         }
     }
 
-    /// Of a SYN with the options that Linux sends.
+    /// Returns the size of a SYN with Linux's options.
     pub(super) fn packet_bytes(&self) -> u32 {
         if self.to.is_ipv4() { 60 } else { 80 }
     }
@@ -57,7 +56,7 @@ impl Connects {
         }
         let (way, to, timeout, tell) = (self.way.clone(), self.to, self.timeout, self.tell.clone());
         let connect = move || {
-            // The series may be over; then nobody wants to know.
+            // The receiver is gone if the series is over.
             let _ = tell.send(connect(&way, to, timeout, number));
         };
         thread::Builder::new()
@@ -87,7 +86,7 @@ impl Connects {
     }
 }
 
-/// One round trip; absent: none came about.
+/// Measures one round trip; returns `None` on failure.
 fn connect(way: &Way, to: SocketAddr, timeout: Duration, number: u32) -> Option<Heard> {
     let socket = Unconnected::new(to).ok()?;
     if let Some(device) = &way.device {
@@ -102,7 +101,7 @@ fn connect(way: &Way, to: SocketAddr, timeout: Duration, number: u32) -> Option<
     match connected {
         Ok(stream) => {
             let info = tcp_info::read(&stream).ok();
-            // The far end need not remember a connection that carried nothing.
+            // An abort spares the server the state of an empty connection.
             let _ = sockopt::set_abort_on_close(&stream);
             let known = info.filter(|info| info.rtt > Duration::ZERO && info.rtt <= took);
             if known.is_some_and(|info| info.retransmitted_segments > 0) {

@@ -1,4 +1,4 @@
-//! Packets of one flow to one address, and what comes back for them: the sockets of a series.
+//! Sockets of an echo series: send packets of one flow to one address and receive the answers.
 //!
 //! | probes | socket | times |
 //! | --- | --- | --- |
@@ -19,19 +19,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Destination port of UDP probes: nothing should listen there.
+/// Destination port of UDP probes: usually closed.
 pub(in crate::path) const UDP_PORT: u16 = 33_434;
-/// Messages taken at once.
+/// The maximum number of messages read per call.
 const MOST_HEARD: usize = 64;
-/// The longest IP packet, and no more.
+/// Size of the longest IP packet plus one byte.
 const BUFFER_BYTES: usize = 1 << 16;
-/// Attempts at finding neighbouring ports that are free.
+/// Attempts to find free neighbouring ports.
 const PORT_ATTEMPTS: u32 = 20;
-/// What works without the right to raw sockets.
+/// Alternatives that work without raw sockets.
 const WITHOUT_RAW: &str = "TCP round trips are timed by connecting, which needs no privilege";
 const WITHOUT_PING: &str = "use UDP or TCP probes, or widen net.ipv4.ping_group_range";
 
-/// Where packets go, and how.
+/// Destination and options of the packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::path) struct Way {
     pub destination: IpAddr,
@@ -39,9 +39,9 @@ pub(in crate::path) struct Way {
     pub device: Option<String>,
     pub protocol: Protocol,
     pub port: Option<u16>,
-    /// TCP: that many source ports, used in turn.
+    /// Number of source ports of TCP probes, used round-robin.
     pub flows: u16,
-    /// Nothing is cut on the way, whatever the kernel has learned of the path before.
+    /// Forbids fragmentation and ignores the kernel's cached path MTU.
     pub uncut: bool,
 }
 
@@ -58,7 +58,7 @@ impl Way {
         PathError::of(self.what(), self.destination, source, right)
     }
 
-    /// Binds a socket as asked.
+    /// Binds a socket to the configured device, address and port.
     fn settle(&self, socket: &ProbeSocket, port: u16) -> io::Result<()> {
         if let Some(device) = &self.device {
             socket.bind_device(device)?;
@@ -76,7 +76,7 @@ impl Way {
         Ok(())
     }
 
-    /// The address that packets start from.
+    /// Returns the source address of the packets.
     pub(in crate::path) fn source_address(&self) -> Result<IpAddr, PathError> {
         let find = || {
             let socket = ProbeSocket::udp(self.family())?;
@@ -88,26 +88,26 @@ impl Way {
     }
 }
 
-/// Sends and hears.
+/// Sends probes and receives answers.
 #[derive(Debug)]
 pub(in crate::path) struct Courier {
     sender: ProbeSocket,
-    /// Where answers come to another socket.
+    /// Second socket for answers, if they do not arrive at the sender.
     listener: Option<ProbeSocket>,
-    /// Ports that nobody else shall get meanwhile.
+    /// Reserved ports that no other program may get meanwhile.
     held: Vec<ProbeSocket>,
     flows: Vec<Flow>,
     sorter: Sorter,
-    /// Numbers of packets in the order in which the kernel took them.
+    /// Numbers of packets in the order in which the kernel accepted them.
     left: Vec<u32>,
     buffer: Vec<u8>,
 }
 
 impl Courier {
-    /// Opens what the protocol takes.
+    /// Opens the sockets that the protocol needs.
     ///
     /// # Errors
-    /// [`PathError::Privilege`] where the kernel does not let this process, with what works.
+    /// [`PathError::Privilege`] with an alternative if the process lacks the privilege.
     pub(in crate::path) fn open(way: &Way) -> Result<Courier, PathError> {
         let flow = Flow {
             protocol: way.protocol,
@@ -125,7 +125,7 @@ impl Courier {
                 tcp(way, flow).map_err(|source| way.failed(source, right))?
             }
         };
-        // Interfaces and kernels without send times only make round trips a little longer.
+        // Without transmit timestamps, round trips are only slightly longer.
         let _ = courier.sender.tell_send_times();
         Ok(courier)
     }
@@ -147,8 +147,8 @@ impl Courier {
         }
     }
 
-    /// Size of the IP packet that stands for `asked`: probes have a least size, and those of TCP
-    /// only one.
+    /// Returns the actual IP packet size for the requested one: probes have a minimum size, and TCP
+    /// probes have exactly one size.
     pub(in crate::path) fn packet_bytes(&self, asked: u32) -> u32 {
         let least = self.head_bytes() + self.flows[0].transport(key(0)).len() as u32;
         match self.flows[0].protocol {
@@ -164,13 +164,13 @@ impl Courier {
         }
     }
 
-    /// Sends the packet of this number, as long as asked where probes can be.
+    /// Sends the packet of this number, in the requested size if possible.
     pub(in crate::path) fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
         let bytes = self
             .packet_bytes(packet_bytes)
             .saturating_sub(self.head_bytes()) as usize;
         let flow = self.flows[number as usize % self.flows.len()];
-        // Zeros at the end of a message leave its checksum as it is.
+        // Trailing zeros do not change the checksum of a message.
         let padded = |mut message: Vec<u8>, bytes: usize| {
             message.resize(bytes.max(message.len()), 0);
             message
@@ -194,7 +194,7 @@ impl Courier {
         Ok(())
     }
 
-    /// Waits until something is there to be heard, at most this long.
+    /// Waits for a message, at most this long.
     pub(in crate::path) fn wait(&self, time: Duration) -> io::Result<()> {
         let sender = self.sender.as_fd();
         match &self.listener {
@@ -203,7 +203,7 @@ impl Courier {
         }
     }
 
-    /// What has come.
+    /// Returns the received messages.
     pub(in crate::path) fn hear(&mut self) -> io::Result<Vec<Heard>> {
         let mut heard = Vec::new();
         for socket in std::iter::once(&self.sender).chain(&self.listener) {
@@ -219,10 +219,10 @@ impl Courier {
     }
 }
 
-/// Random bits that a forger does not know.
+/// Returns random bits that an attacker cannot guess.
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without randomness probes are told apart less well, and still measured.
+    // Without randomness, probes are only harder to tell from forgeries.
     let _ = SystemRandom::new().fill(&mut bytes);
     u32::from_ne_bytes(bytes)
 }
@@ -262,7 +262,7 @@ fn raw_icmp(way: &Way, flow: Flow) -> io::Result<Courier> {
     Ok(Courier::new(socket, None, vec![flow], Sorter::AllIcmp))
 }
 
-/// One that is neither zero nor all ones, which are the same to a checksum.
+/// Returns a checksum other than zero and all ones, which are equivalent in a checksum.
 fn constant_checksum(flow: &Flow) -> u16 {
     (flow.tag % 0xfffe) as u16 + 1
 }
@@ -295,7 +295,7 @@ fn tcp(way: &Way, flow: Flow) -> io::Result<Courier> {
     Ok(courier)
 }
 
-/// Binds `count` neighbouring ports, so that their answers meet nobody else's socket.
+/// Binds `count` neighbouring ports, so that no other socket receives their answers.
 fn hold_ports(way: &Way, source: IpAddr, count: u16) -> io::Result<(Vec<ProbeSocket>, u16)> {
     let hold = |port: u16| {
         let socket = ProbeSocket::tcp_port(way.family())?;

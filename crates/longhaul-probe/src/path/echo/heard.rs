@@ -1,4 +1,4 @@
-//! What a message that came to a probing socket is: an answer, a refusal, a send time, or noise.
+//! Classifies messages of a probing socket: answer, error, transmit timestamp, or noise.
 
 use crate::path::packet::{Flow, KEYS};
 use crate::path::reply::{self, About, FromQueue, Kind, Reply, Transport, matching};
@@ -6,38 +6,38 @@ use longhaul_sys::probe_socket::{Arrival, Queued};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// One message, sorted.
+/// A classified message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::path) enum Heard {
-    /// The far end answered the packet of this number.
+    /// The destination answered the packet of this number.
     Answer {
         number: u32,
-        /// Wall clock of the kernel.
+        /// Kernel timestamp (wall clock).
         stamp: Option<Duration>,
         ttl: Option<u8>,
     },
-    /// The far end answered, and the whole round trip was measured on the way.
+    /// The destination answered, and the whole round trip was already measured.
     Measured {
         number: u32,
         rtt: Duration,
-        /// By the kernel, not by this program.
+        /// Measured by the kernel, not by this program.
         by_kernel: bool,
     },
-    /// The kernel sent the packet at this time of its wall clock.
+    /// Transmit timestamp (wall clock) of the packet.
     Left { number: u32, stamp: Duration },
-    /// A router says that the packet does not fit.
+    /// A router reports that the packet is too big.
     Refused {
         number: u32,
         by: IpAddr,
         mtu_bytes: Option<u32>,
     },
-    /// Somebody says that the packet goes nowhere.
+    /// A router or host reports that the packet is undeliverable.
     Denied { by: IpAddr, word: &'static str },
-    /// It pretends to be about our packets, and fits none.
+    /// Claims to belong to our packets, but matches none.
     Stray,
 }
 
-/// By which kind of socket a message came.
+/// Kind of the socket that received a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sorter {
     Ping,
@@ -47,8 +47,8 @@ pub(super) enum Sorter {
 }
 
 impl Sorter {
-    /// Absent: it is about somebody else's packets. `left` are the numbers of all packets sent, in
-    /// the order of sending.
+    /// Classifies a message; returns `None` if it belongs to other programs' packets. `left` holds
+    /// the numbers of all packets sent, in sending order.
     pub(super) fn sort(
         self,
         flows: &[Flow],
@@ -78,7 +78,7 @@ impl Sorter {
         }
     }
 
-    /// The kernel hands such a socket nothing of other programs.
+    /// Returns whether the kernel delivers only our own messages to this socket.
     fn only_ours(self) -> bool {
         matches!(self, Sorter::Ping | Sorter::Udp)
     }
@@ -109,7 +109,7 @@ impl Sorter {
     }
 }
 
-/// A datagram of the far end that says ours again, as an echo service does.
+/// Parses a datagram in which the destination repeats ours, as an echo service does.
 fn repeated(flow: &Flow, arrival: &Arrival, bytes: &[u8]) -> Option<Reply> {
     let mark: [u8; 2] = bytes.get(6..8)?.try_into().ok()?;
     let key = u16::from_be_bytes(mark);
@@ -148,7 +148,7 @@ fn judge(reply: &Reply, number: u32, flow: &Flow, stamp: Option<Duration>) -> He
     }
 }
 
-/// It names our identifier or our port, so that only a tag can have told it from ours.
+/// Returns whether the reply names our identifier or port, so that only a tag can distinguish it.
 fn pretends(flow: &Flow, reply: &Reply) -> bool {
     match &reply.about {
         About::Echo { identifier, .. } => *identifier == flow.near,
@@ -167,7 +167,7 @@ fn pretends(flow: &Flow, reply: &Reply) -> bool {
     }
 }
 
-/// The last packet sent under this key, `latest` being the last of all.
+/// Returns the number of the last packet sent with this key; `latest` is the last packet of all.
 fn number_of(key: u16, latest: u32) -> Option<u32> {
     let keys = u32::from(KEYS);
     let residue = u32::from(key)

@@ -1,32 +1,32 @@
-//! Where does a time of the kernel's wall clock stand on the monotonic one?
+//! Conversion of the kernel's wall-clock timestamps to the monotonic clock.
 //!
-//! The kernel stamps packets by the wall clock, which somebody may set while a probe is under
-//! way. A stamp is trusted only where both clocks ran alike from the sending of the probe to the
-//! reading of its answer, and where it falls between the two; else the time of reading counts,
-//! which is later by what the kernel and this program took.
+//! The kernel stamps packets with the wall clock, which may be set while a probe is outstanding. A
+//! timestamp is trusted only if both clocks advanced equally from the sending of the probe to the
+//! reading of its answer, and if it falls between the two. Otherwise the time of reading counts,
+//! which is later by the latency of the kernel and this program.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// By how much two clocks of one host may drift apart: NTP slews no faster.
+/// Maximum drift between two clocks of one host: NTP slews no faster.
 const SLEW_PPM: u128 = 500;
-/// Two clocks are read one after the other; what that may take without being noticed.
+/// Tolerated duration of reading the two clocks one after the other.
 const READING: Duration = Duration::from_micros(20);
-/// Attempts at reading both clocks without an interruption in between.
+/// Attempts to read both clocks without an interruption in between.
 const ATTEMPTS: u32 = 3;
 
 /// Both clocks of this host, read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Since the begin of the series.
+    /// Since the start of the series.
     pub monotonic: Duration,
     /// Since 1970.
     pub wall: Duration,
-    /// How far apart the two readings may lie.
+    /// Maximum distance between the two readings.
     pub doubt: Duration,
 }
 
 impl Moment {
-    /// Reads both clocks, `epoch` being the begin of the series.
+    /// Reads both clocks. `epoch` is the start of the series.
     pub fn now(epoch: Instant) -> Moment {
         let mut best = Moment::read(epoch);
         for _ in 1..ATTEMPTS {
@@ -51,12 +51,12 @@ impl Moment {
         }
     }
 
-    /// Wall clock minus monotonic one.
+    /// Returns the wall clock minus the monotonic clock.
     fn offset_ns(&self) -> i128 {
         self.wall.as_nanos() as i128 - self.monotonic.as_nanos() as i128
     }
 
-    /// Neither clock was set between the two moments, as far as readings can tell.
+    /// Returns whether neither clock was set between the two readings, as far as they can tell.
     fn runs_alike(&self, later: &Moment) -> bool {
         let apart = later.offset_ns().abs_diff(self.offset_ns());
         let between = later.monotonic.saturating_sub(self.monotonic).as_nanos();
@@ -65,8 +65,8 @@ impl Moment {
     }
 }
 
-/// The kernel's `stamp` of the wall clock on the monotonic axis, for a packet that belongs to a
-/// probe sent at `sent` and was read at `read`; absent where the stamp cannot be right.
+/// Converts the kernel's wall-clock `stamp` to the monotonic clock, for a packet of a probe sent at
+/// `sent` and read at `read`. Returns `None` if the timestamp cannot be right.
 pub fn place(stamp: Duration, sent: &Moment, read: &Moment) -> Option<Duration> {
     if !sent.runs_alike(read) {
         return None;
@@ -119,8 +119,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever the wall clock is set, and wherever to: no time is negative, and none is off
-        /// by more than what two clocks may differ by unnoticed.
+        /// However the wall clock is set, no time is negative, and none is off by more than the
+        /// undetectable difference of two clocks.
         #[test]
         fn a_step_never_makes_a_round_trip_short(
             (rtt_us, read_us) in (1_u64..500_000, 0_u64..20_000),

@@ -1,31 +1,31 @@
-//! What is known of a series of round trips: when the next probe is due, which answer belongs to
-//! which, what came twice, late, or out of order. No socket and no clock.
+//! State of a series of round trips: due times, matching of answers to probes, duplicates, late and
+//! reordered answers. No socket and no clock.
 //!
-//! Bounds: a series of n probes is over after (n - 1) intervals and one timeout, whatever comes.
+//! Bounds: a series of n probes ends after at most (n - 1) intervals and one timeout.
 
 use super::moment::{Moment, place};
 use longhaul_model::report::v1::path::{Echo, Echoes, Protocol};
 use std::time::Duration;
 
-/// The most probes of one series.
+/// The maximum number of probes of one series.
 pub const MOST_PROBES: u32 = 100_000;
-/// Between probes, at least.
+/// The minimum interval between probes.
 pub const LEAST_INTERVAL: Duration = Duration::from_millis(1);
-/// For the last answer, at most.
+/// The maximum timeout of the last answer.
 pub const MOST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a series is to be.
+/// Parameters of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     pub probes: u32,
     pub interval: Duration,
     pub timeout: Duration,
-    /// The series ends early when none of the first probes, this many, is answered in time.
+    /// Ends the series early if none of this many first probes is answered in time.
     pub give_up_after: Option<u32>,
 }
 
 impl Schedule {
-    /// Held to what any series may be.
+    /// Returns the schedule with all values limited to what a series may use.
     pub fn bounded(self) -> Schedule {
         Schedule {
             probes: self.probes.min(MOST_PROBES),
@@ -36,7 +36,7 @@ impl Schedule {
     }
 }
 
-/// Who took the times of a round trip.
+/// Source of the timestamps of a round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
     User,
@@ -54,15 +54,15 @@ impl Clock {
     }
 }
 
-/// When an answer came, as far as that is known.
+/// Timing of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Came {
-    /// Read by this program, with the kernel's stamp of its arrival where there is one.
+    /// Read by this program, with the kernel's receive timestamp if available.
     Read {
         moment: Moment,
         stamp: Option<Duration>,
     },
-    /// The whole round trip was measured on the way, by this clock.
+    /// The whole round trip was already measured, with this clock.
     Measured {
         moment: Moment,
         rtt: Duration,
@@ -70,19 +70,19 @@ pub enum Came {
     },
 }
 
-/// What an answer turned out to be.
+/// Classification of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Counts,
     Duplicate,
-    /// After its timeout, or to a probe that was never sent.
+    /// Arrived after its timeout, or for a probe that was never sent.
     Discarded,
 }
 
 #[derive(Debug, Clone)]
 struct Probe {
     sent: Moment,
-    /// When the kernel sent it, on the monotonic axis.
+    /// Transmit timestamp of the kernel, on the monotonic clock.
     left: Option<Duration>,
     answer: Option<Answer>,
 }
@@ -121,7 +121,7 @@ impl Probe {
     }
 }
 
-/// A series under way.
+/// A series in progress.
 #[derive(Debug, Clone)]
 pub struct Series {
     schedule: Schedule,
@@ -132,7 +132,7 @@ pub struct Series {
     duplicates: u32,
     reordered: u32,
     discarded: u32,
-    /// Probes of which the outcome has been told.
+    /// Number of probes whose outcome was reported.
     told: usize,
     gave_up: bool,
 }
@@ -152,23 +152,23 @@ impl Series {
         }
     }
 
-    /// When the next probe is to be sent, from the begin; absent: all are.
+    /// Returns the due time of the next probe, from the start; `None` if all are sent.
     pub fn due(&self) -> Option<Duration> {
         let number = self.probes.len() as u32;
         let more = number < self.schedule.probes && !self.gave_up;
-        // Each after the one before, so that a pause of this host is not made up by a burst.
+        // Relative to the previous probe, so that a stall of this host causes no burst.
         more.then(|| match self.probes.last() {
             Some(last) => last.sent.monotonic + self.schedule.interval,
             None => Duration::ZERO,
         })
     }
 
-    /// Number of the next probe.
+    /// Returns the number of the next probe.
     pub fn next_number(&self) -> u32 {
         self.probes.len() as u32
     }
 
-    /// The next probe goes out at this moment.
+    /// Records that the next probe is sent now.
     pub fn sent(&mut self, moment: Moment) {
         self.probes.push(Probe {
             sent: moment,
@@ -177,14 +177,14 @@ impl Series {
         });
     }
 
-    /// The kernel says when it sent a probe; read at `read`.
+    /// Records the kernel's transmit timestamp of a probe; it was read at `read`.
     pub fn left(&mut self, number: u32, stamp: Duration, read: &Moment) {
         if let Some(probe) = self.probes.get_mut(number as usize) {
             probe.left = place(stamp, &probe.sent, read);
         }
     }
 
-    /// An answer to a probe.
+    /// Records an answer to a probe.
     pub fn answer(&mut self, number: u32, came: Came, ttl: Option<u8>) -> Verdict {
         let timeout = self.schedule.timeout;
         let Some(probe) = self.probes.get_mut(number as usize) else {
@@ -207,14 +207,13 @@ impl Series {
         Verdict::Counts
     }
 
-    /// Something came that is no answer: forged, garbled, of another time.
+    /// Counts a message that is no answer: forged, malformed, or stale.
     pub fn discard(&mut self) -> Verdict {
         self.discarded = self.discarded.saturating_add(1);
         Verdict::Discarded
     }
 
-    /// When there is nothing left to wait for but answers, until when; absent while probes are to
-    /// be sent.
+    /// Returns the deadline of the outstanding answers; `None` while probes remain to be sent.
     pub fn ends(&self) -> Option<Duration> {
         if self.due().is_some() {
             return None;
@@ -229,7 +228,7 @@ impl Series {
         }))
     }
 
-    /// Nothing more is to be sent, and nothing is waited for.
+    /// Returns whether nothing remains to be sent or awaited.
     pub fn is_over(&mut self, now: Duration) -> bool {
         self.look_for_silence(now);
         self.ends().is_some_and(|end| now >= end)
@@ -246,7 +245,7 @@ impl Series {
         self.gave_up |= silent;
     }
 
-    /// None of the first probes was answered, and the series ended for it.
+    /// Returns whether the series ended early because no first probe was answered.
     pub fn gave_up(&self) -> bool {
         self.gave_up
     }
@@ -255,7 +254,7 @@ impl Series {
         self.answered
     }
 
-    /// Probes answered or given up since the last call, in the order of sending.
+    /// Returns the probes answered or given up since the last call, in sending order.
     pub fn settled(&mut self, now: Duration) -> Vec<Echo> {
         let timeout = self.schedule.timeout;
         let open = self.probes.iter().skip(self.told);
@@ -267,7 +266,7 @@ impl Series {
         settled
     }
 
-    /// The clock of most answers.
+    /// Returns the clock of most answers.
     fn clock(&self) -> Clock {
         let mut clocks: Vec<Clock> = self
             .probes
@@ -278,7 +277,7 @@ impl Series {
         clocks.get(clocks.len() / 2).copied().unwrap_or(Clock::User)
     }
 
-    /// What the series gave.
+    /// Returns the results of the series.
     pub fn echoes(&self, protocol: Protocol, packet_bytes: u32) -> Echoes {
         Echoes {
             protocol,

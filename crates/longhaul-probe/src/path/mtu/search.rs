@@ -1,47 +1,48 @@
-//! Which packet size is tried next, and what do answers, refusals and silence say of the path's
-//! MTU? In the manner of RFC 8899: what arrives is believed, what routers say is a hint. No
-//! socket and no clock.
+//! State machine of the MTU search: chooses packet sizes and interprets answers, refusals and
+//! silence. Follows RFC 8899: arrivals are proof, routers' reports are hints. No socket and no
+//! clock.
 //!
-//! Sizes are whole IP packets that must not be cut. A small size comes first and shows that the
-//! far end answers, how fast, and how often packets are lost; then the interface's own; then a
-//! refusing router's figure and the byte above it; then halves of what is left. A size has failed
-//! when it was refused, or when so many of it vanished that loss alone does it once in a thousand
-//! times; the size at which the search would end is then tried once more.
+//! Sizes are those of whole IP packets that must not be fragmented. A small size comes first and
+//! shows whether the destination answers, how fast, and the loss rate. Then come the interface's
+//! MTU, the MTU of a refusing router and one byte more, then bisection of the remaining range. A
+//! size has failed when it was refused, or when so many of its packets were lost that loss alone
+//! explains it once in a thousand times. The size at which the search would end is then retried
+//! once.
 //!
-//! Bounds: [`Limits::most_time`] and [`MOST_TRIES`], whatever comes.
+//! Bounds: [`Limits::most_time`] and [`MOST_TRIES`].
 
 use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most packets of one search.
+/// The maximum number of packets of one search.
 pub const MOST_TRIES: u32 = 250;
-/// The first, small size: what IPv4 hosts must take, and the least MTU of IPv6 (RFC 8200).
+/// The first, small size: what IPv4 hosts must accept, and the minimum MTU of IPv6 (RFC 8200).
 const BASE_BYTES: [u32; 2] = [576, 1280];
-/// A router that speaks of less is not believed (RFC 791, RFC 8201).
+/// The smallest MTU that a router's report may contain (RFC 791, RFC 8201).
 const LEAST_BYTES: [u32; 2] = [68, 1280];
-/// Of the first size, to learn round trip and loss.
+/// Packets of the first size, which measure round trip and loss.
 const BASE_TRIES: u32 = 5;
-/// Of any size, before silence counts.
+/// The minimum and maximum number of tries of any size before silence counts.
 const TRIES: (u32, u32) = (3, 12);
-/// All tries of a size may be lost by chance this often.
+/// Probability that loss alone takes all tries of a size.
 const CHANCE: f64 = 0.001;
-/// Added to some round trips before an answer is given up.
+/// Margin added to some round trips before an answer is given up.
 const SLACK: Duration = Duration::from_millis(100);
-/// Round trips that an answer may take.
+/// Number of round trips that an answer may take.
 const ROUND_TRIPS: u32 = 3;
 
-/// What a search is held to.
+/// Limits of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub six: bool,
-    /// MTU of the interface.
+    /// MTU of the outgoing interface.
     pub local_bytes: u32,
-    /// Between two packets.
+    /// Minimum interval between two packets.
     pub gap: Duration,
-    /// For an answer, while the round trip is not known; later at most.
+    /// Timeout of an answer while the round trip is unknown; the upper limit afterwards.
     pub timeout: Duration,
-    /// For the whole search.
+    /// Time limit of the whole search.
     pub most_time: Duration,
 }
 
@@ -55,22 +56,22 @@ impl Limits {
     }
 }
 
-/// What is to be done now.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send a packet of this size under this number.
+    /// Send a packet of this size with this number.
     Send {
         number: u32,
         packet_bytes: u32,
     },
-    /// Nothing until then, but listening.
+    /// Only receive until this time.
     Wait {
         until: Duration,
     },
     Done(End),
 }
 
-/// How a search ended.
+/// Outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The largest size that passes is known to the byte.
@@ -81,11 +82,11 @@ pub enum End {
     Exhausted,
 }
 
-/// A router's word that a packet was too big.
+/// A router's report that a packet was too big.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub by: String,
-    /// What fits; old routers do not say.
+    /// MTU of the next link; old routers do not report it.
     pub mtu_bytes: Option<u32>,
 }
 
@@ -95,9 +96,9 @@ struct Size {
     arrived: u32,
     refusal: Option<Refusal>,
     unsendable: bool,
-    /// Tries before silence counts.
+    /// Number of tries before silence counts.
     wanted: u32,
-    /// When silence counts.
+    /// Time from which silence counts.
     patience: Duration,
     tried_again: bool,
 }
@@ -109,7 +110,7 @@ struct Try {
     answered: bool,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug, Clone)]
 pub struct Search {
     limits: Limits,
@@ -134,7 +135,7 @@ impl Search {
         }
     }
 
-    /// What to do at this time.
+    /// Returns the action due at `now`.
     pub fn step(&mut self, now: Duration) -> Step {
         if now >= self.limits.most_time || self.tries.len() >= MOST_TRIES as usize {
             return Step::Done(End::Exhausted);
@@ -181,7 +182,7 @@ impl Search {
         }
     }
 
-    /// The far end answered the packet of this number.
+    /// Records that the destination answered the packet of this number.
     pub fn arrived(&mut self, number: u32, now: Duration) {
         let Some(attempt) = self.tries.get_mut(number as usize) else {
             return;
@@ -196,13 +197,13 @@ impl Search {
         }
     }
 
-    /// Somebody says that the packet of this number was too big. Absurd words count for nothing:
-    /// that what was sent fits, less than any MTU may be, less than what has arrived.
+    /// Records a report that this packet was too big. Ignores absurd MTUs: at least the size that
+    /// was sent, below the minimum MTU, or below a size that has arrived.
     pub fn refused(&mut self, number: u32, refusal: Refusal) {
         let Some(&Try { packet_bytes, .. }) = self.tries.get(number as usize) else {
             return;
         };
-        // RFC 1191: routers older than it say nothing, which reads as 0.
+        // Routers older than RFC 1191 report 0.
         let told = refusal.mtu_bytes.filter(|&mtu| mtu != 0);
         let absurd = told.is_some_and(|mtu| {
             mtu >= packet_bytes || mtu < self.limits.least_bytes() || mtu < self.low().unwrap_or(0)
@@ -224,7 +225,7 @@ impl Search {
         }
     }
 
-    /// This host itself does not send packets of this size.
+    /// Records that this host cannot send packets of this size.
     pub fn unsendable(&mut self, number: u32) {
         let size = self
             .tries
@@ -235,19 +236,19 @@ impl Search {
         }
     }
 
-    /// Largest size that arrived.
+    /// Returns the largest size that arrived.
     pub fn low(&self) -> Option<u32> {
         let arrived = self.sizes.iter().rev().find(|(_, size)| size.arrived > 0);
         arrived.map(|(&bytes, _)| bytes)
     }
 
-    /// Smallest size above `low` that did not arrive, at any try.
+    /// Returns the smallest size above `low` that was tried and never arrived.
     pub fn high(&self) -> Option<u32> {
         let from = self.low().map_or(0, |low| low + 1);
         self.sizes.range(from..).next().map(|(&bytes, _)| bytes)
     }
 
-    /// All that was tried, as it stands.
+    /// Returns everything tried so far.
     pub fn result(&self) -> MtuSearch {
         let probe = |(&packet_bytes, size): (&u32, &Size)| MtuProbe {
             packet_bytes,
@@ -273,7 +274,7 @@ impl Search {
         let Some(size) = self.sizes.get(&packet_bytes) else {
             return false;
         };
-        // A refusal may be forged: what it refuses gets the time to arrive.
+        // A refusal may be forged, so the refused packet gets time to arrive.
         let waited = now >= size.patience;
         let silent = waited && (size.sent >= size.wanted || size.refusal.is_some());
         if packet_bytes == self.limits.base_bytes() && !size.unsendable {
@@ -293,7 +294,7 @@ impl Search {
         size.wanted = size.sent + more;
     }
 
-    /// The next size; absent when there is none left to try.
+    /// Returns the next size; `None` if there is nothing left to try.
     fn pick(&self) -> Option<u32> {
         let (base, local) = (self.limits.base_bytes(), self.limits.local_bytes);
         let tried = |bytes: &u32| self.sizes.contains_key(bytes);
@@ -315,7 +316,7 @@ impl Search {
             return Some(local);
         }
         let high = self.high()?;
-        // Does the router's figure hold, or is it told too low?
+        // Verify the router's MTU, or find out that it is too low.
         let above = Some(low + 1).filter(|above| self.hints.contains(&low) && *above < high);
         let middle = Some(low + (high - low) / 2).filter(|&middle| middle > low);
         hinted(low, high)
@@ -324,14 +325,14 @@ impl Search {
             .or_else(|| self.worth_another_look(high).then_some(high))
     }
 
-    /// It vanished without a word, once.
+    /// Returns whether packets of this size were lost silently and never retried.
     fn worth_another_look(&self, high: u32) -> bool {
         self.sizes
             .get(&high)
             .is_some_and(|size| !size.tried_again && !size.unsendable && size.refusal.is_none())
     }
 
-    /// So many that loss alone takes them all once in a thousand times.
+    /// Returns the number of tries that loss alone takes once in a thousand times.
     fn tries_wanted(&self) -> u32 {
         let low = self.low().unwrap_or(0);
         let passed = self.sizes.range(..=low);

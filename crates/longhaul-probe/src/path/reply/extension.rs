@@ -4,14 +4,14 @@ use super::quote::{array_at, u16_at, u32_at};
 use crate::path::packet::{folded, sum};
 use longhaul_model::report::v1::path::MplsLabel;
 
-/// Where routers before RFC 4884 put extensions, without saying so.
+/// Offset of the extensions of routers older than RFC 4884, which do not state it.
 const OLD_PLACE: usize = 128;
-/// Most labels that are read: deeper stacks are not built.
+/// The maximum number of parsed labels; deeper stacks are not in use.
 const MOST_LABELS: usize = 16;
 const MPLS: u8 = 1;
 const INCOMING_STACK: u8 = 1;
 
-/// An ICMP error's quoted packet and its extensions.
+/// Splits an ICMP error into the quoted packet and its extensions.
 pub(super) fn split(message: &[u8], v4: bool) -> Option<(&[u8], Option<&[u8]>)> {
     let [kind] = array_at(message, 0)?;
     let body = message.get(8..)?;
@@ -34,7 +34,8 @@ pub(super) fn split(message: &[u8], v4: bool) -> Option<(&[u8], Option<&[u8]>)> 
     }
 }
 
-/// Version 2 with a right checksum; one of zero stands for none, where the place is sure.
+/// Returns whether the extensions have version 2 and a valid checksum. A checksum of zero means
+/// none, and is accepted if the offset is known.
 fn whole(extensions: &[u8], guessed: bool) -> bool {
     let Some([version, _]) = array_at(extensions, 0) else {
         return false;
@@ -43,7 +44,7 @@ fn whole(extensions: &[u8], guessed: bool) -> bool {
     version >> 4 == 2 && extensions.len() >= 4 && (unchecked || folded(sum(extensions)) == 0xffff)
 }
 
-/// The labels that the packet came in with.
+/// Returns the labels that the packet arrived with.
 pub(super) fn labels(extensions: &[u8]) -> Vec<MplsLabel> {
     let mut rest = extensions.get(4..).unwrap_or_default();
     while let (Some(bytes), Some([class, kind])) = (u16_at(rest, 0), array_at(rest, 2)) {
@@ -63,7 +64,7 @@ pub(super) fn labels(extensions: &[u8]) -> Vec<MplsLabel> {
     Vec::new()
 }
 
-/// RFC 3032: 20 bits of label, 3 of traffic class, the bottom bit, 8 of TTL.
+/// Parses a label (RFC 3032): 20 bits of label, 3 of traffic class, the bottom bit, 8 of TTL.
 fn label(entry: u32) -> MplsLabel {
     MplsLabel {
         label: entry >> 12,

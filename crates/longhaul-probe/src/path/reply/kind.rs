@@ -1,4 +1,4 @@
-//! What an answer is, in the words of reports.
+//! Kinds of answers, with their names in reports.
 
 /// The kinds of answers to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,13 +9,13 @@ pub enum Kind {
     ProtocolUnreachable,
     HostUnreachable,
     NetUnreachable,
-    /// By rule of somebody.
+    /// Administratively prohibited.
     Prohibited,
-    /// May not be cut and does not fit; the MTU is 0 where old routers do not tell it.
+    /// Too big and must not be fragmented; the MTU is 0 if an old router does not report it.
     TooBig {
         mtu_bytes: u32,
     },
-    /// Any other unreachable.
+    /// Any other unreachable error.
     Unreachable,
     ParameterProblem,
     SynAck,
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Of an ICMP or ICMPv6 error; `rest` are the last four bytes of its header.
+    /// Classifies an ICMP or ICMPv6 error; `rest` holds the last four bytes of its header.
     pub(super) fn of_icmp(v4: bool, kind: u8, code: u8, rest: u32) -> Option<Kind> {
         if v4 {
             of_v4(kind, code, rest)
@@ -32,12 +32,12 @@ impl Kind {
         }
     }
 
-    /// An ICMP error, of which hosts send a few a second at most.
+    /// Returns whether this is an ICMP error, which hosts limit to a few per second.
     pub const fn is_error(self) -> bool {
         !matches!(self, Kind::EchoReply | Kind::SynAck | Kind::Reset)
     }
 
-    /// As it stands in a report.
+    /// Returns the name used in reports.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::TimeExceeded => "time_exceeded",
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// RFC 792, 1122, 1191, 1812.
+/// Classifies ICMPv4 errors (RFC 792, 1122, 1191, 1812).
 fn of_v4(kind: u8, code: u8, rest: u32) -> Option<Kind> {
     Some(match (kind, code) {
         (11, 0) => Kind::TimeExceeded,
@@ -74,7 +74,7 @@ fn of_v4(kind: u8, code: u8, rest: u32) -> Option<Kind> {
     })
 }
 
-/// RFC 4443.
+/// Classifies ICMPv6 errors (RFC 4443).
 fn of_v6(kind: u8, code: u8, rest: u32) -> Option<Kind> {
     Some(match (kind, code) {
         (3, 0) => Kind::TimeExceeded,

@@ -1,14 +1,14 @@
-//! Whose probe a reply is about, and what was done to it on the way.
+//! Matches replies to probes, and finds header fields rewritten on the path.
 
 use super::{About, Mark, Quote, QuotedIp, Reply, Transport};
 use crate::path::packet::Flow;
 use longhaul_model::report::v1::path::Protocol;
 
-/// The number of the probe that `reply` answers, if it fits the flow in all that it tells.
+/// Returns the number of the probe that `reply` answers, if all its fields match the flow.
 ///
 /// Destination address and port must be the flow's. Source address and port may differ behind a
-/// translator, and then something that a translator leaves alone must fit: the tag, or the number.
-/// Where a tag can be read it must be the flow's.
+/// NAT; then something that a NAT leaves unchanged must match: the tag, or the number. A tag that
+/// can be read must be the flow's.
 pub fn key(flow: &Flow, reply: &Reply) -> Option<u16> {
     match &reply.about {
         About::Echo {
@@ -52,12 +52,12 @@ fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
     if !quote.ip.is_none_or(fits) {
         return None;
     }
-    // A tag that can be read and is not ours speaks against it.
+    // A readable tag that is not ours rules the quote out.
     let tagged = marked(flow, quote.mark);
     if quote.mark.is_some() && tagged.is_none() {
         return None;
     }
-    // Who translates the port translates the address.
+    // A NAT that translates the port also translates the address.
     let translated = quote.ip.is_some_and(|ip| ip.source != flow.source);
     let near_fits = |near: u16| near == flow.near || translated;
     match (&quote.transport, flow.protocol) {
@@ -102,8 +102,8 @@ fn quoted_key(flow: &Flow, quote: &Quote) -> Option<u16> {
     }
 }
 
-/// A quote that ends with the UDP header: the checksum is the number, and so is the IPv4
-/// identification, which stays when a translator changes the checksum.
+/// Matches a quote that ends with the UDP header: both the checksum and the IPv4 identification
+/// equal the number, and the latter survives a NAT that changes the checksum.
 fn short_udp(ip: &QuotedIp, translated: bool, checksum: u16) -> Option<u16> {
     match ip.identification {
         None => (!translated && checksum != 0).then_some(checksum),
@@ -113,7 +113,7 @@ fn short_udp(ip: &QuotedIp, translated: bool, checksum: u16) -> Option<u16> {
     }
 }
 
-/// Numbers that the reply may be about, before it is asked whether it fits.
+/// Returns the numbers that the reply may refer to, before matching.
 pub fn candidates(reply: &Reply) -> [Option<u16>; 3] {
     match &reply.about {
         About::Echo { sequence, .. } => [Some(*sequence), None, None],
@@ -133,7 +133,7 @@ pub fn candidates(reply: &Reply) -> [Option<u16>; 3] {
     }
 }
 
-/// What the quoted packet shows to have been rewritten, against the probe that was sent.
+/// Returns the names of the fields that the quoted packet shows to be rewritten.
 pub fn rewritten(flow: &Flow, key: u16, reply: &Reply) -> Vec<String> {
     let About::Quote(quote) = &reply.about else {
         return Vec::new();
@@ -146,7 +146,7 @@ pub fn rewritten(flow: &Flow, key: u16, reply: &Reply) -> Vec<String> {
     };
     if let Some(ip) = &quote.ip {
         note(ip.source != flow.source, "source_address");
-        // Probes are sent with an empty class.
+        // Probes are sent with DSCP and ECN zero.
         note(ip.class >> 2 != 0, "dscp");
         note(ip.class & 3 != 0, "ecn");
         let identification = ip.identification.is_some_and(|number| number != key);
@@ -170,7 +170,7 @@ pub fn rewritten(flow: &Flow, key: u16, reply: &Reply) -> Vec<String> {
     found
 }
 
-/// Names of the TCP options that were sent and came otherwise, or not at all.
+/// Returns the names of TCP options that were sent and arrived changed or not at all.
 fn changed_options(sent: &[u8], seen: &[u8]) -> Vec<String> {
     let seen = each_option(seen);
     each_option(sent)
@@ -188,7 +188,7 @@ fn changed_options(sent: &[u8], seen: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Kind and value of each option, up to the first that is garbled.
+/// Returns kind and value of each option, up to the first malformed one.
 fn each_option(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
     let mut found = Vec::new();
     while let Some((&kind, rest)) = bytes.split_first() {

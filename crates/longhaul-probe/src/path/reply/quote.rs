@@ -1,9 +1,9 @@
-//! Reading IP and transport headers of packets that may end anywhere.
+//! Parses IP and transport headers of packets that may be truncated anywhere.
 
 use crate::path::packet::MARK_BYTES;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Extension headers that are skipped in a quoted IPv6 packet.
+/// The maximum number of skipped extension headers in a quoted IPv6 packet.
 const MOST_EXTENSION_HEADERS: usize = 4;
 
 pub(super) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -28,12 +28,12 @@ pub(super) struct Head {
     pub class: u8,
     /// IPv4 only.
     pub identification: Option<u16>,
-    /// Where the transport header begins.
+    /// Offset of the transport header.
     pub bytes: usize,
 }
 
 impl Head {
-    /// A later fragment has no transport header, so it is refused.
+    /// Parses an IPv4 header. Rejects later fragments, which have no transport header.
     pub fn v4(packet: &[u8]) -> Option<Head> {
         let [first, class] = array_at(packet, 0)?;
         let bytes = usize::from(first & 15) * 4;
@@ -81,7 +81,7 @@ impl Head {
     }
 }
 
-/// What our payload says of itself.
+/// Tag and number in the payload of our probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     pub tag: u32,
@@ -98,13 +98,13 @@ impl Mark {
     }
 }
 
-/// The packet that an error quotes, as far as it goes.
+/// The packet that an error quotes, possibly truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
-    /// Absent where the kernel told the socket by it and kept it.
+    /// Absent if the kernel delivered the error without it.
     pub ip: Option<QuotedIp>,
     pub transport: Transport,
-    /// Absent where the quote ends before.
+    /// Absent if the quote ends earlier.
     pub mark: Option<Mark>,
 }
 
@@ -123,7 +123,7 @@ pub struct QuotedIp {
 /// Transport header of a quoted packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// Kept by the kernel, or nothing that a probe can be.
+    /// Removed by the kernel, or a protocol that probes do not use.
     Hidden,
     Icmp {
         checksum: u16,
@@ -139,13 +139,13 @@ pub enum Transport {
         source_port: u16,
         destination_port: u16,
         sequence: u32,
-        /// Where the quote holds all of them.
+        /// Present if the quote contains all options.
         options: Option<Vec<u8>>,
     },
 }
 
 impl Quote {
-    /// A packet with its IP header; its transport header at least to the eighth byte.
+    /// Parses a packet with its IP header and at least eight bytes of transport header.
     pub(super) fn of_packet(packet: &[u8], v4: bool) -> Option<Quote> {
         let head = if v4 {
             Head::v4(packet)?
@@ -157,7 +157,7 @@ impl Quote {
             1 | 58 => (echo(rest)?, rest.get(8..)),
             17 => (udp(rest)?, rest.get(8..)),
             6 => (tcp(rest)?, None),
-            // Another program's.
+            // A packet of another program.
             _ => (Transport::Hidden, None),
         };
         Some(Quote {
@@ -174,7 +174,7 @@ impl Quote {
         })
     }
 
-    /// What the error queue holds of a packet.
+    /// Parses the packet in a socket's error queue.
     pub(super) fn of_socket(bytes: &[u8], is_echo: bool) -> Option<Quote> {
         let (transport, payload) = if is_echo {
             (echo(bytes)?, bytes.get(8..))

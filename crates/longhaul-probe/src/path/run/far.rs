@@ -1,4 +1,4 @@
-//! The parts that take a longhaul at the far end: its view of the path, and hops under load.
+//! Parts that require longhaul on the target: its view of the path, and hops under load.
 
 use super::{Look, Part, words};
 use crate::error::ProbeError;
@@ -8,7 +8,7 @@ use longhaul_model::report::v1::path::{Options, Route};
 use longhaul_sys::host::route;
 
 impl Look<'_> {
-    /// Route and round trips back, and the options as the far end has them.
+    /// Measures the reverse route and round trips, and reads the server's view of the TCP options.
     pub(super) fn reverse(&mut self) {
         let wanted = self.plan.reverse || self.plan.options;
         if !self.begins(wanted, Part::Session) {
@@ -37,7 +37,7 @@ impl Look<'_> {
         }
     }
 
-    /// A question that fails leaves the others to be asked.
+    /// Queries the server; a failed query does not prevent the others.
     fn ask(&mut self, far: &mut Prober) {
         if self.plan.options {
             match far.options_there() {
@@ -72,14 +72,14 @@ impl Look<'_> {
             return;
         };
         let at_us = self.begin.elapsed().as_micros() as u64;
-        // Nothing listens here for TCP probes; the port of the plan is the far end's.
+        // No TCP port is open on this host; the port in the plan belongs to the server.
         match far.trace_back(self.plan.protocol, None, asked) {
             Ok(route) => self.observation.route_reverse = Some(Route { at_us, ..route }),
             Err(error) => self.misses(Part::Reverse, words::of_far_end(&error)),
         }
     }
 
-    /// Hops of the traced route, before, under and after a bulk run.
+    /// Watches the hops of the traced route before, during and after a bulk run.
     pub(super) fn load(&mut self) {
         let Some(load) = self.plan.load.as_ref() else {
             return;

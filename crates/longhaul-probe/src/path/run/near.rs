@@ -1,4 +1,4 @@
-//! The parts that this end does alone: round trips, route, path MTU, options.
+//! Parts that this host measures alone: round trips, route, path MTU, TCP options.
 
 use super::{Look, Part, words};
 use crate::path::echo::{self, EchoAsked, Ran};
@@ -9,14 +9,14 @@ use crate::path::trace::{TraceAsked, trace};
 use longhaul_model::report::v1::path::{Echo, Protocol, RoundTrips, Route, Trace};
 use std::time::Duration;
 
-/// A far end that answers none of so many probes is tried with others.
+/// Unanswered probes after which another protocol is tried.
 const GIVE_UP_AFTER: u32 = 4;
-/// For a trace, and for one that looks for alternatives.
+/// Time limits of a trace, without and with alternatives.
 const TRACE_MOST: Duration = Duration::from_secs(60);
 const ALTERNATIVES_MOST: Duration = Duration::from_secs(180);
 
 impl Look<'_> {
-    /// With what was asked, then with other probes, until the far end answers.
+    /// Measures with the requested protocol, then with others until the destination answers.
     pub(super) fn round_trips(&mut self) {
         if !self.begins(self.plan.round_trips.probes > 0, Part::RoundTrips) {
             return;
@@ -41,7 +41,7 @@ impl Look<'_> {
                 }
                 Ok(ran) => {
                     troubles.push(words::silence(protocol, ran.denied));
-                    // What was asked for stays in the report, unanswered.
+                    // The requested series stays in the report, unanswered.
                     self.observation.round_trips.get_or_insert(ran.echoes);
                 }
                 Err(error) => troubles.push(words::of_path(&error)),
@@ -73,7 +73,7 @@ impl Look<'_> {
         })
     }
 
-    /// Where probes go: for TCP where a longhaul would listen.
+    /// Returns the destination port: for TCP the one where longhaul would listen.
     pub(super) fn port(&self, protocol: Protocol) -> Option<u16> {
         match protocol {
             Protocol::Icmp => None,
@@ -99,7 +99,7 @@ impl Look<'_> {
         }
     }
 
-    /// By the protocol asked for, or by UDP where that lacks privilege.
+    /// Traces with the requested protocol, or with UDP if privileges are missing.
     pub(super) fn trace(&mut self) {
         let Some(asked) = self.plan.trace.as_ref() else {
             return;
@@ -136,7 +136,7 @@ impl Look<'_> {
         })
     }
 
-    /// By echoes where they are answered, else by UDP.
+    /// Searches with ICMP echoes if they are answered, otherwise with UDP.
     pub(super) fn mtu(&mut self) {
         if !self.begins(self.plan.mtu, Part::Mtu) {
             return;
@@ -171,7 +171,7 @@ impl Look<'_> {
         }
     }
 
-    /// Of a connection to the port where a longhaul would listen; anything that listens will do.
+    /// Reads the options of a connection to longhaul's port; any listening program will do.
     pub(super) fn options(&mut self) {
         if !self.begins(self.plan.options, Part::Options) {
             return;

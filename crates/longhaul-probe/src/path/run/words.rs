@@ -1,4 +1,4 @@
-//! Why a part is missing, in words.
+//! Texts that explain why a part is missing.
 
 use super::Part;
 use crate::error::ProbeError;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 pub(super) const STOPPED: &str = "the look was stopped before";
 
-/// The word of [`longhaul_model::report::v1::path::Missing::what`].
+/// Returns the value of [`longhaul_model::report::v1::path::Missing::what`].
 pub(super) const fn of_part(part: Part) -> &'static str {
     match part {
         Part::RoundTrips => "round_trips",
@@ -23,7 +23,7 @@ pub(super) const fn of_part(part: Part) -> &'static str {
     }
 }
 
-/// An error with its causes, and what to do.
+/// Formats an error with its causes and its hint.
 fn whole(error: &dyn Error, hint: Option<&str>) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -46,7 +46,7 @@ pub(super) fn of_far_end(error: &ProbeError) -> String {
     whole(error, error.hint())
 }
 
-/// The far end is needed for this, and does not take part.
+/// Describes a part that requires longhaul on the target, which did not take part.
 pub(super) fn without_far_end(what: &str, error: &ProbeError) -> String {
     format!(
         "{what} takes a longhaul at the far end (`longhaul serve`): {}",
@@ -54,7 +54,7 @@ pub(super) fn without_far_end(what: &str, error: &ProbeError) -> String {
     )
 }
 
-/// No answer to one kind of probes.
+/// Describes an unanswered series of probes.
 pub(super) fn silence(protocol: Protocol, denied: Option<(IpAddr, &'static str)>) -> String {
     let name = spoken(protocol);
     match denied {
@@ -63,13 +63,13 @@ pub(super) fn silence(protocol: Protocol, denied: Option<(IpAddr, &'static str)>
     }
 }
 
-/// What the probes asked for met, and what is measured in their place.
+/// Describes the failure of the requested probes, and the protocol used instead.
 pub(super) fn in_place(troubles: &[String], used: Protocol) -> String {
     let why = troubles.join("; ");
     format!("{why}; measured by {} in their place", spoken(used))
 }
 
-/// UDP was used, whose answers are limited.
+/// Caveat for UDP, whose answers are rate limited.
 pub(super) const UDP_LIMIT: &str = "most hosts answer UDP probes about once a second only: \
      losses at shorter intervals are not losses of the path";
 

@@ -1,4 +1,4 @@
-//! What the answers of one hop add up to.
+//! Accumulated answers of one hop.
 
 use super::judge::Fate;
 use super::prober::HopEcho;
@@ -6,12 +6,12 @@ use longhaul_model::report::v1::path::Answer;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What is known of one hop.
+/// Probes and answers of one hop.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
-    /// By address, the flow's own first.
+    /// By address; the trace's own flow first.
     pub answers: Vec<(IpAddr, Answer)>,
-    /// Of each probe whose fate is settled.
+    /// One entry for each probe with a known outcome.
     pub fates: Vec<Fate>,
     pub sent: u32,
     pub last_sent: Duration,
@@ -35,7 +35,7 @@ impl Known {
     }
 }
 
-/// The first answer of an address.
+/// Returns the record of the first answer of an address.
 pub(super) fn answer(echo: &HopEcho) -> Answer {
     Answer {
         address: echo.address.to_string(),

@@ -1,28 +1,28 @@
-//! What silence and repeated addresses mean.
+//! Interpretation of silent hops and repeated addresses.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A router that answers once a second says nothing to what comes within this time.
+/// Interval within which a router that answers once a second ignores further probes.
 const LIMIT_PERIOD: Duration = Duration::from_millis(1000);
-/// Longest cycle of routers that is looked for.
+/// Maximum length of a detected router cycle.
 const LONGEST_CYCLE: usize = 8;
-/// A cycle counts as one when it was gone through this many times.
+/// Number of passes through a cycle that count as a loop.
 const ROUNDS: usize = 3;
 
-/// What became of a probe.
+/// Outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fate {
     pub at: Duration,
     pub answered: bool,
 }
 
-/// For each hop: its silence looks like a limit of answers, not like loss.
+/// Returns for each hop whether its silence looks like rate limiting, not like loss.
 ///
-/// A hop is limited when it left a probe unanswered that was sent within a second of one that it
-/// answered, and some hop behind it answered all of its probes: those passed the hop unharmed.
+/// A hop is rate limited if it left a probe unanswered that was sent within a second of an answered
+/// one, and some later hop answered all of its probes: those passed this hop.
 ///
-/// Wrong when the way back from this hop alone loses packets; with few probes that cannot be told.
+/// Wrong when: only the return path from this hop loses packets; a few probes cannot reveal that.
 pub(super) fn rate_limited(hops: &[&[Fate]]) -> Vec<bool> {
     let mut passed_behind = false;
     let mut limited = vec![false; hops.len()];
@@ -42,10 +42,10 @@ fn is_choosy(fates: &[Fate]) -> bool {
     })
 }
 
-/// The route ends in a cycle of two to eight routers that it goes through for the third time. One
-/// router at several hops in a row is no cycle: balancers and translators do that.
+/// Returns whether the route ends in the third pass of a cycle of two to eight routers. One router
+/// at several consecutive hops is no cycle: balancers and NATs cause that.
 ///
-/// Hops at the end that have not answered yet are left out.
+/// Ignores trailing hops that have not answered yet.
 pub(super) fn is_loop(path: &[Option<IpAddr>]) -> bool {
     let answered = path.iter().rposition(Option::is_some);
     let path = &path[..answered.map_or(0, |last| last + 1)];
@@ -107,7 +107,7 @@ mod tests {
             rate_limited(&[&limited, &late, &silent, &refilled, &whole]),
             [true, false, false, true, false]
         );
-        // Nobody behind it answered all: it may be loss.
+        // No later hop answered all probes: it may be loss.
         assert_eq!(rate_limited(&[&whole, &limited, &limited]), [false; 3]);
     }
 }

@@ -1,5 +1,4 @@
-//! Where probes leave and answers come in: whole packets with the right to them, the sockets that
-//! everybody may have without.
+//! Sockets of a trace: raw sockets if the process has the privilege, otherwise unprivileged ones.
 
 use super::TraceAsked;
 use crate::DEFAULT_PORT;
@@ -15,11 +14,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Where Van Jacobson's traceroute begins; nobody listens there.
+/// First port of Van Jacobson's traceroute, usually closed.
 const UDP_PORT: u16 = 33_434;
-/// Source ports of the other flows of a TCP trace, from that of the first on.
+/// Number of source ports of a TCP trace, starting with that of the first flow.
 pub(super) const FLOWS: u16 = 256;
-/// Ports of the kernel's choice are tried until there is room for all flows above one.
+/// Attempts to get a port from the kernel with room for all flows above it.
 const PORT_ATTEMPTS: u32 = 20;
 
 const UDP_WITHOUT: &str =
@@ -27,14 +26,14 @@ const UDP_WITHOUT: &str =
 const ICMP_WITHOUT: &str = "trace by UDP, which takes no privilege, or permit pings: sysctl -w \
                             net.ipv4.ping_group_range=\"0 2147483647\"";
 
-/// How packets leave.
+/// Sockets of the probes.
 enum Way {
-    /// As whole packets; all ICMP is heard, and TCP that comes to our ports.
+    /// Raw packets; receives all ICMP, and TCP to our ports.
     Whole {
         packets: ProbeSocket,
         icmp: ProbeSocket,
         tcp: Option<ProbeSocket>,
-        /// Keeps the source port ours.
+        /// Reserves the source port.
         _held: Option<ProbeSocket>,
     },
     /// UDP with its error queue.
@@ -43,10 +42,10 @@ enum Way {
     Ping(ProbeSocket),
 }
 
-/// Something that came: garbage has no reply.
+/// A received message; malformed ones have no reply.
 pub(super) struct Heard {
     pub reply: Option<Reply>,
-    /// The kernel's stamp, since 1970.
+    /// Kernel timestamp, since 1970.
     pub at: Option<Duration>,
 }
 
@@ -65,7 +64,7 @@ impl Outlet {
         Outlet::over(way, asked)
     }
 
-    /// As without the right to raw sockets.
+    /// Opens the sockets of a process without raw-socket privileges.
     #[cfg(test)]
     pub fn open_modest(asked: &TraceAsked) -> Result<Outlet, PathError> {
         Outlet::over(modest(asked), asked)
@@ -86,7 +85,7 @@ impl Outlet {
         })
     }
 
-    /// Flows other than the first can be sent.
+    /// Returns whether several flows can be sent.
     pub fn varies_flows(&self) -> bool {
         matches!(self.way, Way::Whole { .. })
     }
@@ -101,13 +100,13 @@ impl Outlet {
             Way::Ping(socket) => socket.send(&flow.transport(key), None, Some(ttl)),
         };
         match sent {
-            // A full queue on this host loses the probe as a full queue on the path would.
+            // A full queue on this host loses the probe like a full queue on the path.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             sent => sent,
         }
     }
 
-    /// Waits for something to come, at most this long.
+    /// Waits for a message, at most this long.
     pub fn wait(&self, time: Duration) -> io::Result<()> {
         let first = match &self.way {
             Way::Whole { icmp, .. } => icmp,
@@ -120,7 +119,7 @@ impl Outlet {
         poll::readable([first.as_fd(), second.as_fd()], Some(time)).map(drop)
     }
 
-    /// The next thing that came, if anything did.
+    /// Returns the next message, if there is one.
     pub fn receive(&mut self) -> io::Result<Option<Heard>> {
         match &self.way {
             Way::Whole { icmp, tcp, .. } => {
@@ -203,7 +202,7 @@ fn on_device(socket: ProbeSocket, asked: &TraceAsked) -> io::Result<ProbeSocket>
     Ok(socket)
 }
 
-/// Address that packets to the destination leave with.
+/// Returns the source address of packets to the destination.
 fn source(asked: &TraceAsked) -> io::Result<IpAddr> {
     let socket = on_device(ProbeSocket::udp(Family::of(asked.destination))?, asked)?;
     if let Some(source) = asked.source {
@@ -220,7 +219,7 @@ fn far_port(asked: &TraceAsked) -> u16 {
     })
 }
 
-/// Random, but neither 0 nor all ones.
+/// Returns a random word other than 0 and all ones.
 fn random_word() -> io::Result<u16> {
     let mut bytes = [0; 4];
     process::random(&mut bytes)?;
@@ -244,7 +243,7 @@ fn flow(asked: &TraceAsked, source: IpAddr, near: u16) -> io::Result<Flow> {
     })
 }
 
-/// With the right to raw sockets.
+/// Opens raw sockets.
 fn whole(asked: &TraceAsked) -> io::Result<(Way, Flow)> {
     let family = Family::of(asked.destination);
     let packets = on_device(ProbeSocket::packets(family)?, asked)?;
@@ -272,7 +271,7 @@ fn whole(asked: &TraceAsked) -> io::Result<(Way, Flow)> {
     Ok((way, flow(asked, source, near)?))
 }
 
-/// A source port that no other program gets meanwhile, with room for the other flows above it.
+/// Reserves a source port with room for the other flows above it.
 fn held(asked: &TraceAsked, source: IpAddr) -> io::Result<Option<ProbeSocket>> {
     let family = Family::of(asked.destination);
     for _ in 0..PORT_ATTEMPTS {
@@ -289,7 +288,7 @@ fn held(asked: &TraceAsked, source: IpAddr) -> io::Result<Option<ProbeSocket>> {
     Err(io::Error::from(io::ErrorKind::AddrNotAvailable))
 }
 
-/// Without the right to raw sockets.
+/// Opens unprivileged sockets.
 fn modest(asked: &TraceAsked) -> io::Result<(Way, Flow)> {
     let family = Family::of(asked.destination);
     let socket = match asked.protocol {

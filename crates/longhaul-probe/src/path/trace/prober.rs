@@ -1,4 +1,4 @@
-//! Single probes of a path's hops, and the answers that belong to them.
+//! Sends single probes to the hops of a path, and matches the answers.
 
 use super::TraceAsked;
 use super::outlet::{Heard, Outlet};
@@ -10,23 +10,23 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Probes that can wait for their answers at one time; older ones are given up.
+/// The maximum number of outstanding probes; older ones are given up.
 const MOST_IN_FLIGHT: usize = 20_000;
-/// Longest that an answer is waited for.
+/// The maximum timeout of an answer.
 const MOST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A clock of this host that moved more than this against the other has been set.
+/// Relative movement of two clocks that means that one of them was set.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
-/// An answer to a probe that was sent, from somebody who has seen it.
+/// A matched answer to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopEcho {
-    /// Of the probe, as [`HopProber::send`] gave it.
+    /// Number of the probe, as returned by [`HopProber::send`].
     pub number: u16,
     pub ttl: u8,
     pub flow: u16,
-    /// When the probe left, since the prober was made.
+    /// Send time, since the prober was created.
     pub sent_at: Duration,
-    /// By the kernel's time of arrival where it has one.
+    /// Measured with the kernel's receive timestamp if available.
     pub rtt: Duration,
     pub kernel_time: bool,
     pub address: IpAddr,
@@ -46,8 +46,8 @@ struct Sent {
     wall: Duration,
 }
 
-/// Sends probes of one flow to hops of a path, and hears who answers. Answers that fit no probe in
-/// flight are counted and not believed.
+/// Sends probes to the hops of a path and receives the answers. Answers that match no outstanding
+/// probe are counted and discarded.
 pub struct HopProber {
     outlet: Outlet,
     asked: TraceAsked,
@@ -61,12 +61,12 @@ pub struct HopProber {
 
 impl HopProber {
     /// # Errors
-    /// A missing privilege, or no way to the destination.
+    /// A missing privilege, or no route to the destination.
     pub fn new(asked: &TraceAsked) -> Result<HopProber, PathError> {
         Ok(HopProber::over(Outlet::open(asked)?, asked))
     }
 
-    /// As without the right to raw sockets.
+    /// Creates a prober without raw-socket privileges.
     #[cfg(test)]
     pub(super) fn without_privilege(asked: &TraceAsked) -> Result<HopProber, PathError> {
         Ok(HopProber::over(Outlet::open_modest(asked)?, asked))
@@ -85,12 +85,12 @@ impl HopProber {
         }
     }
 
-    /// Sends one probe of the flow and says its number.
+    /// Sends one probe of the main flow and returns its number.
     pub fn send(&mut self, ttl: u8) -> Result<u16, PathError> {
         self.send_flow(0, ttl)
     }
 
-    /// Sends one probe of another flow, where [`HopProber::varies_flows`].
+    /// Sends one probe of another flow; requires [`HopProber::varies_flows`].
     pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
         self.forget_old();
         let number = packet::key(self.sent);
@@ -107,7 +107,7 @@ impl HopProber {
         Ok(number)
     }
 
-    /// The next answer, if one comes before `until`.
+    /// Returns the next answer, if one arrives before `until`.
     pub fn poll(&mut self, until: Instant) -> Result<Option<HopEcho>, PathError> {
         loop {
             let heard = self.outlet.receive();
@@ -127,28 +127,28 @@ impl HopProber {
         }
     }
 
-    /// The flow of the probes.
+    /// Returns the flow of the probes.
     pub fn flow(&self) -> &Flow {
         &self.outlet.flow
     }
 
-    /// Other flows can be sent: that takes raw sockets.
+    /// Returns whether other flows can be sent, which requires raw sockets.
     pub fn varies_flows(&self) -> bool {
         self.outlet.varies_flows()
     }
 
-    /// Probes sent so far.
+    /// Returns the number of probes sent so far.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Answers that were not believed: garbled, forged, late, or to probes never sent.
+    /// Returns the number of discarded answers: malformed, forged, late, or to probes never sent.
     pub fn discarded(&self) -> u32 {
         self.discarded
     }
 
-    /// Answers among these that quote too little to say which probe they are about. With one probe
-    /// in flight at a time they would be understood.
+    /// Returns the number of discarded answers that quote too little to be matched. They could be
+    /// matched with a single outstanding probe.
     pub fn unplaced(&self) -> u32 {
         self.unplaced
     }
@@ -218,7 +218,7 @@ impl HopProber {
         self.discarded = self.discarded.saturating_add(1);
     }
 
-    /// The only probe in flight, if there is one only.
+    /// Returns the outstanding probe, if there is exactly one.
     fn only_probe(&mut self) -> Option<(u16, Sent)> {
         let timeout = self.timeout;
         self.in_flight.retain(|_, sent| sent.at.elapsed() < timeout);
@@ -227,7 +227,7 @@ impl HopProber {
         probes.next().is_none().then_some((*number, *sent))
     }
 
-    /// The probe in flight that the reply fits, in the flow that the probe was of.
+    /// Returns the outstanding probe that the reply matches, in that probe's flow.
     fn probe_of(&self, reply: &Reply) -> Option<(u16, Sent)> {
         let candidates = matching::candidates(reply);
         candidates.into_iter().flatten().find_map(|number| {
@@ -237,7 +237,8 @@ impl HopProber {
         })
     }
 
-    /// Not an answer to another program: it has our identifier, port or tag.
+    /// Returns whether the reply has our identifier, port or tag, so that it is not another
+    /// program's.
     fn is_about_us(&self, reply: &Reply) -> bool {
         let flow = &self.outlet.flow;
         match &reply.about {
@@ -257,7 +258,7 @@ impl HopProber {
     }
 }
 
-/// An error about our socket that quotes nothing behind the headers, which the kernel keeps.
+/// Returns whether an error of our socket quotes only headers, which the kernel removes.
 fn says_too_little(reply: &Reply) -> bool {
     match &reply.about {
         About::Quote(quote) => {
@@ -274,26 +275,26 @@ fn quoted_ttl(reply: &Reply) -> Option<u8> {
     }
 }
 
-/// Of the wall clock, which is that of the kernel's stamps.
+/// Returns the wall clock, which the kernel also uses for timestamps.
 fn wall() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
 }
 
-/// When a probe left and its answer came, by two clocks.
+/// Send and receive times of a probe, by two clocks.
 struct Times {
-    /// By the monotonic clock, until this program read the answer.
+    /// Monotonic time until this program read the answer.
     waited: Duration,
-    /// By the wall clock.
+    /// Wall-clock time of sending.
     left: Duration,
     came: Option<Duration>,
     now: Duration,
 }
 
 impl Times {
-    /// The round trip, and whether the kernel timed its end. `None` for an answer that came before
-    /// its probe left. A wall clock that was set meanwhile is not used.
+    /// Returns the round trip, and whether the kernel timed its end; `None` if the answer arrived
+    /// before its probe was sent. Ignores a wall clock that was set meanwhile.
     fn rtt(&self) -> Option<(Duration, bool)> {
         let by_wall = self.now.checked_sub(self.left);
         let steady = by_wall.is_some_and(|time| time.abs_diff(self.waited) <= CLOCK_STEP);
@@ -324,12 +325,12 @@ mod tests {
     #[test]
     fn a_clock_set_in_between_and_an_answer_before_its_probe_give_no_wrong_time() {
         let ms = Duration::from_millis;
-        // The kernel's stamp leaves out how long the answer waited to be read.
+        // The kernel's timestamp excludes the time that the answer waited to be read.
         assert_eq!(
             times(30, 1000, Some(1020), 1030).rtt(),
             Some((ms(20), true))
         );
-        // The wall clock went back by 400 ms, or ahead by 5 s.
+        // The wall clock was set back by 400 ms, or forward by 5 s.
         assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some((ms(30), false)));
         assert_eq!(
             times(30, 1000, Some(6020), 6030).rtt(),
@@ -337,7 +338,7 @@ mod tests {
         );
         // No stamp.
         assert_eq!(times(30, 1000, None, 1030).rtt(), Some((ms(30), false)));
-        // It came before the probe left.
+        // The answer arrived before the probe was sent.
         assert_eq!(times(30, 1000, Some(999), 1030).rtt(), None);
     }
 }

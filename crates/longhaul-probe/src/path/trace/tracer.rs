@@ -1,18 +1,20 @@
-//! Which TTL is probed next, and when there is nothing left to learn: no socket and no clock.
+//! State machine of a trace: chooses the next TTL and decides when the trace is complete. No socket
+//! and no clock.
 //!
-//! Discovery goes outwards, one probe a hop, with at most [`WINDOW`] probes that may still be
-//! answered soon; then each hop gets its further probes, [`HOP_GAP`] apart, because routers limit
-//! how often they answer. One probe goes to the far end at once: its quote tells how many hops
-//! there are, so that few probes run past the end, where answers are limited as well. It ends
+//! Discovery proceeds outwards, one probe per hop, with at most [`WINDOW`] recent outstanding
+//! probes. Then each hop gets its further probes, [`HOP_GAP`] apart, because routers limit their
+//! answers. One probe goes to the destination first: its quoted TTL gives the number of hops, so
+//! that few probes overshoot the destination, whose answers are limited as well. The trace ends
+//! with
 //!
-//! - `reached`: the far end answered,
-//! - `unreachable`: a router said that there is no way on,
-//! - `loop`: routers come again and again ([`judge::is_loop`]),
-//! - `silent`: [`SILENT_GAP`] hops in a row said nothing, nor did the far end,
-//! - `most_hops`, `time`: as many hops, or as long, as was asked.
+//! - `reached`: the destination answered,
+//! - `unreachable`: a router reported the destination unreachable,
+//! - `loop`: the same routers repeat ([`judge::is_loop`]),
+//! - `silent`: [`SILENT_GAP`] consecutive hops and the destination did not answer,
+//! - `most_hops`, `time`: the requested number of hops, or time, was used up.
 //!
-//! Bounds: at most `most_hops` × `probes` + 1 probes; never longer than the time given; silent
-//! hops cost a place in the window for no longer than [`Tracer::patience`].
+//! Bounds: at most `most_hops` × `probes` + 1 probes; at most the given time; silent hops occupy
+//! the window no longer than [`Tracer::patience`].
 
 use super::answers::{Known, answer};
 use super::judge::{self, Fate};
@@ -23,34 +25,34 @@ use longhaul_model::report::v1::path::{Hop, Trace};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Probes under way that may still be answered soon.
+/// The maximum number of recent outstanding probes.
 const WINDOW: usize = 16;
-/// The same until it is known whether the far end answers, and where probes past it cost answers.
+/// The same limit until the destination is known to answer, and where overshooting costs answers.
 const WINDOW_AT_FIRST: usize = 3;
-/// Between any two probes.
+/// Interval between any two probes.
 const SEND_GAP: Duration = Duration::from_millis(4);
-/// Between two probes to one hop.
+/// Interval between two probes to one hop.
 const HOP_GAP: Duration = Duration::from_millis(500);
-/// The same at the far end where it answers by errors: Linux permits one a second.
+/// Interval at a destination that answers with errors: Linux permits one per second.
 const ERROR_GAP: Duration = Duration::from_millis(1000);
-/// Hops in a row without an answer, after which nobody is expected behind them.
+/// Consecutive silent hops after which no further hop is expected.
 pub(super) const SILENT_GAP: usize = 12;
-/// A silent hop's place in the window before any round trip is known.
+/// Time that a silent hop occupies the window before any round trip is known.
 const PATIENCE_AT_FIRST: Duration = Duration::from_millis(500);
 const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 const MOST_PROBES_PER_HOP: u32 = 100;
 
-/// A probe whose answer may still come.
+/// A probe whose answer may still arrive.
 #[derive(Debug, Clone, Copy)]
 struct Flying {
     number: u16,
     ttl: u8,
     at: Duration,
-    /// To the far end, beside the hops.
+    /// Sent to the destination, not to a hop.
     far: bool,
 }
 
-/// What a trace has seen so far.
+/// Current result of a trace.
 pub(super) struct Seen {
     pub hops: Vec<Hop>,
     pub reached: bool,
@@ -69,11 +71,11 @@ pub(super) struct Tracer {
     last_sent: Option<Duration>,
     slowest: Option<Duration>,
     far_sent: bool,
-    /// The far end's answer to the probe beside the hops.
+    /// The destination's answer to the probe sent to it first.
     far: Option<HopEcho>,
-    /// Least TTL that the far end answered at.
+    /// Smallest TTL at which the destination answered.
     end: Option<u8>,
-    /// Least TTL at which a router said that there is no way on.
+    /// Smallest TTL at which a router reported the destination unreachable.
     barred: Option<u8>,
     looping: bool,
     out_of_time: bool,
@@ -102,12 +104,12 @@ impl Tracer {
         }
     }
 
-    /// From now on a probe is sent only when no other waits for its answer.
+    /// Limits the trace to one outstanding probe from now on.
     pub fn one_at_a_time(&mut self) {
         self.one_at_a_time = true;
     }
 
-    /// What to do at `now`.
+    /// Returns the action due at `now`.
     pub fn next(&mut self, now: Duration) -> Step {
         if now >= self.most_time {
             self.out_of_time = true;
@@ -125,7 +127,7 @@ impl Tracer {
         }
     }
 
-    /// The probe asked for was sent.
+    /// Records that the requested probe was sent.
     pub fn sent(&mut self, number: u16, ttl: u8, now: Duration) {
         let far = !self.far_sent;
         self.far_sent = true;
@@ -146,7 +148,7 @@ impl Tracer {
         }
     }
 
-    /// An answer came. One to a probe that is no longer waited for changes nothing.
+    /// Records an answer; ignores it if the probe is no longer outstanding.
     pub fn heard(&mut self, echo: &HopEcho) {
         let Some(at) = self.flying.iter().position(|f| f.number == echo.number) else {
             return;
@@ -173,13 +175,13 @@ impl Tracer {
         }
     }
 
-    /// The address of each hop, as the flow has it.
+    /// Returns the address of each hop on the trace's own flow.
     pub fn path(&self) -> Vec<Option<IpAddr>> {
         let first = |hop: &Known| hop.answers.first().map(|(address, _)| *address);
         self.hops[..self.length()].iter().map(first).collect()
     }
 
-    /// Hops that belong to the route: not those that the far end answered for as well.
+    /// Returns the number of hops of the route, without those past the destination.
     fn length(&self) -> usize {
         let most = self.end.or(self.barred).unwrap_or(self.most_hops);
         self.hops.len().min(usize::from(most))
@@ -212,7 +214,7 @@ impl Tracer {
         }
     }
 
-    /// Where the last hop's own probes were lost, the far end's answer beside them stands in.
+    /// Uses the destination's answer to the first probe if the last hop's own probes were lost.
     fn add_far(&self, hops: &mut [Hop]) {
         let (None, Some(far), Some(distance)) = (self.end, &self.far, self.distance()) else {
             return;
@@ -240,14 +242,14 @@ impl Tracer {
         }
     }
 
-    /// Hops to the far end, as the quote of the probe to it tells.
+    /// Returns the number of hops to the destination, from the TTL quoted for the first probe.
     fn distance(&self) -> Option<u8> {
         let left = self.far.as_ref()?.quoted_ttl?;
         let distance = self.most_hops.checked_sub(left)?.checked_add(1)?;
         (1..=self.most_hops).contains(&distance).then_some(distance)
     }
 
-    /// How long a probe without an answer holds its place in the window.
+    /// Returns how long an unanswered probe occupies the window.
     fn patience(&self) -> Duration {
         match self.slowest {
             None => PATIENCE_AT_FIRST,
@@ -271,7 +273,7 @@ impl Tracer {
         });
     }
 
-    /// The TTL whose time it is.
+    /// Returns the TTL to probe now.
     fn due(&self, now: Duration) -> Option<u8> {
         if !self.far_sent {
             return Some(self.most_hops);
@@ -291,19 +293,19 @@ impl Tracer {
         let waits_for_far = |probe: &Flying| probe.far && now < probe.at + self.patience();
         let careful = match &self.far {
             None => self.flying.iter().any(waits_for_far),
-            // It is not known how far it is, and it answers a few times only.
+            // Its distance is unknown, and it answers only a few probes.
             Some(far) => self.end.is_none() && far.quoted_ttl.is_none() && far.kind.is_error(),
         };
         if careful { WINDOW_AT_FIRST } else { WINDOW }
     }
 
-    /// Last TTL that is worth a probe.
+    /// Returns the last TTL that is worth a probe.
     fn limit(&self) -> u8 {
         let mut limit = self.most_hops;
         for known in [self.end, self.barred].into_iter().flatten() {
             limit = limit.min(known);
         }
-        // Beyond where the far end should be only when it turns out not to be there.
+        // Probe beyond the expected distance only if the destination is not there.
         match self.distance() {
             Some(distance) if self.end.is_none() && !self.is_settled(distance) => {
                 limit.min(distance)
@@ -324,7 +326,7 @@ impl Tracer {
         open.then_some(next as u8)
     }
 
-    /// Hops at the end of those probed that have not answered, yet.
+    /// Counts the trailing hops that were probed and have not answered yet.
     fn quiet_tail(&self) -> usize {
         let quiet = |hop: &&Known| hop.answers.is_empty();
         self.hops.iter().rev().take_while(quiet).count()
@@ -334,7 +336,7 @@ impl Tracer {
         self.far.is_none() && self.quiet_tail() >= SILENT_GAP
     }
 
-    /// The hop that has had the fewest probes, the nearest of them, once it may have another.
+    /// Returns the nearest of the least probed hops, if its interval has passed.
     fn again(&self, now: Duration) -> Option<u8> {
         let hops = self.repeated();
         hops.filter(|(_, hop, ready)| hop.sent < self.probes && now >= *ready)
@@ -342,7 +344,7 @@ impl Tracer {
             .map(|(ttl, _, _)| ttl)
     }
 
-    /// Hops that get further probes, and when.
+    /// Returns the hops that get further probes, with the earliest times.
     fn repeated(&self) -> impl Iterator<Item = (u8, &Known, Duration)> {
         let hops = self.hops[..self.length()].iter().zip(1_u8..);
         hops.map(|(hop, ttl)| {
@@ -360,7 +362,7 @@ impl Tracer {
             && self.repeated().all(|(_, hop, _)| hop.sent >= self.probes)
     }
 
-    /// When something can change without an answer.
+    /// Returns the next time at which the state can change without an answer.
     fn wake(&self, now: Duration) -> Duration {
         let patience = self.patience();
         let of_probes = self.flying.iter().flat_map(|probe| {
@@ -376,7 +378,7 @@ impl Tracer {
     }
 }
 
-/// A router's word that there is no way on.
+/// Returns whether this answer reports the destination unreachable.
 fn bars(kind: Kind) -> bool {
     !matches!(kind, Kind::TimeExceeded | Kind::TooBig { .. })
 }

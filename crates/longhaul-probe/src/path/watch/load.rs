@@ -1,4 +1,4 @@
-//! The load of a hop watch: a bulk run in a thread of its own.
+//! The load of a hop watch: a bulk run in its own thread.
 
 use crate::error::ProbeError;
 use crate::session::State;
@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A run that is over, with the time for which its payload flowed.
+/// A finished load, with the time span of its payload.
 pub(super) struct Loaded {
     pub from: Duration,
     pub until: Duration,
@@ -18,12 +18,12 @@ pub(super) struct Loaded {
 }
 
 enum Word {
-    /// At this time, since the begin of the watch.
+    /// Progress at this time since the start of the watch.
     Progress(Duration, Box<Progress>),
     Over(Box<Result<Outcome, ProbeError>>),
 }
 
-/// The load, before, while and after it runs.
+/// The load of a hop watch, in all its phases.
 pub(super) struct Load {
     target: Target,
     plan: Plan,
@@ -55,8 +55,8 @@ impl Load {
         }
     }
 
-    /// Starts the run, once. A watch that is stopped leaves the thread to itself: it ends with its
-    /// phase, or with the program.
+    /// Starts the run on the first call. A stopped watch detaches the thread, which ends with its
+    /// phase or with the program.
     pub(super) fn begin(&mut self, epoch: Instant) -> Result<(), String> {
         if self.words.is_some() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Load {
         let (target, plan) = (self.target.clone(), self.plan.clone());
         let run = move || {
             let mut watch = |progress: &Progress| {
-                // Nobody listens when the watch was stopped.
+                // The receiver is gone if the watch was stopped.
                 let _ = say.send(Word::Progress(epoch.elapsed(), Box::new(progress.clone())));
             };
             let outcome = throughput::run(&target, &plan, &mut watch);
@@ -78,7 +78,7 @@ impl Load {
             .map_err(|error| format!("cannot start a thread for the load: {error}"))
     }
 
-    /// What has happened; says when payload ceased to flow, if it has.
+    /// Processes the run's messages; returns the end of its payload once the run is finished.
     pub(super) fn look(
         &mut self,
         epoch: Instant,
@@ -116,7 +116,7 @@ impl Load {
         }
     }
 
-    /// By the plan, where neither the run nor its progress told it.
+    /// Returns the planned start, for a run that reported none.
     fn began_by(&self, over: Duration) -> Duration {
         match self.plan.stop {
             Stop::TimeUs(time) => over.saturating_sub(Duration::from_micros(time)),
@@ -124,7 +124,7 @@ impl Load {
         }
     }
 
-    /// Payload flows.
+    /// Returns whether payload is being transferred.
     pub(super) fn flows(&self) -> bool {
         self.from.is_some() && self.until.is_none()
     }
@@ -139,9 +139,9 @@ impl Load {
     }
 }
 
-/// First payload at the senders and last at the receivers, as the run tells it afterwards. Progress
-/// learns of the end only from messages behind the last payload: by then a queue has been empty for
-/// some round trips.
+/// Returns the times of the first payload at the senders and the last at the receivers, from the
+/// run's samples. Progress reports the end only after messages that follow the last payload: by
+/// then a queue has been empty for some round trips.
 fn flowed(outcome: &Outcome, epoch: Instant) -> Option<(Duration, Duration)> {
     let zero = outcome.origin.checked_duration_since(epoch)?;
     let streams = &outcome.observation.streams;
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_load_that_cannot_connect_says_why() {
         let mut load = load();
-        // Nothing listens on the discard port of this host.
+        // The discard port of this host is closed.
         load.target = Target {
             port: 9,
             connect_timeout: Duration::from_secs(2),

@@ -1,17 +1,17 @@
-//! Which hop is probed when: one probe for each hop and second, never two hops at once.
+//! Schedule of hop probes: one probe per hop and second, never two hops at once.
 
 use std::time::Duration;
 
-/// From one probe of a hop to its next, at least.
+/// Minimum interval between two probes of a hop.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Hops in turn.
+/// Round-robin schedule of the hops.
 #[derive(Debug, Clone)]
 pub(super) struct Roster {
     hops: usize,
     round: u32,
     next: usize,
-    /// Of each hop's last probe.
+    /// Time of each hop's last probe.
     last: Vec<Option<Duration>>,
 }
 
@@ -25,14 +25,14 @@ impl Roster {
         }
     }
 
-    /// When the next probe is due; absent: there is no hop.
+    /// Returns the time of the next probe; `None` if there are no hops.
     pub(super) fn due(&self) -> Option<Duration> {
         let last = self.last.get(self.next)?;
         let slot = PERIOD * self.round + PERIOD * self.next as u32 / self.hops as u32;
         Some(last.map_or(slot, |last| slot.max(last + PERIOD)))
     }
 
-    /// The hop whose probe goes out now.
+    /// Returns the hop to probe now.
     pub(super) fn take(&mut self, now: Duration) -> usize {
         let hop = self.next;
         if let Some(last) = self.last.get_mut(hop) {
@@ -41,7 +41,7 @@ impl Roster {
         self.next += 1;
         if self.next >= self.hops {
             self.next = 0;
-            // Rounds that a busy host has missed are not made up.
+            // Rounds missed by a busy host are skipped.
             self.round = (self.round + 1).max((now.as_secs()) as u32);
         }
         hop
@@ -71,7 +71,7 @@ mod tests {
     }
 
     proptest! {
-        /// However late probes leave: never more than one for a hop and second.
+        /// However late probes are sent: never more than one per hop and second.
         #[test]
         fn no_hop_is_probed_twice_in_a_second(
             hops in 1_usize..40,
@@ -82,7 +82,7 @@ mod tests {
             let mut now = Duration::ZERO;
             for delay in delays {
                 let due = roster.due().expect("there are hops");
-                // Most probes leave in time, some late.
+                // Most probes are on time, some are late.
                 let late = if delay > 2700 { delay } else { 0 };
                 now = now.max(due) + Duration::from_millis(late);
                 sent[roster.take(now)].push(now);

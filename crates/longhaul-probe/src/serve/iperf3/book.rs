@@ -1,7 +1,7 @@
-//! Which tests of iperf3 expect data streams: from cookie or address to the test's thread.
+//! The registry of iperf3 tests that expect data streams, by cookie or address.
 //!
-//! TCP streams name their test by its cookie. A UDP stream names nothing, so that only its address
-//! tells: of one address one test at a time may open UDP streams, and others wait for their turn.
+//! TCP streams name their test by its cookie. A UDP stream names nothing, so only its address
+//! identifies it: for each address, one test at a time may open UDP streams, and others wait.
 
 use super::limits::Meter;
 use crate::iperf3::wire::{Cookie, Greeting};
@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A TCP connection with its number in order of arrival: clients open them one after the other,
-/// but the threads that read their cookies do not end in that order.
+/// A TCP connection and its number in order of arrival. Clients open them one after the other, but
+/// the threads that read the cookies may finish in another order.
 pub(super) type Joined = (u64, TcpStream);
-/// The client's address of a UDP stream, and how it greeted.
+/// The client's address of a UDP stream, and its greeting.
 pub(super) type Flow = (SocketAddr, Greeting);
 
-/// Why a connection was not handed over.
+/// The reason why a connection was not delivered.
 pub(super) enum Unclaimed {
-    /// The cookie is a new one.
+    /// The cookie is new.
     Unknown(TcpStream),
     Refused(TcpStream, &'static str),
 }
@@ -27,7 +27,7 @@ pub(super) enum Unclaimed {
 #[derive(Debug)]
 struct Test {
     joined: SyncSender<Joined>,
-    /// Streams that may still join.
+    /// The number of streams that may still join.
     left: usize,
 }
 
@@ -41,11 +41,11 @@ struct Held {
 pub(in crate::serve) struct Book {
     arrivals: AtomicU64,
     held: Mutex<Held>,
-    /// What all tests carry.
+    /// The total rate of all tests.
     pub(super) meter: Meter,
 }
 
-/// A test's line in the book; struck out when dropped.
+/// A test's registration; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     book: &'a Book,
@@ -53,7 +53,7 @@ pub(super) struct Entry<'a> {
     pub joined: Receiver<Joined>,
 }
 
-/// The turn of a test to open UDP streams; given on when dropped.
+/// A test's turn to open UDP streams; released when dropped.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     book: &'a Book,
@@ -62,12 +62,12 @@ pub(super) struct Turn<'a> {
 }
 
 impl Book {
-    /// The number of the next connection.
+    /// Returns the number of the next connection.
     pub fn number(&self) -> u64 {
         self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Enters a test that expects up to `most` streams; `None`: its cookie is in use.
+    /// Registers a test that expects up to `most` streams; `None` if its cookie is in use.
     pub(super) fn enter(&self, cookie: Cookie, most: usize) -> Option<Entry<'_>> {
         let mut held = self.lock();
         if held.tests.contains_key(&cookie) {
@@ -86,7 +86,7 @@ impl Book {
         })
     }
 
-    /// Hands a data connection to its test.
+    /// Delivers a data connection to its test.
     pub(super) fn claim(
         &self,
         cookie: &Cookie,
@@ -108,7 +108,7 @@ impl Book {
         })
     }
 
-    /// The turn to open up to `most` UDP streams from `address`; `None`: another test has it.
+    /// Reserves the turn to open up to `most` UDP streams from `address`; `None` if it is taken.
     pub(super) fn turn(&self, address: IpAddr, most: usize) -> Option<Turn<'_>> {
         let address = address.to_canonical();
         let mut held = self.lock();
@@ -124,7 +124,7 @@ impl Book {
         })
     }
 
-    /// Hands a greeting to the test whose turn it is; false: nobody expects it.
+    /// Delivers a greeting to the test whose turn it is; false if there is none.
     pub fn greet(&self, from: SocketAddr, greeting: Greeting) -> bool {
         let held = self.lock();
         let test = held.flows.get(&from.ip().to_canonical());

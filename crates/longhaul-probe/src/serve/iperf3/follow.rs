@@ -1,4 +1,4 @@
-//! Who follows iperf3's tests as they go, for a program that prints them as iperf3 does.
+//! Observers of iperf3 tests, for a program that prints them as iperf3 does.
 
 use crate::iperf3::server::Closed;
 use crate::iperf3::wire::{Cookie, Parameters, Results, Test};
@@ -8,42 +8,42 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Is told of every test; called from the thread of each, so that it must not wait for long.
+/// An observer of every test. It is called from each test's thread and must not block for long.
 pub trait Follow: fmt::Debug + Send + Sync {
-    /// A test was let in. All else of it is told to what this returns.
+    /// A test was admitted; the returned observer receives its further events.
     fn accepted(self: Arc<Self>, accepted: Accepted) -> Box<dyn FollowTest>;
 
-    /// A client was let go of before its test was let in.
+    /// A connection was closed before its test was admitted.
     fn turned_away(&self, peer: SocketAddr, closed: &Closed);
 }
 
-/// Is told of one test, in this order; `finished` not for one whose client was lost.
+/// An observer of one test, called in this order; `finished` is skipped for a lost client.
 pub trait FollowTest: Send {
-    /// All its streams are open, and payload flows.
+    /// All streams are open, and payload flows.
     fn started(&mut self, started: Started);
     fn interval(&mut self, interval: Interval);
-    /// It is over. Returns what a client that asks for it gets as the server's output.
+    /// The test has ended. Returns the server output for a client that requests it.
     fn finished(&mut self, totals: Totals<'_>) -> ServerOutput;
     fn closed(self: Box<Self>, closed: &Closed);
 }
 
-/// What is known when a test is let in.
+/// The data of an admitted test.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    /// Of the control connection.
+    /// The peer of the control connection.
     pub peer: SocketAddr,
-    /// The port that the service listens on.
+    /// The port that the server listens on.
     pub port: u16,
     pub cookie: Cookie,
-    /// As the client asked, and held to its ranges.
+    /// The client's request; `test` is the validated one.
     pub asked: Parameters,
     pub test: Test,
 }
 
-/// One stream that is open.
+/// A stream that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenStream {
-    /// This end sends on it.
+    /// Set if this end sends on the stream.
     pub sends: bool,
     pub local: SocketAddr,
     pub peer: SocketAddr,
@@ -53,78 +53,78 @@ pub struct OpenStream {
 #[derive(Debug, Clone, Default)]
 pub struct Started {
     pub streams: Vec<OpenStream>,
-    /// Of the first one, as the kernel keeps them.
+    /// Buffer sizes of the first stream, as the kernel stores them.
     pub send_buffer_bytes: Option<u64>,
     pub receive_buffer_bytes: Option<u64>,
 }
 
-/// All streams in one interval; times count from where counting begins, or, of an interval that is
-/// omitted, from the start.
+/// All streams in one interval. Times are relative to the start of counting or, in an omitted
+/// interval, to the start of the test.
 #[derive(Debug, Clone, Default)]
 pub struct Interval {
     pub from: Duration,
     pub to: Duration,
     pub omitted: bool,
-    /// In the order of [`Started::streams`].
+    /// The streams in the order of [`Started::streams`].
     pub streams: Vec<StreamInterval>,
 }
 
-/// What one stream did in an interval.
+/// The counts of one stream in an interval.
 #[derive(Debug, Clone, Default)]
 pub struct StreamInterval {
     pub sends: bool,
     pub bytes: u64,
-    /// Segments sent again, of a TCP stream on which this end sends.
+    /// Retransmits of a TCP stream on which this end sends.
     pub resent: Option<u64>,
-    /// Of the same, at the end.
+    /// The state of such a stream at the end of the interval.
     pub tcp: Option<TcpState>,
     pub datagrams: Option<Datagrams>,
 }
 
-/// What the kernel of a sender knows of its stream.
+/// The kernel's state of a sending stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpState {
     pub cwnd_bytes: u64,
-    /// What the receiver has room for.
+    /// The receiver's advertised window.
     pub peer_window_bytes: Option<u64>,
     pub rtt: Duration,
     pub rttvar: Duration,
     pub path_mtu_bytes: u64,
 }
 
-/// Datagrams of one stream.
+/// The datagrams of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Datagrams {
-    /// Sent, or of those that were sent to here.
+    /// Sent by this end, or sent to it.
     pub count: u64,
     pub lost: u64,
     pub out_of_order: u64,
-    /// At the end; a receiver's.
+    /// At the end of the interval; receivers only.
     pub jitter: Option<Duration>,
 }
 
-/// A whole test, without what was omitted.
+/// The totals of a test without the omitted part.
 #[derive(Debug, Clone)]
 pub struct Totals<'a> {
     pub lasted: Duration,
-    /// In the order of [`Started::streams`].
+    /// The streams in the order of [`Started::streams`].
     pub streams: Vec<StreamInterval>,
-    /// As the client is told them; of its processor shares nothing more is known.
+    /// The results as sent to the client, including CPU use.
     pub results: &'a Results,
-    /// For a client that wants the server's output.
+    /// Set for a client that requests the server output.
     pub verdict: Option<Verdict>,
 }
 
-/// What limited a sender of this end; else why that is not known.
+/// The explanation of what limited this end's sender, or why that is unknown.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// A paragraph each.
+    /// The paragraphs of the explanation.
     pub words: Vec<String>,
-    /// The same with its evidence.
+    /// The explanation as JSON, with its evidence.
     pub data: Value,
 }
 
-/// The server's output, for `--get-server-output`.
+/// The server output for `--get-server-output`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerOutput {
     Text(String),

@@ -1,37 +1,37 @@
-//! When an interval is over for whoever follows a test, and what was in it.
+//! Splits a test into intervals for its observer.
 
 use super::follow::{Datagrams, Interval, StreamInterval, TcpState};
 use crate::iperf3::course::Reading;
 use longhaul_model::report::v1::observation::Udp;
 use std::time::Duration;
 
-/// A last interval that is shorter than this part of the others, and empty, says nothing.
+/// The minimum length of an empty last interval, as a fraction of the others.
 const LEAST_PART: u32 = 10;
 
-/// What a sender's kernel says of a stream: segments sent again so far, and its state.
+/// The kernel's data of a sending stream: retransmits so far, and its state.
 pub(crate) type Kernel = Option<(u64, TcpState)>;
 
 /// All counters at one time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     pub reading: Reading,
-    /// In the same order.
+    /// The kernel data, in the same order as the reading.
     pub kernel: Vec<Kernel>,
 }
 
-/// The intervals of one test; those that are omitted end where counting begins.
+/// The intervals of one test. The omitted ones end where counting begins.
 #[derive(Debug)]
 pub(crate) struct Intervals {
-    /// Absent: one from the start to the end.
+    /// `None`: one interval for the whole test.
     every: Option<Duration>,
     omit: Duration,
     omitting: bool,
-    /// In which order the streams send.
+    /// For each stream in order, set if this end sends.
     sends: Vec<bool>,
     datagrams: bool,
-    /// When this interval should have begun.
+    /// The scheduled start of the current interval.
     due_from: Duration,
-    /// Zero of the times that are told.
+    /// The zero of the reported times.
     zero: Duration,
     last: Look,
     any: bool,
@@ -57,14 +57,14 @@ impl Intervals {
         }
     }
 
-    /// When this one is over, since the start of payload.
+    /// Returns the end of the current interval, as time since the start of payload.
     pub fn due(&self) -> Option<Duration> {
         let regular = self.every.map(|every| self.due_from + every);
         let omit = self.omitting.then_some(self.omit);
         regular.into_iter().chain(omit).min()
     }
 
-    /// An interval that is over at `look`, when one is due.
+    /// Returns the interval that ends at `look`, if one is due.
     pub fn note(&mut self, look: Look) -> Option<Interval> {
         let due = self.due().filter(|due| look.reading.at >= *due)?;
         let at = look.reading.at;
@@ -78,7 +78,7 @@ impl Intervals {
         Some(interval)
     }
 
-    /// What is left at the end, unless it says nothing.
+    /// Returns the remaining interval at the end, unless it is short and empty.
     pub fn finish(&mut self, look: Look) -> Option<Interval> {
         let lasted = look.reading.at.saturating_sub(self.last.reading.at);
         let long = self.every.is_none_or(|every| lasted >= every / LEAST_PART);
@@ -120,7 +120,7 @@ impl Intervals {
     }
 }
 
-/// Datagrams since `before`.
+/// Returns the datagrams since `before`.
 pub(crate) fn grown(sends: bool, before: Udp, now: Udp) -> Datagrams {
     let lost = now.lost.saturating_sub(before.lost);
     let came = now.datagrams.saturating_sub(before.datagrams);

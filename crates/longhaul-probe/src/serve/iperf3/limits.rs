@@ -1,4 +1,4 @@
-//! Limits that iperf3's own server knows: the longest test, and the rate of all tests together.
+//! The limits of iperf3's own server: the duration of a test, and the total rate of all tests.
 
 use crate::iperf3::server::Fault;
 use crate::iperf3::wire::{Limit, Test, Trouble};
@@ -7,22 +7,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Readings of one test within the window.
+/// The number of readings of one test within the window.
 const MOST_READINGS: u32 = 50;
 
-/// What a client may ask, whoever it is.
+/// The limits for every client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Iperf3Limits {
-    /// Strangers get no other limits than these, as from iperf3's own server.
+    /// Anonymous clients have no other limits than these, as with iperf3's own server.
     pub strangers_unlimited: bool,
-    /// With what is omitted.
+    /// The maximum duration, including the omitted time.
     pub longest: Option<Duration>,
     pub rate: Option<RateLimit>,
-    /// Without a byte of payload; absent: as [`SILENCE`](crate::iperf3::server::SILENCE).
+    /// The timeout without payload; default [`SILENCE`](crate::iperf3::server::SILENCE).
     pub silence: Option<Duration>,
 }
 
-/// The most that all tests together may carry, on the mean of a time.
+/// The maximum mean rate of all tests together over a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
     pub bits_per_second: u64,
@@ -30,7 +30,7 @@ pub struct RateLimit {
 }
 
 impl Iperf3Limits {
-    /// Is a test of this length allowed?
+    /// Checks the duration of a test.
     pub(super) fn check_time(&self, test: &Test) -> Result<(), Fault> {
         let (Some(longest), Limit::Seconds(seconds)) = (self.longest, test.limit) else {
             return Ok(());
@@ -48,13 +48,13 @@ impl Iperf3Limits {
     }
 }
 
-/// bit/s that a client asks for, all its streams together; absent: as much as there is.
+/// Returns the requested rate of all streams in bit/s; `None` for unlimited.
 fn asked(test: &Test) -> Option<u64> {
     let each = test.rate_bps?;
     Some(each.saturating_mul(test.all_streams() as u64))
 }
 
-/// What all tests carry.
+/// The rates of all tests.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Meter {
     tests: Mutex<BTreeMap<u64, Carried>>,
@@ -63,13 +63,13 @@ pub(in crate::serve) struct Meter {
 #[derive(Debug, Default)]
 struct Carried {
     asked: Option<u64>,
-    /// When, and how many bytes until then.
+    /// Times and the bytes until then.
     readings: VecDeque<(Instant, u64)>,
-    /// Over the last window; absent until one has passed.
+    /// The rate over the last window; `None` before the first one is complete.
     bits_per_second: Option<u64>,
 }
 
-/// One test on the meter; off it when dropped.
+/// A test that is metered until it is dropped.
 #[derive(Debug)]
 pub(super) struct Metered<'a> {
     meter: &'a Meter,
@@ -78,7 +78,7 @@ pub(super) struct Metered<'a> {
 }
 
 impl Meter {
-    /// Puts a test on the meter, if what it asks for fits beside what others asked for.
+    /// Starts metering a test, if its requested rate fits together with those of the others.
     pub(super) fn enter(&self, test: &Test, limit: RateLimit) -> Result<Metered<'_>, Fault> {
         let mut tests = self.lock();
         let others: u64 = tests.values().filter_map(|test| test.asked).sum();
@@ -116,8 +116,8 @@ impl RateLimit {
 }
 
 impl Metered<'_> {
-    /// Notes the bytes of this test until `now`. An error: all together are over the limit, and this
-    /// one carries the most.
+    /// Records the bytes of this test until `now`. Fails if the total rate exceeds the limit and
+    /// this test has the highest rate.
     pub fn note(&self, now: Instant, bytes: u64) -> Result<(), Fault> {
         let mut tests = self.meter.lock();
         let Some(own) = tests.get_mut(&self.number) else {
@@ -149,7 +149,7 @@ impl Carried {
         }
         self.readings.push_back((now, bytes));
         let is_old = |at: &Instant| now.saturating_duration_since(*at) >= window;
-        // The first one that is a window old is where the mean begins.
+        // The mean begins at the latest reading that is at least a window old.
         while self.readings.get(1).is_some_and(|(at, _)| is_old(at)) {
             self.readings.pop_front();
         }
@@ -191,7 +191,7 @@ mod tests {
             .enter(&test(&Parameters::default()), LIMIT)
             .expect("nothing asked");
         let start = Instant::now();
-        // 20 Mbit/s; of the first window nothing is known before its end.
+        // 20 Mbit/s; the rate is unknown until the first window ends.
         let at = |tenths: u32| start + Duration::from_millis(100) * tenths;
         for tenths in 0..20 {
             assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
         }
         let over = metered.note(at(20), 20 * 250_000).expect_err("20 Mbit/s");
         assert_eq!(over.0, Trouble::TotalRate);
-        // A pause brings the mean down.
+        // A pause lowers the mean.
         for tenths in 21..60 {
             let _ = metered.note(at(tenths), 20 * 250_000);
         }

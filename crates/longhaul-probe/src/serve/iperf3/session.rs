@@ -1,5 +1,5 @@
-//! One test of an iperf3 client on its control connection: moves bytes between it and the state
-//! machine, and does what that wants.
+//! One test of an iperf3 client on its control connection: moves bytes between the connection and
+//! the state machine, and carries out its actions.
 
 mod admission;
 mod ending;
@@ -24,16 +24,16 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How often the streams are looked at while they open, and while their bytes are counted for a
-/// limit or their last ones awaited.
+/// The poll intervals of the streams while they open, and while their bytes are counted for a limit
+/// or the last ones are awaited.
 const OPENING_POLL: Duration = Duration::from_millis(2);
 const COUNTING_POLL: Duration = Duration::from_millis(10);
-/// In other steps: is the service being stopped?
+/// The poll interval in other steps (is the server being stopped?).
 const IDLE_POLL: Duration = Duration::from_millis(100);
-/// A client that does not take a few bytes in this time is gone.
+/// The timeout of a write to the client.
 const WRITE_TIME: Duration = Duration::from_secs(10);
 
-/// What was granted.
+/// An admitted test.
 struct Granted<'a> {
     test: Test,
     plan: Plan,
@@ -64,7 +64,7 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// From the cookie to the end.
+    /// Runs the session, beginning after the cookie.
     pub fn run(
         (service, port): (&'a Service<'a>, &'a Port),
         options: &'a Iperf3Options,
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         self.leave();
     }
 
-    /// Reads what the client says, at most until something else is due.
+    /// Reads from the client until something else is due.
     fn listen(&mut self, bytes: &mut [u8]) {
         let poll = match self.server.step() {
             Step::Admitting | Step::Opening => OPENING_POLL,
@@ -155,14 +155,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The client may not move as much, or as fast, as it likes.
+    /// Returns whether the bytes or the rate of the client are limited.
     fn counts(&self) -> bool {
         let metered = |granted: &Granted<'_>| granted.metered.is_some();
         self.granted.as_ref().is_some_and(metered)
             || strangers(self.service, self.options).is_some_and(|most| most.bytes.is_some())
     }
 
-    /// Looks whether something happened here.
+    /// Checks for local events.
     fn poll(&mut self) {
         if self.service.stopping() {
             self.feed(Input::Terminate("the service is being stopped".to_owned()));
@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a client may ask here that names no user; absent: it has no such limits.
+/// Returns the limits of a client that names no user; `None` if there are none.
 fn strangers(service: &Service<'_>, options: &Iperf3Options) -> Option<AnonymousLimits> {
     let stranger = options.users.is_none() && !options.limits.strangers_unlimited;
     service.options.anonymous.filter(|_| stranger)

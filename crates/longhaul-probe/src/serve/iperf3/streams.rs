@@ -16,16 +16,16 @@ use longhaul_sys::{sockopt, tcp_info};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// After the client's last word, so long without a byte means that nothing is under way.
+/// The time without a byte after the client's end of test, after which no data is in flight.
 const QUIET: Duration = Duration::from_millis(30);
 
-/// Longer than any test: the client says when it is over.
+/// Longer than any test: the client announces the end.
 const ENDLESS: Stop = Stop::Bytes(1 << 60);
 
-/// Where the streams of a test come from.
+/// The sources of a test's streams.
 pub(super) struct Awaited<'a> {
     pub entry: Entry<'a>,
-    /// Of a UDP test.
+    /// Set for a UDP test.
     pub turn: Option<Turn<'a>>,
     pub local: SocketAddr,
     pub device: Option<&'a str>,
@@ -52,10 +52,10 @@ impl<'a> Awaited<'a> {
         self.arrived.len()
     }
 
-    /// Takes what has arrived since; how many streams there are then.
+    /// Takes newly arrived streams; returns the number of streams.
     pub fn look(&mut self, plan: &Plan) -> Result<usize, Fault> {
         while let Ok((number, stream)) = self.entry.joined.try_recv() {
-            // Until now it had the deadline of its cookie.
+            // It still has the timeout for reading its cookie.
             let timed = stream.set_read_timeout(None);
             timed.map_err(|error| (Trouble::Stream, error.to_string()))?;
             self.arrived.push((number, DataSocket::Tcp(stream)));
@@ -73,7 +73,7 @@ impl<'a> Awaited<'a> {
         Ok(self.arrived.len())
     }
 
-    /// What there is to say of them to whoever follows the test, and where to ask more.
+    /// Describes the streams for an observer, and returns sources for more data.
     fn open(&mut self, test: &Test) -> (Started, Vec<Tap>) {
         self.arrived.sort_by_key(|(number, _)| *number);
         let mut started = Started::default();
@@ -84,7 +84,7 @@ impl<'a> Awaited<'a> {
                 DataSocket::Tcp(tcp) => (tcp.local_addr(), tcp.peer_addr(), tcp.try_clone().ok()),
                 DataSocket::Udp(udp) => (udp.local_addr(), udp.peer_addr(), None),
             };
-            // A stream whose client is gone already has no addresses; the control connection tells.
+            // A stream without a client has no addresses; the control connection reports that.
             if let (Ok(local), Ok(peer)) = (local, peer) {
                 started.streams.push(OpenStream { sends, local, peer });
             }
@@ -105,7 +105,7 @@ impl<'a> Awaited<'a> {
         (started, taps)
     }
 
-    /// The sockets by direction, in the order in which the client opened them.
+    /// Returns the sockets by direction, in the order in which the client opened them.
     fn sockets(&mut self, test: &Test, plan: &Plan) -> Result<Sockets, Fault> {
         self.arrived.sort_by_key(|(number, _)| *number);
         let mut sockets = Sockets::default();
@@ -125,7 +125,7 @@ impl<'a> Awaited<'a> {
     }
 }
 
-/// Which of the client's wishes the kernel refused.
+/// Maps an engine error to the parameter that the kernel refused.
 fn fault(error: &EngineError) -> Fault {
     let tried = error.tried.as_str();
     let trouble = [
@@ -143,7 +143,7 @@ fn fault(error: &EngineError) -> Fault {
     )
 }
 
-/// The kernel of a TCP stream on which this end sends, asked beside its engine.
+/// Access to the kernel's data of a TCP stream on which this end sends, besides its engine.
 pub(crate) struct Tap(pub Option<TcpStream>);
 
 impl Tap {
@@ -161,38 +161,38 @@ impl Tap {
     }
 }
 
-/// What somebody who follows the test is told of.
+/// The data of a test for its observer.
 struct Followed {
     intervals: Intervals,
     taps: Vec<Tap>,
-    /// An interval that is over.
+    /// An interval that has ended.
     over: Option<Interval>,
 }
 
-/// A test that is over.
+/// A test that has ended.
 pub(super) struct Ended {
     pub collected: Collected,
     pub course: Course,
-    /// What was left of the last interval.
+    /// The last, incomplete interval.
     pub rest: Option<Interval>,
 }
 
 /// The streams while payload flows.
 pub(super) struct Flowing<'a> {
-    /// While it stands, its cookie begins no other test.
+    /// While this exists, the cookie cannot begin another test.
     _entry: Entry<'a>,
     engines: Engines,
     began: Instant,
     pub course: Course,
     followed: Option<Followed>,
-    /// The client said at this time that it is over.
+    /// The time at which the client ended the test.
     stopped: Option<Instant>,
     changed: (u64, Instant),
     patience: Duration,
 }
 
 impl<'a> Flowing<'a> {
-    /// Starts the engines; payload flows from now on. `following`: somebody wants to be told.
+    /// Starts the engines and the flow of payload. `following`: there is an observer.
     pub fn start(
         mut awaited: Awaited<'a>,
         (test, plan): (&Test, &Plan),
@@ -243,7 +243,7 @@ impl<'a> Flowing<'a> {
         Ok((flowing, open))
     }
 
-    /// Looks at the counters; bytes moved so far.
+    /// Reads the counters; returns the bytes so far.
     pub fn look(&mut self) -> u64 {
         let reading = self.reading();
         let bytes = self.notice(&reading);
@@ -256,7 +256,7 @@ impl<'a> Flowing<'a> {
         bytes
     }
 
-    /// Bytes moved so far, and that they have changed now if they have.
+    /// Returns the bytes so far, and records the time if they have changed.
     fn notice(&mut self, reading: &Reading) -> u64 {
         let bytes = reading.total_bytes();
         if bytes != self.changed.0 {
@@ -265,7 +265,7 @@ impl<'a> Flowing<'a> {
         bytes
     }
 
-    /// Until when no reading has to be noted.
+    /// Returns the time until the next reading is due.
     pub fn due_in(&self) -> Option<Duration> {
         if self.stopped.is_some() {
             return None;
@@ -277,7 +277,7 @@ impl<'a> Flowing<'a> {
         Some(first.saturating_sub(self.began.elapsed()))
     }
 
-    /// An interval that is over, once.
+    /// Takes an interval that has ended.
     pub fn interval(&mut self) -> Option<Interval> {
         self.followed.as_mut()?.over.take()
     }
@@ -289,7 +289,7 @@ impl<'a> Flowing<'a> {
         Reading::take(at, self.engines.receiver(), self.engines.sender())
     }
 
-    /// The client says that it is over: this end sends no more, but what is under way may come.
+    /// Stops sending after the client ended the test; data in flight may still arrive.
     pub fn stop(&mut self) {
         self.stopped = Some(Instant::now());
         if let Some(sender) = self.engines.sender() {
@@ -297,7 +297,7 @@ impl<'a> Flowing<'a> {
         }
     }
 
-    /// Nothing comes any more.
+    /// Returns whether no more data arrives.
     pub fn is_quiet(&self) -> bool {
         let over = self.engines.receiver().is_none_or(EndRun::finished);
         let since = self
@@ -310,7 +310,7 @@ impl<'a> Flowing<'a> {
     pub fn collect(mut self) -> Ended {
         let mut last = self.reading();
         self.notice(&last);
-        // What came after the client's last word counts, and so does its time; waiting does not.
+        // Data after the client's end of test counts, and so does its time; waiting does not.
         let end = self.stopped.unwrap_or(self.changed.1).max(self.changed.1);
         last.at = end.saturating_duration_since(self.began);
         let rest = self.followed.take();
@@ -343,7 +343,7 @@ impl Followed {
     }
 }
 
-/// On which streams this end sends, in the order in which they were opened.
+/// Returns for each stream, in order of opening, whether this end sends.
 fn sends(test: &Test) -> Vec<bool> {
     (0..test.all_streams())
         .map(|index| test.server_sends(index))

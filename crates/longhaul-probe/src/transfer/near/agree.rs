@@ -1,5 +1,4 @@
-//! Before the first block: the data connections, which files there are, and what of them is at the
-//! target already.
+//! Setup of a copy: data connections, list of files, and blocks that the target already has.
 
 use super::place::near_place;
 use super::{CopyError, Course, Near};
@@ -21,13 +20,13 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Entries as JSON in one message of the initiator.
+/// Limit of the JSON size of the entries in one client message.
 const ENTERED_BYTES: usize = 56 << 10;
-/// Of an entry without its name: names of fields, and the longest numbers.
+/// JSON size of an entry without its path: field names and the longest numbers.
 const FIELDS_BYTES: usize = 130;
 
 impl Course<'_> {
-    /// The data connections; none where only the disks are measured.
+    /// Opens the data connections, which a disk-only dry run closes unused.
     pub(super) fn open(&mut self, peer: &Peer) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
         let request = self.request;
         let ask = OpenAsk {
@@ -54,7 +53,7 @@ impl Course<'_> {
         Ok((connections(both).map_err(failed)?, key))
     }
 
-    /// This end has the source.
+    /// Negotiates a copy from the client to the server, and starts sending.
     pub(super) fn agree_forward(
         &mut self,
         source: Source,
@@ -90,7 +89,7 @@ impl Course<'_> {
         sending::start(source, known, ends, mode(dry)).map_err(|error| cannot_begin(&error))
     }
 
-    /// What the far end has of a file already.
+    /// Fetches the hashes of the blocks that the server already has of a file.
     fn held_of(&mut self, file: u32) -> Result<HashMap<u64, Digest>, CopyError> {
         let (mut held, mut from) = (HashMap::new(), 0);
         loop {
@@ -109,7 +108,7 @@ impl Course<'_> {
         }
     }
 
-    /// The far end has the source.
+    /// Negotiates a copy from the server to the client, and starts receiving.
     pub(super) fn agree_reverse(
         &mut self,
         ends: (Vec<TcpStream>, BlockKey),
@@ -135,7 +134,7 @@ impl Course<'_> {
             self.entries.extend(entries.iter().cloned());
             let entered = self.beside(|| target.enter(entries))?;
             let entered = entered.map_err(CopyError::Near)?;
-            // `enter` counts from its own first entry on, as the list does.
+            // `enter` numbers entries from its own first one, like the list.
             if !entered.there.is_empty() {
                 self.skipped += entered.there.len() as u64;
                 self.done(FilesAsk::Skip {
@@ -191,13 +190,13 @@ fn cannot_begin(error: &io::Error) -> CopyError {
     CopyError::Near(format!("cannot begin: {error}"))
 }
 
-/// As many as one message holds, and one at least.
+/// Returns the entries that fit into one message, at least one.
 fn next_entries(entries: &[Entry]) -> Vec<Entry> {
     let mut bytes = 0;
     let mut fits = |entry: &Entry| {
         let first = bytes == 0;
         bytes += entry.path.len() + FIELDS_BYTES;
-        // A letter that JSON writes as six is rare, and has six for itself nevertheless.
+        // Characters that JSON escapes with six bytes are rare; six bytes are counted for each.
         let steered = entry.path.chars().filter(|c| c.is_control()).count();
         let quoted = entry.path.matches(['"', '\\']).count();
         bytes += 5 * steered + quoted;

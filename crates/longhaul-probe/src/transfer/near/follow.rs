@@ -1,4 +1,4 @@
-//! While blocks flow: both ends are looked at until both are done, or one has failed.
+//! Monitors both ends of a copy until both are done or one has failed.
 
 use super::{CopyError, CopyProgress, Course};
 use crate::transfer::run::Running;
@@ -8,15 +8,15 @@ use longhaul_model::report::v1::copy::{Observation, Point};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Looks at both ends come at this distance, the first ones sooner.
+/// Interval between status requests; the first ones follow sooner.
 const LOOK: Duration = Duration::from_millis(100);
 const FIRST_LOOK: Duration = Duration::from_millis(2);
-/// Both ends stand still for so long: something hangs that will not come back.
+/// Time without progress at both ends after which the copy fails.
 const STANDSTILL: Duration = Duration::from_secs(600);
-/// Points of the course in a report; the distance doubles when there are more.
+/// The maximum number of progress points in a report; beyond it, every second one is dropped.
 const MOST_POINTS: usize = 600;
 
-/// What both ends said last, and how it came to that.
+/// Final status of both ends, with the progress over time.
 pub(super) struct Seen {
     near: Status,
     far: Status,
@@ -25,7 +25,7 @@ pub(super) struct Seen {
 }
 
 impl Course<'_> {
-    /// Looks at both ends until both are done, or one has failed.
+    /// Polls both ends until both are done or one has failed.
     pub(super) fn follow(
         &mut self,
         run: &Running,
@@ -83,7 +83,8 @@ impl Course<'_> {
         }
     }
 
-    /// Which end failed: its own files before the connection that ended with it.
+    /// Returns the error of the end that failed first: its own files take precedence over the
+    /// connection, which ended as a consequence.
     fn failed(&self, near: &Status, far: &Status) -> Result<(), CopyError> {
         let address = self.line.address();
         let text = |status: &Status| {
@@ -93,7 +94,7 @@ impl Course<'_> {
         match (text(near), text(far)) {
             (Some(what), _) if !near.lost => Err(CopyError::Near(what)),
             (_, Some(what)) if !far.lost => Err(CopyError::Far { address, what }),
-            // The other end may be about to say why.
+            // The other end may still report the cause.
             (Some(_), None) if !far.over => Ok(()),
             (None, Some(_)) if !near.over => Ok(()),
             (Some(what), _) | (None, Some(what)) => Err(CopyError::Network { address, what }),
@@ -144,13 +145,14 @@ impl Course<'_> {
     }
 }
 
-/// The time of whoever worked longer, by its own clock: how late that was seen is not the copy's.
+/// Returns the longer working time of the two ends by their own clocks, which excludes polling
+/// delays.
 fn worked(near: &Status, far: &Status, seen: Duration) -> Duration {
     let longer = near.end.elapsed_us.max(far.end.elapsed_us);
     Duration::from_micros(longer).min(seen)
 }
 
-/// The course, thinned so that it stays short however long the copy takes.
+/// Progress over time, thinned to a limited number of points.
 #[derive(Debug, Default)]
 struct Sampled {
     points: Vec<Point>,

@@ -1,4 +1,4 @@
-//! Names on this host: whoever types them may reach what they like.
+//! Paths on this host: unrestricted, because the local user names them.
 
 use super::CopyError;
 use crate::transfer::list::Source;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn near_source(path: &Path, direct: bool) -> Result<Source, CopyError> {
     let failed =
         |error: io::Error| CopyError::Near(format!("cannot read {}: {error}", path.display()));
-    // Whoever names a link here means what it leads to.
+    // A symbolic link named by the user stands for its target.
     let path = path.canonicalize().map_err(failed)?;
     let name = path
         .file_name()
@@ -19,7 +19,7 @@ pub(super) fn near_source(path: &Path, direct: bool) -> Result<Source, CopyError
     Source::list(folder, &inner, name.to_owned(), direct).map_err(CopyError::Near)
 }
 
-/// The folder of a name on this host, opened, and what is left of the name.
+/// Opens the folder of a local path; returns it with the rest of the path.
 pub(super) fn near_place(path: &Path) -> Result<(Folder, PathBuf), String> {
     let path = std::path::absolute(path)
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;

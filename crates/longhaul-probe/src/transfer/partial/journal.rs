@@ -1,4 +1,4 @@
-//! The journal of an unfinished file: which blocks it claims to have.
+//! The journal of an incomplete file: the blocks that it claims to have.
 
 use super::Left;
 use crate::transfer::BLOCK_BYTES;
@@ -7,13 +7,13 @@ use crate::wire::Entry;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-/// In front of a journal; its last digit is the version.
+/// Magic of a journal; its last digit is the version.
 const MAGIC: &[u8; 8] = b"LHCOPY 1";
 const HEAD_BYTES: usize = 8 + 8 + 8 + 8;
-/// Number, sum, and the first bytes of the sum of both.
+/// Size of a record: block number, hash, and the start of the hash of both.
 const RECORD_BYTES: usize = 8 + 32 + 8;
 
-/// Length and time of the source: another source begins anew.
+/// Encodes the header, with length and time of the source: another source invalidates the journal.
 fn head(entry: &Entry) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(MAGIC);
@@ -32,10 +32,10 @@ pub(super) fn record(index: u64, sum: &Digest) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// What the journal says; nothing where it is of another source, or none.
+/// Reads the claims of the journal; none if it belongs to another source or is invalid.
 pub(super) fn claims(journal: &mut File, entry: &Entry) -> io::Result<Vec<(u64, Digest)>> {
     let blocks = entry.size_bytes.unwrap_or(0).div_ceil(BLOCK_BYTES);
-    // Each block is noted once or, when a copy was taken up, twice.
+    // Each block is recorded once or, in a resumed copy, twice.
     let most = HEAD_BYTES as u64 + 2 * blocks * RECORD_BYTES as u64;
     let mut bytes = Vec::new();
     Read::by_ref(journal).take(most).read_to_end(&mut bytes)?;
@@ -59,7 +59,7 @@ fn read_claims(bytes: &[u8], entry: &Entry, blocks: u64) -> Vec<(u64, Digest)> {
     claims
 }
 
-/// Only what proved true stays claimed.
+/// Rewrites the journal with the verified blocks only.
 pub(super) fn rewrite(journal: &mut File, entry: &Entry, left: &Left) -> io::Result<()> {
     let mut bytes = head(entry).to_vec();
     for (index, sum) in left {

@@ -1,5 +1,5 @@
-//! Whole files are told to the disk and get their names: a long one at once, short ones many at a
-//! time, since the disk then works on all of them while the first is waited for.
+//! Syncs complete files to disk and renames them: a long file at once, short ones in batches, since
+//! the disk then works on all of them while the first is awaited.
 
 use super::{Receiving, lock};
 use crate::transfer::counters::timed;
@@ -10,10 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files that are kept together; each is open until then.
+/// The maximum number of files in a batch; each stays open until then.
 const MOST_TOGETHER: usize = 128;
 
-/// Short files that are whole but for their names.
+/// Short files that are complete but not renamed yet.
 #[derive(Debug, Default)]
 pub(super) struct Keeping(Mutex<Vec<Whole>>);
 
@@ -23,11 +23,11 @@ pub(super) struct Whole {
     pub partial: Arc<Partial>,
 }
 
-/// A file or folder, and why it could not be kept.
+/// The path that could not be committed, with the error.
 type Failed = (PathBuf, io::Error);
 
 impl Keeping {
-    /// Takes one more; gives back all of them once they are enough.
+    /// Adds a file; returns the whole batch once it is full.
     fn add(&self, whole: Whole) -> Option<Vec<Whole>> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.push(whole);
@@ -41,8 +41,7 @@ impl Keeping {
 }
 
 impl Receiving {
-    /// Keeps a whole file, or puts it to those that wait for company. False: the halt knows why
-    /// not.
+    /// Commits a complete file, or adds it to the batch. Returns false if the halt has a failure.
     pub(super) fn keep(&self, whole: Whole) -> bool {
         if whole.partial.is_long() || self.files.len() == 1 {
             return self.kept(&[whole]);
@@ -51,7 +50,7 @@ impl Receiving {
         enough.is_none_or(|enough| self.kept(&enough))
     }
 
-    /// Keeps those that still wait; the same.
+    /// Commits the remaining files; returns false if the halt has a failure.
     pub(super) fn keep_rest(&self) -> bool {
         self.kept(&self.keeping.take())
     }
@@ -64,8 +63,8 @@ impl Receiving {
         kept.is_ok()
     }
 
-    /// On the disk first, then under their names, then the names: so nothing half-written is ever
-    /// under a name, whenever the power fails.
+    /// Syncs the files, then renames them, then syncs the folders: so no incomplete file ever has
+    /// its final name, even after a power failure.
     fn keep_these(&self, whole: &[Whole]) -> Result<(), Failed> {
         let Some((folder, _)) = &self.target.place else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! One thread for each connection receives blocks and sums them up.
+//! Receiving threads: one per connection receives and hashes blocks.
 
 use super::{Job, Receiving, lock};
 use crate::transfer::BLOCK_BYTES;
@@ -13,11 +13,11 @@ use std::net::TcpStream;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// The longest file: block numbers fit into memory's own.
+/// The maximum number of blocks of a stream, so that their list fits into memory.
 const MOST_BLOCKS: u64 = 1 << 32;
 
 impl Receiving {
-    /// One connection.
+    /// Receives the blocks of one connection.
     pub(super) fn receive(&self, stream: TcpStream) {
         let _closing = Closing(self);
         let halt = &self.common.halt;
@@ -55,7 +55,7 @@ impl Receiving {
         }
     }
 
-    /// Whether such a block can come now; the error continues "the source sent …".
+    /// Checks that such a block is permitted now; the error continues "the source sent …".
     fn expected(&self, head: &BlockHead) -> Result<(), String> {
         let filler = matches!(self.mode, Mode::Network(_));
         let right = match head.kind {
@@ -105,7 +105,7 @@ impl Receiving {
             if watch.busy(|| stream.receive(into)) == Moved::Over {
                 return false;
             }
-            // Of no file and looked at by nobody: only its head is proved.
+            // Filler belongs to no file and is not read: only its header is verified.
             common.moved_bytes.fetch_add(head.length, Ordering::Relaxed);
             return self.proved(&head, &Digest::default(), &tag)
                 && common.free.push(buffer, &common.halt);
@@ -155,7 +155,7 @@ impl Receiving {
         holds
     }
 
-    /// A block counts once.
+    /// Records a received block; fails if it is a duplicate.
     fn note_came(&self, head: &BlockHead, sum: BlockSum) -> bool {
         let new = lock(&self.files[head.file as usize])
             .came
@@ -166,7 +166,7 @@ impl Receiving {
         new
     }
 
-    /// Gives it to the writers; blocks of standard output in their order.
+    /// Passes a job to the writers; blocks of standard output in order.
     fn hand_on(&self, job: Job, block: u64, watch: &Watch<'_>) -> bool {
         let halt = &self.common.halt;
         watch.blocked(|| {
@@ -174,8 +174,8 @@ impl Receiving {
                 return self.jobs.push(job, halt);
             }
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            // Each connection carries blocks in their order, so that the one with the next block
-            // is never among those that wait here.
+            // Each connection carries blocks in order, so the one with the next block is never
+            // among those that wait here.
             while *turn != block && !halt.is_set() {
                 let waited = self.turned.wait_timeout(turn, WAKE);
                 turn = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -191,7 +191,7 @@ impl Receiving {
 
 const FORGED: &str = "a block came that the source did not send: something changed it on its way";
 
-/// The last connection tells the writers that no more will come.
+/// Closes the job queue when the last connection ends.
 struct Closing<'a>(&'a Receiving);
 
 impl Drop for Closing<'_> {

@@ -1,4 +1,4 @@
-//! The threads at the disk write blocks, and give a file its name once it is whole.
+//! Disk threads of the target: write blocks, and commit files once they are complete.
 
 use super::keep::Whole;
 use super::{Job, Receiving, lock};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl Receiving {
-    /// One of the threads at the disk.
+    /// Runs one of the disk threads.
     pub(super) fn write_jobs(&self) {
         let watch = self.common.disk.watch();
         let halt = &self.common.halt;
@@ -78,7 +78,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// The file as far as it is, opened by whoever needs it first.
+    /// Returns the incomplete file; the first call opens it.
     fn partial(&self, file: u32) -> io::Result<Arc<Partial>> {
         let mut writing = lock(&self.files[file as usize]);
         if let Some(partial) = &writing.open {
@@ -94,7 +94,7 @@ impl Receiving {
         Ok(partial)
     }
 
-    /// Gives a file its name, once all of it is written and the source has told its sum.
+    /// Commits a file once all blocks are written and the source has sent its hash.
     fn finish_when_whole(&self, file: u32) -> io::Result<()> {
         let mut writing = lock(&self.files[file as usize]);
         let Some((size, told)) = writing.end else {
@@ -128,12 +128,12 @@ impl Receiving {
             return Err(differs());
         }
         partial.settle(&self.target.entries[file as usize].entry, size)?;
-        // Where that fails the halt knows it, with the name of whichever file it was.
+        // A failure is in the halt, with the name of the file concerned.
         self.keep(Whole { file, partial });
         Ok(())
     }
 
-    /// The file that a measurement of the disk alone writes; it has no name any more.
+    /// Creates the unlinked file of a disk-only measurement.
     pub(super) fn scratch(&self) -> io::Result<Option<Partial>> {
         let (Mode::Disk(bytes), Some((folder, path))) = (self.mode, &self.target.place) else {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Receiving {
         let Some(mut buffer) = self.common.free.pop(halt) else {
             return;
         };
-        // What no disk or file system can make smaller.
+        // Incompressible data.
         let mut noise = blake3::Hasher::new();
         noise
             .update(b"longhaul")

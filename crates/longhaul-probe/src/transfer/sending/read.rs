@@ -1,4 +1,4 @@
-//! The threads at the disk read blocks and sum them up.
+//! Disk threads of the source: read and hash blocks.
 
 use super::{Job, Opened, Reading, Ready, Sending};
 use crate::secure::hex;
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Sending {
-    /// One of the threads at the disk.
+    /// Runs one of the disk threads.
     pub(super) fn read_files(&self) {
         let _closing = Closing(self);
         let watch = self.common.disk.watch();
@@ -54,7 +54,7 @@ impl Sending {
         }
     }
 
-    /// Reads a block, and sums it up.
+    /// Reads and hashes a block.
     fn read(
         &self,
         job: Job,
@@ -100,7 +100,7 @@ impl Sending {
         Ok((BlockKind::Data, Some(summing.sum())))
     }
 
-    /// The file, opened by whoever needs it first.
+    /// Returns the file; the first call opens it.
     fn opened(&self, file: u32) -> io::Result<Arc<Opened>> {
         let mut reading = self.reading(file);
         if let Some(opened) = &reading.open {
@@ -120,7 +120,7 @@ impl Sending {
         Ok(opened)
     }
 
-    /// Whether it is the very file that was listed.
+    /// Checks that the file is unchanged since it was listed.
     fn unchanged(&self, file: u32, opened: &File) -> io::Result<()> {
         let now = Seen::of(opened)?;
         match self.source.seen[file as usize] {
@@ -134,7 +134,7 @@ impl Sending {
         reading.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives it to the senders where the target does not have it. False: over.
+    /// Queues a block unless the target already has it; returns false after a halt.
     fn hand_on(
         &self,
         job: Job,
@@ -177,7 +177,7 @@ impl Sending {
         Ok(going && end.is_none_or(|end| watch.blocked(|| self.ready.push(end, halt))))
     }
 
-    /// The end of the file, once all its blocks are read and it is still the same.
+    /// Returns the end message of a file, once all its blocks are read and it is still unchanged.
     fn note(&self, job: Job, sum: Option<BlockSum>) -> io::Result<Option<Ready>> {
         let size = self.source.entries[job.file as usize]
             .size_bytes
@@ -215,7 +215,7 @@ impl Sending {
         Ready::Bare(head, sum)
     }
 
-    /// Standard input, block by block until its end.
+    /// Reads standard input, block by block until its end.
     pub(super) fn read_stream(&self) {
         let _closing = Closing(self);
         let watch = self.common.disk.watch();
@@ -263,7 +263,7 @@ impl Sending {
     }
 }
 
-/// The last thread at the disk tells the senders that no more will come.
+/// Closes the send queue when the last disk thread ends.
 struct Closing<'a>(&'a Sending);
 
 impl Drop for Closing<'_> {
@@ -278,7 +278,7 @@ fn changed() -> io::Error {
     io::Error::other("it changed under the copy; copy it again once nobody writes it")
 }
 
-/// Waits for more no longer than until the halt: a pipe may stay silent for ever.
+/// Fills the buffer unless input ends or a halt is set: a pipe may stay silent for ever.
 fn fill(from: &mut File, into: &mut [u8], halt: &Halt) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {

@@ -1,4 +1,4 @@
-//! One thread for each connection sends whatever block is next.
+//! Sending threads: one per connection sends the next block.
 
 use super::{Ready, Sending};
 use crate::transfer::BLOCK_BYTES;
@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 
 impl Sending {
-    /// One connection.
+    /// Sends blocks over one connection.
     pub(super) fn send(&self, stream: TcpStream) {
         let common = &self.common;
         let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
@@ -54,11 +54,11 @@ impl Sending {
         };
         stream.send(&head.encode(&self.common.key, &Digest::default()));
         self.common.note_socket(stream.socket());
-        // The peer has all it needs: how the connection ends does not matter.
+        // The peer has everything, so errors of the shutdown do not matter.
         let _ = stream.socket().shutdown(Shutdown::Write);
     }
 
-    /// Bytes of no file over one connection.
+    /// Sends filler over one connection.
     pub(super) fn fill(&self, stream: TcpStream) {
         let common = &self.common;
         let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
@@ -94,7 +94,7 @@ impl Sending {
         self.say_last(stream);
     }
 
-    /// In the place of all connections, where only the disk is measured.
+    /// Replaces the connections in a disk-only dry run.
     pub(super) fn discard(&self) {
         while let Some(ready) = self.ready.pop(&self.common.halt) {
             if let Ready::Block(head, _, buffer) = ready {

@@ -1,5 +1,5 @@
-//! How long to wait before trying again: twice as long after each failure, up to some minutes, and
-//! never the same for two agents.
+//! Exponential retry backoff up to five minutes, with jitter so that agents do not retry in
+//! lockstep.
 
 use crate::watch::draw::draw;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Backoff {
         self.failures
     }
 
-    /// One more failure; how long to wait now: from half of the full time to all of it.
+    /// Records a failure. Returns the next delay: between half and all of the full delay.
     pub fn failed(&mut self) -> Duration {
         let full = FIRST.saturating_mul(1 << self.failures.min(16)).min(MOST);
         self.failures = self.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Sending batches to a collector: POST over TLS, with a token, gzip and a deadline.
+//! Sends batches to a collector: POST over TLS with a token, gzip and a timeout.
 
 use super::Trouble;
 use super::wire::{self, Answer};
@@ -16,14 +16,15 @@ use std::time::Duration;
 
 const PATH: &str = "/api/v1/batches";
 const CONNECT: Duration = Duration::from_secs(15);
-/// From the first byte of a batch to the last one of the answer: a thin line takes its time.
+/// The timeout from the first byte of the batch to the last byte of the response, long enough for
+/// slow links.
 const WHOLE: Duration = Duration::from_secs(180);
-/// The collector names what it refused.
+/// The response lists every rejected item, so it may be long.
 const ANSWER_BYTES_MAX: usize = 2 << 20;
 const SECRET_BYTES_MAX: u64 = 4096;
 const CA_BYTES_MAX: u64 = 4 << 20;
 
-/// The way to one collector.
+/// A client for one collector.
 #[derive(Debug, Clone)]
 pub struct Way {
     http: reqwest::Client,
@@ -32,9 +33,9 @@ pub struct Way {
 }
 
 impl Way {
-    /// By what the file says; relative names count from `folder`.
+    /// Creates a client from `[collector]`; relative paths refer to `folder`.
     pub fn to(section: &Collector, folder: &Path) -> Result<Way, String> {
-        // Whoever came first in this process has set it already, to the same.
+        // Fails if the process has installed a provider before, which is always the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let token = section
             .token_file
@@ -60,7 +61,7 @@ impl Way {
         })
     }
 
-    /// Where it leads, for people.
+    /// Returns host and port for messages.
     pub fn host(&self) -> String {
         let port = self
             .url
@@ -108,8 +109,8 @@ impl Way {
         let (ours, text) = told(&body);
         let why = format!("it answered {status}: {text}");
         Err(match status {
-            // Said of the batch itself: sent again as it is, it would be refused again. Of a
-            // stranger in between, such as a proxy that is set up wrongly, it is not believed.
+            // Only longhaul itself rejects the batch for good. The same status from something in
+            // between, such as a misconfigured proxy, may be temporary.
             StatusCode::BAD_REQUEST if ours => Trouble::Refused(why),
             StatusCode::PAYLOAD_TOO_LARGE => Trouble::Refused(why),
             _ => Trouble::Later(why),
@@ -140,7 +141,7 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Whether a refusal is by a longhaul, and what it says.
+/// Returns whether longhaul sent the error response, and its text.
 fn told(body: &[u8]) -> (bool, String) {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &value["error"];
@@ -152,7 +153,7 @@ fn told(body: &[u8]) -> (bool, String) {
     (error["code"].is_string(), wire::bounded(&text))
 }
 
-/// The first line of the file, as it goes into the header.
+/// Returns the first line of the token file as an `Authorization` header value.
 fn token(file: &Path) -> Result<HeaderValue, String> {
     let text = read(file, SECRET_BYTES_MAX)?;
     let line = text.lines().next().unwrap_or_default().trim();

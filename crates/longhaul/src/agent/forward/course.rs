@@ -1,4 +1,4 @@
-//! One step after the other: take a batch, send it, note what has arrived.
+//! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items.
 
 use super::backoff::Backoff;
 use super::collector::Way;
@@ -16,24 +16,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Items of one batch, as long as all goes well.
+/// The maximum number of items in a batch.
 const ITEMS: u32 = 500;
-/// What a batch weighs at most, unless one item alone weighs more.
+/// The maximum size of a batch, unless a single item is larger.
 const BATCH_BYTES: u64 = 4 << 20;
-/// Between two looks into an empty outbox: batches fill a little.
+/// The poll interval of an empty outbox, so that batches fill a little.
 const EMPTY: Duration = Duration::from_secs(1);
-/// Between two looks at a file without a destination.
+/// The poll interval while the file names no destination.
 const NOWHERE: Duration = Duration::from_secs(5);
-/// Between two counts of all that waits.
+/// The interval between two counts of the backlog.
 const COUNT: Duration = Duration::from_secs(10);
 
-/// Where batches go.
+/// The receiver of batches.
 enum Destination {
     Collector(Way),
     Database(Arc<Mutex<Box<dyn Watched>>>),
 }
 
-/// A destination, and the file that named it.
+/// A destination and the watch file that it was created from.
 struct Held {
     file: Arc<WatchFile>,
     destination: Result<Option<Destination>, String>,
@@ -47,9 +47,9 @@ pub struct Course {
     spool: Spool,
     held: Option<Held>,
     backoff: Backoff,
-    /// Items that the next batch may have.
+    /// The maximum number of items in the next batch.
     items: u32,
-    /// What was last told.
+    /// The last error that was logged.
     told: Option<String>,
     counted: Option<Instant>,
 }
@@ -71,7 +71,7 @@ impl Course {
         }
     }
 
-    /// Never ends by itself.
+    /// Sends batches until it is cancelled.
     pub async fn work(mut self) {
         loop {
             let wait = match self.step().await {
@@ -83,7 +83,7 @@ impl Course {
         }
     }
 
-    /// One batch; how long to wait before the next.
+    /// Sends one batch. Returns the delay before the next one.
     async fn step(&mut self) -> Result<Duration, String> {
         let file = self.look_at_the_file().await;
         if !self.has_destination()? {
@@ -107,8 +107,8 @@ impl Course {
         Ok(Duration::ZERO)
     }
 
-    /// What of a batch is not taken, once the rest has arrived; none where fewer items are to be
-    /// sent at once.
+    /// Returns the rejected items of a delivered batch, or `None` if the batch must be split and
+    /// sent again at once.
     async fn refused(
         &mut self,
         agent: &str,
@@ -123,7 +123,7 @@ impl Course {
             }
             Err(Trouble::Later(why)) => Err(why),
             Err(Trouble::Refused(why)) => match first {
-                // Alone, it is the one that is refused.
+                // A batch of one item: this item is the rejected one.
                 Some(place) if count == 1 => Ok(Some(vec![Refusal { place, why }])),
                 _ => {
                     self.items = (count as u32 / 2).max(1);
@@ -133,12 +133,12 @@ impl Course {
         }
     }
 
-    /// The file that holds now; a new one has its destination made anew.
+    /// Returns the current watch file; reopens the destination if the file has changed.
     async fn look_at_the_file(&mut self) -> Arc<WatchFile> {
         let file = self.desk.file();
         let known = self.held.as_ref();
         let fails = known.is_some_and(|held| held.destination.is_err());
-        // What cannot be read, such as a token, may have been mended since.
+        // An unreadable token file, for example, may have been fixed in the meantime.
         if fails || known.is_none_or(|held| !Arc::ptr_eq(&held.file, &file)) {
             let (named, folder) = (Arc::clone(&file), self.desk.folder.clone());
             let made = tokio::task::spawn_blocking(move || destination(&named, &folder)).await;
@@ -181,7 +181,7 @@ impl Course {
         }
     }
 
-    /// Runs on a thread that may wait for the disk.
+    /// Runs `work` on a thread for blocking work.
     async fn on_archive<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
@@ -201,7 +201,7 @@ impl Course {
         done.await.map_err(|error| error.to_string())?
     }
 
-    /// Counts what waits, now and then.
+    /// Counts the backlog if the last count is old enough.
     async fn count(&mut self) {
         if self.counted.is_some_and(|at| at.elapsed() < COUNT) {
             return;
@@ -260,7 +260,7 @@ impl Course {
         }
     }
 
-    /// The same trouble is told once.
+    /// Logs an error unless it equals the last one. Returns the retry delay.
     fn failed(&mut self, why: String) -> Duration {
         if self.told.as_ref() != Some(&why) {
             let whereto = self.whereto();
@@ -282,7 +282,7 @@ impl Course {
     }
 }
 
-/// Where the file sends to; none where it says nothing of that.
+/// Opens the destination that the file names, or returns `None` if it names none.
 fn destination(file: &WatchFile, folder: &std::path::Path) -> Result<Option<Destination>, String> {
     if let Some(section) = &file.database {
         let database = fleet::open(section, folder).map_err(|error| chain(&error))?;
@@ -295,8 +295,8 @@ fn destination(file: &WatchFile, folder: &std::path::Path) -> Result<Option<Dest
     Way::to(section, folder).map(|way| Some(Destination::Collector(way)))
 }
 
-/// The archive, with what was refused once put back into the outbox: the other side may have
-/// changed its mind.
+/// Opens the archive and puts items that were rejected before back into the outbox: the receiver
+/// may accept them now.
 fn opened(path: &std::path::Path) -> Result<Archive, String> {
     let open = || -> Result<Archive, StoreError> {
         let mut archive = Archive::open(path)?;

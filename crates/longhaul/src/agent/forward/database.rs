@@ -1,4 +1,4 @@
-//! Sending batches into a database that many agents share.
+//! Writes batches into a database that several agents share.
 
 use super::wire::{Answer, CameRun};
 use super::{Trouble, chain, derive};
@@ -7,7 +7,7 @@ use longhaul_store::watched::{Delivery, limits};
 use longhaul_store::{StoreError, Watched};
 use std::collections::HashMap;
 
-/// Stores the items; those that no archive takes are refused by themselves.
+/// Stores the items. Invalid items are rejected one by one.
 pub fn deliver(
     database: &mut dyn Watched,
     agent: &str,
@@ -47,7 +47,7 @@ pub fn deliver(
     })
 }
 
-/// Adds an item; gives the id of a run.
+/// Adds an item. Returns the id if it is a run.
 fn add(delivery: &mut Delivery, agent: &str, item: &Item) -> Result<Option<String>, String> {
     match item {
         Item::Run(sent) => {

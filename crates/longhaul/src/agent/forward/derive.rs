@@ -1,7 +1,7 @@
-//! From a report that was sent to the run that an archive takes.
+//! Converts a received report into a run for the archive.
 //!
-//! The values of series are not sent: they are derived from the report here, so that no agent can
-//! claim a value that its report does not hold.
+//! Series values are not sent. They are derived from the report here, so that an agent cannot claim
+//! a value that its report does not contain.
 
 use super::wire::CameRun;
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use longhaul_analysis::detect::points::points_of;
 use longhaul_model::report::v1::series::Pair;
 use longhaul_store::watched::{Reading, WatchedRun};
 
-/// Both directions of one pair of hosts; a run is of no more.
+/// Both directions of one pair of hosts; a run never covers more.
 const PAIRS_MAX: usize = 2;
 
-/// The run with its values; `near` is the host that began it.
+/// Returns the run with its values; `near` is the host that started it.
 pub fn run(came: CameRun, near: &str) -> Result<WatchedRun, String> {
     let far = far_of(&came.pairs, near)?.map(str::to_owned);
     let (mut run, report) =
@@ -39,7 +39,7 @@ pub fn run(came: CameRun, near: &str) -> Result<WatchedRun, String> {
     Ok(run)
 }
 
-/// The other end of a run that `near` began; none of what concerns one host.
+/// Returns the other host of a run that `near` started, or `None` if the run concerns one host.
 fn far_of<'a>(pairs: &'a [Pair], near: &str) -> Result<Option<&'a str>, String> {
     if pairs.len() > PAIRS_MAX {
         return Err(format!("it is of {} pairs; at most 2", pairs.len()));
@@ -55,7 +55,7 @@ fn far_of<'a>(pairs: &'a [Pair], near: &str) -> Result<Option<&'a str>, String> 
     Ok(far)
 }
 
-/// The end that is not `near`.
+/// Returns the host of the pair that is not `near`.
 pub fn other_end<'a>(pair: &'a Pair, near: &str) -> Result<&'a str, String> {
     match (pair.from == near, pair.to == near) {
         (true, false) => Ok(&pair.to),

@@ -1,7 +1,7 @@
-//! A batch as JSON, and the answer to it: what goes over POST /api/v1/batches.
+//! The JSON of a batch and of its response: the bodies of POST /api/v1/batches.
 //!
-//! Written and read by hand: an item that cannot be read is refused by itself, with its place, and
-//! the others are taken. docs/collector.md describes both shapes.
+//! Parsed by hand, so that one unreadable item is rejected alone and the others are accepted.
+//! docs/collector.md describes both bodies.
 
 use longhaul_model::report::v1::event::Event;
 use longhaul_model::report::v1::series::Pair;
@@ -9,23 +9,23 @@ use longhaul_store::sqlite::outbox::{Item, Refusal, SentRun, ToSend};
 use longhaul_store::watched::{Outcome, Planned, PlannedRow};
 use serde_json::{Value, json};
 
-/// What a batch and its answer say that they are.
+/// The value of `schema` in a batch and in its response.
 pub const SCHEMA: &str = "longhaul.batch/1";
-/// Items of one batch.
+/// The maximum number of items in a batch.
 pub const ITEMS_MAX: usize = 2_000;
-/// Bytes of a reason.
+/// The maximum size of a reason in bytes.
 const WHY_BYTES_MAX: usize = 500;
 
-/// What an agent sends at once.
+/// A batch as an agent sends it.
 #[derive(Debug, PartialEq)]
 pub struct Batch {
     pub agent: String,
-    /// By the clock of the agent.
+    /// Time of sending by the agent's clock.
     pub sent_us: i64,
     pub items: Vec<Came>,
 }
 
-/// One item, or why it cannot be read.
+/// One item, or the reason why it is unreadable.
 #[derive(Debug, PartialEq)]
 pub struct Came {
     pub place: i64,
@@ -39,13 +39,13 @@ pub enum Word {
     Event(Box<Event>),
 }
 
-/// A run without its values: these follow from its report.
+/// A run without series values; these are derived from its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CameRun {
     pub pairs: Vec<Pair>,
-    /// Name of the host that began it; absent: the agent.
+    /// Name of the host that started the run; absent: the sending agent.
     pub near: Option<String>,
-    /// As JSON.
+    /// The report as JSON.
     pub report: String,
 }
 
@@ -59,7 +59,7 @@ impl From<&SentRun> for CameRun {
     }
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     pub new: u64,
@@ -69,7 +69,7 @@ pub struct Answer {
     pub refused: Vec<Refusal>,
 }
 
-/// The batch as it goes out.
+/// Serializes a batch.
 pub fn batch(agent: &str, sent_us: i64, items: &[ToSend]) -> String {
     let items: Vec<Value> = items.iter().map(item).collect();
     json!({ "schema": SCHEMA, "agent": agent, "sent_us": sent_us, "items": items }).to_string()
@@ -79,7 +79,7 @@ fn item(sent: &ToSend) -> Value {
     let (kind, value) = match &sent.item {
         Item::Run(run) => ("run", self::run(run)),
         Item::Planned(row) => ("planned", planned(row)),
-        // A shape of the report model: it turns into JSON always.
+        // The serialization of report types does not fail.
         Item::Event(event) => ("event", serde_json::to_value(event).unwrap_or_default()),
     };
     json!({ "place": sent.place, kind: value })
@@ -114,7 +114,7 @@ fn planned(row: &PlannedRow) -> Value {
     value
 }
 
-/// Reads a batch; an error where it is none at all.
+/// Parses a batch. Returns an error only if the batch as a whole is invalid.
 pub fn read_batch(bytes: &[u8]) -> Result<Batch, String> {
     let mut value: Value =
         serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -229,7 +229,7 @@ impl Answer {
         .to_string()
     }
 
-    /// Reads an answer; places that were not sent are the caller's to ignore.
+    /// Parses a response. The caller ignores places that it did not send.
     pub fn read(bytes: &[u8]) -> Result<Answer, String> {
         let value: Value =
             serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -254,7 +254,7 @@ impl Answer {
     }
 }
 
-/// The begin of a reason that came from outside, without what would act on a screen.
+/// Truncates a reason from outside and replaces its control characters.
 pub fn bounded(why: &str) -> String {
     let plain = why.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut short: String = plain.take(WHY_BYTES_MAX).collect();

@@ -1,4 +1,4 @@
-//! What stands in the archive around an event: reports of both sides, the nearest ones.
+//! Collects the evidence around an event from the archive: the nearest reports before and after it.
 
 use super::others::{self, Others};
 use crate::watch::file::WatchFile;
@@ -12,17 +12,17 @@ use longhaul_model::report::v1::{AnyReport, Available, Host, Kind, Path, Scan, T
 use longhaul_store::watched::{EventFilter, Range, RunFilter, run_of};
 use longhaul_store::{StoreError, Watched};
 
-/// Reports of one kind on each side of the event, the nearest.
+/// The number of reports of one kind before and after the event.
 const BEFORE: u32 = 8;
 const AFTER: u32 = 10;
 const DAY_US: i64 = 86_400_000_000;
-/// Reports farther off say little of the event.
+/// Reports further away than this are ignored.
 const DAYS: i64 = 14;
-/// Values of the round trip around it.
+/// The maximum number of RTT values.
 const RTT_POINTS: u32 = 400;
 const EVENTS_MAX: u32 = 200;
 
-/// A report and how it lies to the event.
+/// A report with its time and direction relative to the event.
 pub struct Taken<R> {
     pub at_us: i64,
     pub forward: bool,
@@ -95,7 +95,7 @@ impl Gathered {
             return Ok(());
         };
         let at_us = began.as_microsecond();
-        // Runs of others come from their collectors, and are told by the names of their hosts.
+        // Runs of other agents come through the collector and carry the names of their hosts.
         let forward = match &event.pair {
             pair if pair.from == own => true,
             pair if pair.to == own => false,
@@ -127,7 +127,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// `quicker`: as in the file.
+    /// `quicker` is the value from the watch file.
     pub fn evidence(&self, event: &Event, quicker: u64) -> Evidence<'_> {
         Evidence {
             period_us: self.period_us,
@@ -148,7 +148,7 @@ impl Gathered {
             elsewhere: self.others.elsewhere(),
             steady: self.others.steady(),
             notes: Vec::new(),
-            // The plans of the runs tell what the file changed.
+            // Runs store their plans, from which changes of the file are visible.
             plan_changes: Vec::new(),
             base_rate: self.base_rate,
             earlier: self
@@ -160,7 +160,7 @@ impl Gathered {
     }
 }
 
-/// An audit is of the agent's own host.
+/// Audits come from the agent's own host.
 fn place(audit: &Taken<Host>) -> Place {
     if audit.forward {
         Place::Sender
@@ -180,7 +180,7 @@ fn seen<R>(taken: &[Taken<R>]) -> Vec<Seen<'_, R>> {
         .collect()
 }
 
-/// The runs nearest to the event on both sides, and those within it.
+/// Returns the ids of the runs nearest to the event before and after it, and of those within it.
 fn ids(
     archive: &dyn Watched,
     event: &Event,
@@ -199,8 +199,8 @@ fn ids(
         Ok(runs.into_iter().map(|run| run.id).collect())
     };
     let mut ids = list(begin.saturating_sub(DAYS * DAY_US), begin + 1, BEFORE)?;
-    // The list begins with the newest, so that the nearest after the event are sought in a span
-    // that grows until it holds enough.
+    // The archive lists the newest runs first. To find those right after the event, the range grows
+    // until it contains enough runs.
     let mut span_us = (end - begin).max(60_000_000);
     let after = loop {
         let found = list(begin + 1, end.saturating_add(span_us), 4 * AFTER)?;
@@ -211,7 +211,7 @@ fn ids(
     };
     let nearest = after.len().saturating_sub(AFTER as usize);
     ids.extend_from_slice(&after[nearest..]);
-    // And the newest, which says how it is now.
+    // The newest run shows the current state.
     ids.extend(after.first().filter(|_| nearest > 0).cloned());
     Ok(ids)
 }
@@ -226,7 +226,7 @@ fn period_us(archive: &dyn Watched, event: &Event, span: Range) -> Result<i64, S
     Ok(spacing.map_or(0, |us| us as i64))
 }
 
-/// Of the event's direction, or else of the other one: a round trip has both in it.
+/// Returns RTT values of the event's direction, or else of the reverse one: an RTT covers both.
 fn rtt(archive: &dyn Watched, event: &Event, span: Range) -> Result<Vec<Point>, StoreError> {
     let back = Pair {
         from: event.pair.to.clone(),
@@ -247,7 +247,7 @@ fn rtt(archive: &dyn Watched, event: &Event, span: Range) -> Result<Vec<Point>, 
     Ok(Vec::new())
 }
 
-/// Earlier events of the series that were open when this one came.
+/// Returns earlier events of the series that were open at the time of this one.
 fn earlier(archive: &dyn Watched, event: &Event) -> Result<Vec<Event>, StoreError> {
     let filter = EventFilter {
         range: Range {

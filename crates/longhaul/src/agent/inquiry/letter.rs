@@ -1,4 +1,4 @@
-//! The text for whoever runs a path, from what the archive has of an event now.
+//! The case text for the network operator, built from the current content of the archive.
 
 use super::gathered::Gathered;
 use crate::watch::file::WatchFile;
@@ -6,7 +6,7 @@ use longhaul_analysis::event::{Explained, case_text};
 use longhaul_model::report::v1::event::Event;
 use longhaul_store::{StoreError, Watched};
 
-/// With the causes that were found when the event was explained, and all that stands around it.
+/// Builds the text from the stored causes of the event and the evidence around it.
 pub fn case_text_of(
     archive: &dyn Watched,
     event: &Event,

@@ -1,4 +1,4 @@
-//! Paths that changed together with a path, and paths that were measured and did not change.
+//! Finds paths that changed together with a path, and measured paths that did not change.
 
 use longhaul_analysis::event::{Elsewhere, Steady};
 use longhaul_model::report::v1::event::{Event, State};
@@ -9,16 +9,16 @@ use longhaul_store::watched::{EventFilter, Range, RunFilter};
 use longhaul_store::{StoreError, Watched};
 use std::collections::HashSet;
 
-/// Other paths that are looked at.
+/// The maximum number of other paths that are checked.
 const PAIRS_MAX: usize = 64;
-/// Of these, routes that are read.
+/// The maximum number of routes that are read for them.
 const ROUTES_MAX: usize = 16;
 const EVENTS_MAX: u32 = 200;
-/// Around the event, for changes of others.
+/// The time around the event in which changes of other paths count as simultaneous.
 const NEAR_US: i64 = 6 * 3_600_000_000;
-/// Values of a path that did not change.
+/// The maximum number of values that are read of an unchanged path.
 const POINTS: u32 = 64;
-/// Before the event, for these.
+/// The time before the event in which an unchanged path must have values.
 const LONG_US: i64 = 14 * 86_400_000_000;
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Others {
     }
 }
 
-/// `own`: the name of the agent.
+/// `own` is the name of the agent.
 pub fn of(archive: &dyn Watched, event: &Event, own: &str) -> Result<Others, StoreError> {
     let mut others = Others::default();
     let mut routes = 0;
@@ -106,7 +106,7 @@ fn changed(archive: &dyn Watched, event: &Event) -> Result<Vec<Event>, StoreErro
     Ok(events)
 }
 
-/// Measured before and after the event.
+/// Returns whether the pair was measured before and after the event.
 fn stayed(archive: &dyn Watched, event: &Event, pair: &Pair) -> Result<bool, StoreError> {
     let [begin, end] = event.between_us;
     let range = Range {

@@ -1,4 +1,4 @@
-//! What a search for a better setting proves, when it was made because of an event.
+//! Evidence from a search for better settings that an event requested.
 
 use super::gathered::Taken;
 use crate::render::figures::{count_of, rate};
@@ -9,9 +9,9 @@ use longhaul_model::report::v1::scan::{Choice, Setting};
 use longhaul_model::report::v1::{Advice, Finding, Scan};
 use longhaul_model::units::Bytes;
 
-/// The found setting gives at least so much more than the runs since the event.
+/// The minimum ratio of the found setting's goodput to that of the runs since the event.
 const BETTER: f64 = 1.1;
-/// A setting that was tried and gave more is as sure as causes get.
+/// The confidence of a cause that a measured better setting confirms.
 const PROVED_RATIO: f64 = 0.95;
 
 /// Adds the newest search since the event to the causes.
@@ -38,7 +38,7 @@ pub fn add(event: &Event, scans: &[Taken<Scan>], explained: &mut Explained) {
     if causes.is_empty() {
         causes.push(new(event));
     }
-    // Where something else was named, a better setting may have been there before the event too.
+    // With another cause, a better setting may have existed before the event too.
     let Some(finding) = causes.iter_mut().find(|it| it.cause == "retune") else {
         return;
     };
@@ -48,7 +48,7 @@ pub fn add(event: &Event, scans: &[Taken<Scan>], explained: &mut Explained) {
     causes.sort_by(|a, b| b.confidence_ratio.total_cmp(&a.confidence_ratio));
 }
 
-/// What was found in the direction of the event.
+/// Returns the recommended setting in the direction of the event.
 fn choice(scan: &Taken<Scan>) -> Option<&Choice> {
     let directions = &scan.report.analysis.directions;
     let same = directions.iter().find(|it| it.forward == scan.forward)?;

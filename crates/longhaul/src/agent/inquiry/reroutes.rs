@@ -1,7 +1,7 @@
-//! How often the route of a pair changed in the last month, and how often that was felt.
+//! The rate of route changes of a pair in the last month, and how many of them affected throughput.
 //!
-//! Counted run by run, for a month of traces is too much to be read for every event. Kept in a
-//! file of the agent's folder, so that a restart does not forget it.
+//! Counted run by run, because reading a month of traces for every event takes too long. Stored in
+//! the agent's folder, so that the count survives a restart.
 
 use super::Look;
 use crate::agent::{folder, now};
@@ -19,26 +19,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 const MONTH_US: i64 = 30 * 86_400_000_000;
-/// Of one pair; a route that changes oftener than that has no base rate worth telling.
+/// The maximum number of changes per pair; a base rate of more frequent changes is useless.
 const CHANGES_MAX: usize = 1000;
 const PAIRS_MAX: usize = 4096;
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// A change of throughput within this of a change of route was felt.
+/// A throughput change within this time of a route change counts as its effect.
 const FELT_US: i64 = 3_600_000_000;
 const EVENTS_MAX: u32 = 500;
 
 #[derive(Debug)]
 pub struct Reroutes {
     path: PathBuf,
-    /// Times of changes, by `from>to`.
+    /// Times of route changes by `from>to`.
     changes: BTreeMap<String, Vec<i64>>,
-    /// As it was last seen.
+    /// The latest route of each pair.
     latest: HashMap<Pair, Route>,
 }
 
 impl Reroutes {
     pub fn read(path: PathBuf) -> Reroutes {
-        // What cannot be read is counted anew.
+        // An unreadable file restarts the count.
         let text = folder::read(&path, FILE_BYTES_MAX).ok().flatten();
         let value = text.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
         let times = |value: Value| -> Vec<i64> {
@@ -53,7 +53,7 @@ impl Reroutes {
         }
     }
 
-    /// Takes in the routes of a run, where it is a look at a path.
+    /// Compares the routes of a path run with the previous ones.
     pub fn note(&mut self, archive: &dyn Watched, look: &Look) -> Result<(), StoreError> {
         let of_path = |(_, quantity): &(Pair, Quantity)| *quantity == Quantity::Hops;
         if !look.touched.iter().any(of_path) {
@@ -64,7 +64,7 @@ impl Reroutes {
         };
         let seen = report.observation;
         let mut changed = false;
-        // The first pair of a look is the way there.
+        // The first pair of a path run is the forward direction.
         for (pair, route) in look.pairs.iter().zip([seen.route, seen.route_reverse]) {
             if let Some(route) = route {
                 changed |= self.see(pair, route);
@@ -73,7 +73,7 @@ impl Reroutes {
         if changed {
             let pairs = self.changes.iter();
             let all: Map<String, Value> = pairs.map(|(k, v)| (k.clone(), json!(v))).collect();
-            // A disk that is full costs the count, not the event.
+            // If the disk is full, the count is lost, but not the event.
             let _ = folder::replace(&self.path, &Value::Object(all).to_string());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The values of a series that the detector looks at: as many as it needs, and no more.
+//! Reads as many values of a series as the change detector needs.
 
 use longhaul_analysis::detect::Options;
 use longhaul_analysis::detect::sample::{self, samples};
@@ -7,12 +7,12 @@ use longhaul_model::report::v1::series::{Pair, Point, Series};
 use longhaul_store::watched::{Range, limits};
 use longhaul_store::{StoreError, Watched};
 
-/// Spans that are tried, in slots: a little more than a week, two months, more than a year.
+/// The ranges that are tried, in slots: a little more than a week, two months, more than a year.
 const SPANS_SLOTS: [i64; 3] = [1_100, 10_000, 60_000];
-/// With so many the detector has its whole week, or what is enough.
+/// The number of samples that is enough for the detector.
 const ENOUGH: usize = sample::MOST * 9 / 10;
 
-/// Of the newest span that is long enough.
+/// Returns the values of the shortest range with enough samples, or of the longest range.
 pub fn points(
     archive: &dyn Watched,
     (pair, quantity): (&Pair, Quantity),
@@ -36,7 +36,7 @@ pub fn points(
     Ok(points)
 }
 
-/// Where there are too many values, the middles of their spans.
+/// Uses the medians of the buckets if the archive has aggregated the values.
 fn of(series: Series) -> Vec<Point> {
     let middle = |bucket: &longhaul_model::report::v1::series::Bucket| Point {
         at_us: bucket.at_us + i64::try_from(bucket.duration_us / 2).unwrap_or(0),

@@ -1,14 +1,14 @@
-//! What was told to whom, so that a restart tells nothing twice.
+//! The record of deliveries, so that a restart does not repeat a notice.
 //!
-//! An attempt is noted before it is made: one that a kill cut off may have arrived, and is not made
-//! again. One that failed, and waits for the next attempt, is.
+//! An attempt is recorded before it is made. One that a kill interrupted may have arrived, so it is
+//! not repeated. One that failed and waits for a retry is repeated.
 
 use crate::agent::{folder, now};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
-/// Notices that are remembered.
+/// The maximum number of remembered notices.
 const TOLD_MAX: usize = 10_000;
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -37,11 +37,11 @@ impl Told {
 pub struct Memory {
     path: PathBuf,
     told: HashMap<String, Told>,
-    /// The earliest first.
+    /// Oldest first.
     order: VecDeque<String>,
-    /// Older events are not news.
+    /// Older events are not notified.
     pub since_us: i64,
-    /// Told since this start, or about to be.
+    /// Notices that this process has delivered or queued.
     begun: std::collections::HashSet<String>,
 }
 
@@ -72,13 +72,13 @@ impl Memory {
         memory
     }
 
-    /// Whether this is still to be told, also if an attempt has failed.
+    /// Returns whether the notice is pending, including after a failed attempt.
     pub fn may_tell(&self, key: &str) -> bool {
         let told = self.told.get(key);
         !self.begun.contains(key) && told.is_none_or(|told| *told == Told::Waiting)
     }
 
-    /// Takes it on, if nobody has; false where somebody has.
+    /// Claims the notice. Returns false if it is not pending.
     pub fn begin(&mut self, key: &str) -> bool {
         let may = self.may_tell(key);
         if may {
@@ -88,7 +88,7 @@ impl Memory {
         may
     }
 
-    /// `None`: as if it had never been tried.
+    /// Sets the state; `None` forgets the notice.
     pub fn set(&mut self, key: &str, told: Option<Told>) {
         let Some(told) = told else {
             self.begun.remove(key);
@@ -115,7 +115,7 @@ impl Memory {
         let mut all = Map::new();
         all.insert("since_us".to_owned(), json!(self.since_us));
         all.insert("told".to_owned(), Value::Array(told));
-        // A full disk costs the memory of this notice, and after a restart it comes again.
+        // If the disk is full, this entry is lost, and a restart sends the notice again.
         let _ = folder::replace(&self.path, &Value::Object(all).to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! A program of the user's, which gets the event as JSON on its standard input.
+//! Runs a user's program, which gets the event as JSON on its standard input.
 
 use super::Notice;
 use std::process::Stdio;
@@ -14,12 +14,12 @@ pub async fn tell(command: &[String], notice: &Notice) -> Result<(), String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Whoever stops waiting for it ends it.
+        // A timeout drops the child and thus kills it.
         .kill_on_drop(true)
         .spawn()
         .map_err(|e| format!("cannot start {program}: {e}"))?;
     if let Some(mut input) = child.stdin.take() {
-        // A program that does not read has its reasons; its exit code tells.
+        // A program need not read its input; only its exit code counts.
         let _ = input.write_all(notice.json().as_bytes()).await;
     }
     let status = child.wait().await.map_err(|e| format!("{program}: {e}"))?;

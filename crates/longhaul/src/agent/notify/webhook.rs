@@ -1,4 +1,4 @@
-//! A POST with the event and its text as JSON.
+//! Sends a POST request with the event and its text as JSON.
 
 use super::{DEADLINE, Notice, secret};
 use crate::watch::file::Webhook;
@@ -7,11 +7,11 @@ use std::error::Error;
 use std::path::Path;
 
 pub async fn tell(to: &Webhook, folder: &Path, notice: &Notice) -> Result<(), String> {
-    // Once for the process; whoever comes second changes nothing.
+    // Fails if the process has installed a provider before, which does not matter.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let web = reqwest::Client::builder()
         .timeout(DEADLINE)
-        // A token is for the address that the file names.
+        // The token must not reach another address than the configured one.
         .redirect(Policy::none())
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -23,7 +23,7 @@ pub async fn tell(to: &Webhook, folder: &Path, notice: &Notice) -> Result<(), St
     if let Some(token) = &to.token_file {
         request = request.bearer_auth(secret(folder, token)?);
     }
-    // The address may hold a secret in its path, so errors are told without it.
+    // The URL may contain a secret, so errors omit it.
     let answer = request
         .send()
         .await

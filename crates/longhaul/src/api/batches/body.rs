@@ -1,4 +1,4 @@
-//! The bytes of a batch: bounded on the line, and again when they are unpacked.
+//! Reads the body of a batch, with limits on its compressed and decompressed size.
 
 use crate::api::fault::Fault;
 use axum::body::to_bytes;
@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::time::Duration;
 
-/// As it comes over the line.
+/// The maximum size of the body on the wire.
 const BODY_BYTES: usize = 32 << 20;
-/// Unpacked: the largest report that the archive takes, with its quotes escaped.
+/// The maximum decompressed size: the largest report of the archive, with its quotes escaped.
 const UNPACKED_BYTES: u64 = 80 << 20;
-/// Until all of it is here: a thin line takes its time.
+/// The timeout for the body, long enough for slow links.
 const ARRIVES: Duration = Duration::from_secs(150);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub async fn read(request: Request) -> Result<(Packed, Vec<u8>), Fault> {
     match tokio::time::timeout(ARRIVES, arriving).await {
         Ok(Ok(bytes)) => Ok((packed, bytes.into())),
         Ok(Err(error)) if is_over(&error) => Err(too_large(most)),
-        // Nobody is left to read this.
+        // The connection is broken, so this error is never read.
         Ok(Err(_cut_off)) => Err(Fault::busy("cut_off", "the batch broke off")),
         Err(_late) => Err(Fault::busy("too_slow", "the batch took too long to arrive")),
     }

@@ -1,4 +1,4 @@
-//! Which items of a batch are taken, and why the others are not.
+//! Checks the items of a batch.
 
 use super::senders::Known;
 use crate::agent::forward::wire::{Came, CameRun, Word, bounded};
@@ -10,21 +10,21 @@ use longhaul_store::watched::{Delivery, PlannedRow, WatchedRun, limits};
 use longhaul_store::{StoreError, Watched};
 use std::collections::HashMap;
 
-/// How far in the future a time may lie; beyond that the clock was wrong when it was taken, and the
-/// value would stay the newest one for long.
+/// The maximum time in the future. Beyond it the sender's clock was wrong, and the value would stay
+/// the newest one for a long time.
 const FUTURE_US: i64 = 600_000_000;
 
-/// What is taken of a batch, and what is not.
+/// The accepted and rejected items of a batch.
 #[derive(Default)]
 pub struct Taken {
     pub delivery: Delivery,
     pub refused: Vec<Refusal>,
-    /// Places of runs, by their ids.
+    /// Places of runs in the batch, by id.
     places: HashMap<String, i64>,
 }
 
 impl Taken {
-    /// Takes an item or notes why not; an error is one of the archive.
+    /// Accepts or rejects an item. Returns an error only if the archive fails.
     pub fn add(
         &mut self,
         came: Came,
@@ -53,7 +53,7 @@ impl Taken {
         Ok(())
     }
 
-    /// An event never becomes less sure by a batch that came late.
+    /// Ignores an event whose stored state is more certain, because the batch came late.
     fn event(
         &mut self,
         event: Event,
@@ -73,7 +73,7 @@ impl Taken {
         })
     }
 
-    /// Runs whose ids other reports have.
+    /// Rejects runs whose ids belong to other reports in the archive.
     pub fn refuse_differing(&mut self, ids: &[String]) {
         for id in ids {
             if let Some(place) = self.places.get(id).copied() {
@@ -133,7 +133,7 @@ fn planned(row: &PlannedRow, sender: &Known) -> Result<(), String> {
         .map_or(Ok(()), |pair| is_an_end(pair, sender))
 }
 
-/// Ids of planned runs are those of the schedule: name, start of the agent, number.
+/// Returns whether the agent's schedule made this id: name, start time, sequence number.
 fn is_id_of(id: &str, agent: &str) -> bool {
     let rest = id.strip_prefix(agent).and_then(|it| it.strip_prefix('-'));
     let parts = rest.and_then(|rest| rest.split_once('-'));

@@ -1,4 +1,4 @@
-//! Who may send batches: one token for each agent. Of the tokens only SHA-256 is kept.
+//! Authenticates the senders of batches: one token per agent, kept only as SHA-256.
 
 use crate::agent::desk::Desk;
 use crate::api::fault::Fault;
@@ -16,19 +16,19 @@ const TOKEN_BYTES: u64 = 4096;
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
-/// An agent that has shown its token.
+/// An authenticated agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub name: String,
-    /// May send results of others.
+    /// True if the agent may send results of others.
     pub relay: bool,
 }
 
-/// The agents of one file.
+/// The tokens of one watch file.
 #[derive(Debug, Default)]
 struct Tokens {
     known: HashMap<Digest, Known>,
-    /// Agents whose token cannot be read.
+    /// Agents with an unreadable token file.
     unreadable: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Senders {
         }
     }
 
-    /// The agent that these headers are of.
+    /// Returns the agent that sent these headers.
     pub fn known(&self, headers: &HeaderMap) -> Result<Known, Fault> {
         let tokens = self.tokens();
         if tokens.known.is_empty() && tokens.unreadable.is_empty() {
@@ -73,7 +73,7 @@ impl Senders {
         }
     }
 
-    /// By the file that holds now; read again after a reload.
+    /// Returns the tokens of the current watch file, and reads them again after a reload.
     fn tokens(&self) -> Arc<Tokens> {
         let file = self.desk.file();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +113,7 @@ fn read_all(file: &WatchFile, folder: &Path) -> Tokens {
     tokens
 }
 
-/// The token; none where there is no file, or nothing in it.
+/// Returns the token, or `None` if the file does not exist or is empty.
 fn first_line(file: &Path) -> Option<String> {
     let mut text = String::new();
     let opened = File::open(file).ok()?;

@@ -1,4 +1,4 @@
-//! A stream whose peer must go on taking what it asked for.
+//! A stream with a write timeout.
 
 use std::future::Future;
 use std::io;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Until the peer takes a further byte.
+/// The maximum time until the peer accepts further bytes.
 const STALL: Duration = Duration::from_secs(30);
 
-/// Fails a write that makes no progress.
+/// Fails a write that makes no progress within the timeout.
 pub struct Patient<S> {
     stream: S,
-    /// While the peer takes nothing.
+    /// Runs while a write is pending.
     alarm: Option<Pin<Box<Sleep>>>,
     stall: Duration,
 }

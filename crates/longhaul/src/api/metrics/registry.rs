@@ -1,4 +1,4 @@
-//! The figures with their names and helps.
+//! The metrics with their names and help texts.
 
 use super::{PAIRS, Stored};
 use crate::agent::desk::Figures;
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 type Labels = Vec<(&'static str, String)>;
 type Decimal = Gauge<f64, AtomicU64>;
 
-/// One scrape.
+/// The metrics of one scrape.
 pub struct Page {
     registry: Registry,
 }
@@ -179,7 +179,7 @@ impl Page {
     }
 }
 
-/// `goodput_bps`, `rtt_floor_us`, `loss_ratio`, `hops`.
+/// Returns the metric name, for example `goodput_bps`, `rtt_floor_us`, `loss_ratio` or `hops`.
 fn name(quantity: Quantity) -> String {
     match quantity.unit() {
         "count" => quantity.word().to_owned(),

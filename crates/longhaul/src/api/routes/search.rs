@@ -1,4 +1,4 @@
-//! Which of many runs are read, so that every lasting route is found.
+//! Selects the runs to read, so that every lasting route is found.
 
 use longhaul_analysis::path::compare;
 use longhaul_model::report::v1::Path;
@@ -6,12 +6,12 @@ use longhaul_model::report::v1::path::ChangeKind;
 use longhaul_store::{Entry, StoreError};
 use std::collections::BTreeMap;
 
-/// Runs that are read first.
+/// The maximum number of evenly spread runs.
 const SPREAD: usize = 400;
-/// Runs that are read besides, to find when routes changed.
+/// The maximum number of further runs that locate the changes.
 const BETWEEN: usize = 300;
 
-/// Traces of some of `entries`, which are in the order of time; so are the traces.
+/// Returns traces of some of `entries`, both in chronological order.
 pub fn traces(
     entries: &[Entry],
     mut read: impl FnMut(&Entry) -> Result<Option<Path>, StoreError>,
@@ -38,7 +38,7 @@ pub fn traces(
     Ok(found.into_values().collect())
 }
 
-/// At most [`SPREAD`] of `count`, the first and the last among them.
+/// Returns at most [`SPREAD`] of `count` indices, including the first and the last.
 fn spread(count: usize) -> Vec<usize> {
     if count <= SPREAD {
         return (0..count).collect();
@@ -47,7 +47,7 @@ fn spread(count: usize) -> Vec<usize> {
     (0..SPREAD).map(|it| it * last / (SPREAD - 1)).collect()
 }
 
-/// Neighbours that differ, with runs between them; the latest last.
+/// Returns neighbours that differ and have runs between them; the latest last.
 fn gaps(found: &BTreeMap<usize, Path>) -> Vec<(usize, usize)> {
     let indices: Vec<usize> = found.keys().copied().collect();
     let neighbours = indices.windows(2).map(|two| (two[0], two[1]));

@@ -1,4 +1,4 @@
-//! What the agent is, and the hosts that it knows.
+//! The agent and its hosts.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ pub struct About {
 pub struct ArchiveAbout {
     /// The name of the database.
     pub kind: String,
-    /// On disk, where that can be said.
+    /// Size on disk, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
@@ -26,16 +26,16 @@ pub struct ArchiveAbout {
 pub struct AgentAbout {
     /// The agent's own host.
     pub name: String,
-    /// Hosts that it measures.
+    /// The number of hosts that the agent measures.
     pub targets: u64,
-    /// Runs that were due since midnight, UTC.
+    /// Runs due since midnight, UTC.
     pub planned_today: u64,
     pub missed_today: u64,
-    /// Runs can be asked for (`POST /api/v1/runs`) by whoever asks this.
+    /// The requesting client may start runs (`POST /api/v1/runs`).
     pub takes_orders: bool,
 }
 
-/// A host of the agent's file, or one that an audit is of.
+/// A host of the watch file, or one with an audit in the archive.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct HostRow {
     pub host: String,
@@ -44,10 +44,10 @@ pub struct HostRow {
     pub audit_run_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_at_us: Option<i64>,
-    /// Settings that limit a path, by that audit.
+    /// The number of settings that limit a path, according to the audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<u32>,
-    /// Settings that could be better.
+    /// The number of settings that could be better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<u32>,
     /// City.

@@ -5,7 +5,7 @@ use longhaul_model::report::v1::{self, event};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How sure a change is.
+/// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -30,7 +30,7 @@ impl From<event::State> for State {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Level {
     pub median: f64,
-    /// Median distance of the values from it.
+    /// Median absolute deviation.
     pub deviation: f64,
     pub samples: u32,
 }
@@ -45,7 +45,8 @@ impl From<event::Level> for Level {
     }
 }
 
-/// A lasting change of one quantity of one pair. Its id stays when its time moves a little.
+/// A lasting change of one quantity of one pair. The id stays the same if the change point moves a
+/// little.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Event {
     pub id: String,
@@ -57,28 +58,28 @@ pub struct Event {
     pub between_us: [i64; 2],
     pub before: Level,
     pub after: Level,
-    /// `after` by `before`; absent where `before` is zero.
+    /// `after` divided by `before`; absent if `before` is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_ratio: Option<f64>,
-    /// Strength of the evidence; 1 is just enough.
+    /// Strength of the evidence; the threshold is 1.
     pub score: f64,
     pub autocorrelation: f64,
     pub announced_at_us: i64,
-    /// The event that brought the level back.
+    /// The event that restored the level.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovered_by: Option<String>,
-    /// The likeliest first; none: no cause was found.
+    /// The most likely cause first; empty if none was found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub causes: Vec<Finding>,
-    /// What stayed as it was, as sentences.
+    /// Things that did not change, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub unchanged: Vec<String>,
-    /// Other paths that changed with it, and what they share.
+    /// Other paths that changed at the same time, and what they share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// Measurements that were made because of it, by run id.
+    /// Run ids of measurements that this event requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub follow_ups: Vec<String>,
@@ -107,10 +108,10 @@ impl From<event::Event> for Event {
     }
 }
 
-/// Why: a cause, with the evidence for and against, and advice.
+/// A cause, with the evidence for and against, and advice.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Finding {
-    /// A stable word.
+    /// A stable code.
     pub cause: String,
     pub summary: String,
     pub confidence_ratio: f64,
@@ -138,7 +139,7 @@ impl From<v1::Finding> for Finding {
     }
 }
 
-/// What to do, where, and what it would bring.
+/// An advised action, its place, and the expected result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Advice {
     pub place: String,

@@ -1,4 +1,4 @@
-//! Pairs and what is known of them over time.
+//! Pairs and their values over time.
 
 use longhaul_analysis::path::table::Trace;
 use longhaul_model::report::v1::path::{self, ChangeKind, ChangedRange};
@@ -7,7 +7,7 @@ use longhaul_store::watched;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Two hosts by the names they have in the agent's file, in the direction of the payload.
+/// Two hosts by their names in the watch file, in the direction of the payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Pair {
     /// The sender.
@@ -25,8 +25,8 @@ impl From<series::Pair> for Pair {
     }
 }
 
-/// What a series is of: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us; `loss`,
-/// `retransmits` as ratios; `hops` counted.
+/// The quantity of a series: `goodput`, `available`, `capacity` in bit/s; `rtt_floor` in us;
+/// `loss`, `retransmits` as ratios; `hops` as a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -60,13 +60,13 @@ pub struct GridCell {
     /// The newest value, in the unit of the quantity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Start of the run that gave it.
+    /// Start of the run with this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_us: Option<i64>,
-    /// Median of the hourly medians of the seven days before.
+    /// Median of the hourly medians of the last seven days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median_7d: Option<f64>,
-    /// Events of this quantity that are suspected or confirmed and not recovered from.
+    /// Suspected or confirmed events of this quantity that have not recovered.
     pub open_events: u32,
 }
 
@@ -90,20 +90,20 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Points of a span of time as one: its extremes are kept.
+/// Values of a time span, aggregated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Bucket {
     /// Start of the span.
     pub at_us: i64,
     pub duration_us: u64,
-    /// Runs that gave a value.
+    /// The number of runs with a value.
     pub samples: u32,
     pub min: f64,
     pub median: f64,
     pub max: f64,
 }
 
-/// Points, or buckets where there are more of them than were asked for.
+/// Points, or buckets if there are more points than requested.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Series {
     pub pair: Pair,
@@ -137,26 +137,26 @@ impl From<series::Series> for Series {
     }
 }
 
-/// A stretch of time in which every trace saw one route.
+/// A stretch of time in which all traces have the same route.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteRow {
-    /// Start of the first run that saw it.
+    /// Start of the first run with this route.
     pub at_us: i64,
-    /// Start of the last run that saw it.
+    /// Start of the last run with this route.
     pub until_us: i64,
-    /// Runs that were read for it; of long ranges not all are.
+    /// The number of traces that were read; not all are read for a long range.
     pub traces: u32,
-    /// The small number of this route among those of its pair.
+    /// The number of this route among those of its pair.
     pub number: u32,
-    /// The first run that saw it.
+    /// The first run with this route.
     pub run_id: String,
     pub hops: Vec<RouteHop>,
-    /// Against the route before it; absent: the first one.
+    /// The difference from the previous route; absent for the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<RouteChange>,
 }
 
-/// One hop; a silent one has no address.
+/// One hop; a silent hop has no address.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteHop {
     pub ttl: u8,
@@ -164,7 +164,7 @@ pub struct RouteHop {
     pub address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Least round trip of the answers, us.
+    /// Minimum RTT of the answers, us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<f64>,
 }
@@ -182,7 +182,7 @@ impl From<&path::Hop> for RouteHop {
     }
 }
 
-/// How a route differs from the one before it, as report v1 has it.
+/// The difference of a route from the previous one, in the format of report v1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RouteChange {
     /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
@@ -197,7 +197,7 @@ pub struct RouteChange {
     pub rtt_step_ns: Option<i64>,
 }
 
-/// First and last TTL of hops that differ; absent: nothing stands on this side.
+/// First and last TTL of the hops that differ; absent if this side has no such hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HopRange {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,7 +225,7 @@ impl RouteChange {
     }
 }
 
-/// The word of report v1.
+/// Returns the word of report v1.
 fn word(kind: ChangeKind) -> String {
     let word = serde_json::to_value(kind).ok();
     let word = word.as_ref().and_then(serde_json::Value::as_str);

@@ -1,4 +1,4 @@
-//! Runs: finished, planned, asked for.
+//! Finished, planned and requested runs.
 
 use super::mesh::Pair;
 use longhaul_model::report::v1;
@@ -47,7 +47,7 @@ pub struct RunRow {
     pub id: String,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// Of an archive that a later longhaul wrote, perhaps another word.
+    /// May be another word if a later version of longhaul wrote the archive.
     #[schema(value_type = Kind)]
     pub kind: String,
     pub initiator_host: String,
@@ -58,10 +58,10 @@ pub struct RunRow {
     pub goodput_bps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// Probes of this run that are runs of their own; absent: none.
+    /// The number of probes that are runs of their own; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
-    /// The pair that was asked for, where one was, or that the news is about.
+    /// The requested pair, or the pair of a live update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair: Option<Pair>,
 }
@@ -114,7 +114,7 @@ fn kind_of(report: &v1::AnyReport) -> v1::Kind {
     }
 }
 
-/// What became of a planned run.
+/// The outcome of a planned run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -122,17 +122,17 @@ pub enum Outcome {
     Missed { reason: String },
 }
 
-/// A run that came due, or was asked for.
+/// A run that came due or was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PlannedRow {
     pub id: String,
     pub due_us: i64,
-    /// What the agent's file calls it.
+    /// Name of the measurement in the watch file.
     pub measurement: String,
-    /// Absent for what concerns one host.
+    /// Absent if the run concerns one host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair: Option<Pair>,
-    /// Absent: not yet.
+    /// Absent while the run has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
@@ -153,22 +153,22 @@ impl From<watched::PlannedRow> for PlannedRow {
     }
 }
 
-/// Runs that were not made, by reason.
+/// The number of missed runs with one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MissedFor {
     pub reason: String,
     pub runs: u64,
 }
 
-/// How many runs were due in the range, of all pairs, and what became of them.
+/// The number of runs due in the range, for all pairs, by outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PlannedCounts {
-    /// The sum of the other three.
+    /// The sum of `done`, `missed` and `waiting`.
     pub planned: u64,
     pub done: u64,
     pub missed: u64,
     pub waiting: u64,
-    /// The missed ones, the most frequent reason first.
+    /// Missed runs by reason, the most frequent first.
     pub reasons: Vec<MissedFor>,
 }
 
@@ -185,55 +185,55 @@ impl From<watched::PlannedCounts> for PlannedCounts {
     }
 }
 
-/// Counts of a range, and the newest runs of it.
+/// Counts of a range, and its newest runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PlannedRuns {
     pub counts: PlannedCounts,
-    /// By the time when they were due, the newest first.
+    /// By due time, newest first.
     pub rows: Vec<PlannedRow>,
-    /// True: there are more of them than were asked for, or than are looked through at once.
+    /// True: there are more rows than requested, or than one request scans.
     pub more: bool,
 }
 
-/// A run that the agent's file knows, and that can be asked for.
+/// A run of the watch file that can be requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Job {
-    /// What the file calls it.
+    /// Name of the measurement in the watch file.
     pub measure: String,
     pub from: String,
     pub to: String,
     /// `path`, `available`, `throughput`, `tune`, `load`, `host`.
     pub kind: String,
-    /// It fills the path, so it waits until interface, hosts and links are free.
+    /// The run fills the path, so it waits until hosts, interfaces and links are free.
     pub heavy: bool,
-    /// The longest that a run takes.
+    /// The maximum duration of a run.
     pub lasts_us: i64,
-    /// The most that a run sends.
+    /// The maximum number of bytes that a run sends.
     pub bytes: u64,
 }
 
-/// A run that is wanted now.
+/// A requested run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {
-    /// What the agent's file calls the measurement.
+    /// Name of the measurement in the watch file.
     #[schema(min_length = 1, max_length = 255)]
     pub measure: String,
-    /// Who sends; of measurements that look both ways, the agent.
+    /// The sender; the agent if the measurement covers both directions.
     #[schema(min_length = 1, max_length = 255)]
     pub from: String,
     #[schema(min_length = 1, max_length = 255)]
     pub to: String,
 }
 
-/// The run that was put into the queue.
+/// A requested run that was queued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RunTaken {
-    /// Under which it is among the planned runs.
+    /// The id of the planned run.
     pub planned_id: String,
 }
 
-/// A report of report v1, as it was stored: declares the shape, and is never made.
+/// A stored report of report v1. Declares the schema only; never constructed.
 pub enum Report {}
 
 impl PartialSchema for Report {
@@ -249,7 +249,7 @@ impl PartialSchema for Report {
 
 impl ToSchema for Report {}
 
-/// How a planned run stands.
+/// The state of a planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {

@@ -1,4 +1,4 @@
-//! Options of `longhaul capture`, and those of `longhaul test` that make captures.
+//! Options of `longhaul capture`, and the options of `longhaul test` that capture packets.
 
 use crate::cli::parse;
 use clap::{Args, Subcommand};
@@ -89,7 +89,7 @@ pub struct TestCaptureArgs {
     pub capture_overwrite: bool,
 }
 
-/// Some six megabytes of headers: the beginning of any run, and all of a short one.
+/// The default number of packets: about 6 MB of headers, enough for the start of any run.
 const PACKETS: u64 = 50_000;
 
 impl TestCaptureArgs {

@@ -1,7 +1,7 @@
-//! Options of `longhaul iperf3`: iperf3's own names and letters, both roles in one list as there.
+//! Options of `longhaul iperf3`, with iperf3's names, for both roles in one list as in iperf3.
 //!
-//! What a value means is read here, as iperf3 reads it: sizes in powers of 1024, rates in powers of
-//! 1000. How options fit together is checked in `cli::iperf3`, with iperf3's words for it.
+//! Values are parsed here as iperf3 parses them: sizes in powers of 1024, rates in powers of 1000.
+//! `cli::iperf3` checks combinations of options and reports errors with iperf3's messages.
 
 use crate::cli::iperf3::password;
 use crate::cli::iperf3::value::{self, Affinity, Burst, Place, Timestamps};
@@ -277,7 +277,7 @@ pub struct Iperf3ClientArgs {
 }
 
 impl Iperf3ServerArgs {
-    /// Is any of them set, but the role itself?
+    /// Returns true if any server option other than the role itself is set.
     pub fn is_asked(&self) -> bool {
         self.daemon
             || self.one_off
@@ -291,7 +291,7 @@ impl Iperf3ServerArgs {
 }
 
 impl Iperf3ClientArgs {
-    /// Is any of them set that iperf3 refuses of a server?
+    /// Returns true if any option is set that iperf3 refuses on a server.
     pub fn is_asked(&self) -> bool {
         let flags = [
             self.udp,
@@ -362,7 +362,7 @@ pub struct Iperf3UserArgs {
 }
 
 impl Iperf3UserArgs {
-    /// The user with a password; `None`: nobody in particular.
+    /// Asks for the password of the user. Returns `None` if no user is given.
     pub fn login(&self) -> Result<Option<Login>, Fail> {
         let (Some(user), Some(key)) = (&self.user, &self.public_key) else {
             return Ok(None);
@@ -376,7 +376,7 @@ impl Iperf3UserArgs {
     }
 }
 
-/// How a user's token is padded.
+/// Returns the padding of a user's token.
 pub fn padding(pkcs1: bool) -> Padding {
     if pkcs1 { Padding::Pkcs1 } else { Padding::Oaep }
 }

@@ -76,7 +76,7 @@ pub struct PathArgs {
 }
 
 impl PathArgs {
-    /// What is changed in the path, in order.
+    /// Returns the changes to the path, in order.
     pub fn edits(&self) -> Vec<String> {
         let begin = self.begin_at.iter().map(|at| format!("begin_at={at}"));
         self.sets.iter().cloned().chain(begin).collect()

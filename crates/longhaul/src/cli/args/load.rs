@@ -1,4 +1,4 @@
-//! Options of `longhaul load`; those of `longhaul test` where the meaning is the same.
+//! Options of `longhaul load`. Options that `longhaul test` also has mean the same.
 
 use super::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::load::asked::{self, Rates};

@@ -41,11 +41,11 @@ pub struct RecordArgs {
     pub measure: MeasureArgs,
 }
 
-/// The options of `longhaul test`, where a far end is named; with a command of `record` none is.
+/// The options of `longhaul test`; absent with a subcommand of `record`, which names no server.
 #[derive(Debug)]
 pub struct MeasureArgs(pub Option<TestArgs>);
 
-/// What is derived for `Option<TestArgs>` never sees that HOST is there.
+/// The derived implementation for `Option<TestArgs>` does not detect that HOST is present.
 impl FromArgMatches for MeasureArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let named = matches.contains_id("host");
@@ -61,7 +61,7 @@ impl FromArgMatches for MeasureArgs {
 
 impl Args for MeasureArgs {
     fn augment_args(command: Command) -> Command {
-        // A record has a shape of its own.
+        // A record has its own output format.
         TestArgs::augment_args(command).mut_arg("format", |format| format.hide(true))
     }
 

@@ -1,4 +1,4 @@
-//! Options of `longhaul test`; iperf3's letters where the meaning is the same.
+//! Options of `longhaul test`, with iperf3's letters where the meaning is the same.
 
 use super::{ArchiveArgs, Iperf3UserArgs, LocalArgs, TestCaptureArgs, TokenArgs};
 use crate::cli::expect::Expectation;
@@ -219,7 +219,7 @@ pub struct TestArgs {
 }
 
 impl TestArgs {
-    /// In which shape the run is printed.
+    /// Returns the output format of the run.
     pub fn shape(&self) -> TestFormat {
         if self.json {
             TestFormat::Json

@@ -1,4 +1,4 @@
-//! Options of `longhaul tune`; those of `longhaul test` where the meaning is the same.
+//! Options of `longhaul tune`. Options that `longhaul test` also has mean the same.
 
 use super::{ArchiveArgs, LocalArgs, TokenArgs};
 use crate::cli::parse;

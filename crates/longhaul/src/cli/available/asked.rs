@@ -1,4 +1,4 @@
-//! From options to a plan.
+//! Builds the plan of `longhaul available` from its options.
 
 use crate::cli::args::AvailableArgs;
 use longhaul_analysis::available::budget;
@@ -8,13 +8,13 @@ use longhaul_probe::limits::{MOST_PROBE_BYTES, PACKET_BYTES};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// A full packet where nothing better is known: Ethernet's.
+/// The packet size if nothing better is known: Ethernet's.
 pub const USUAL_PACKET_BYTES: u32 = 1500;
-/// Bulk TCP to a far end that does not cooperate.
+/// Limits of bulk TCP to a server that does not run longhaul.
 const TCP_TIME_US: u64 = 3_000_000;
 const TCP_BYTES: u64 = 500_000_000;
 
-/// What the options ask for.
+/// Builds the plan from the options.
 pub fn plan(args: &AvailableArgs) -> Plan {
     let mode = match (args.light, args.careful) {
         (true, _) => Mode::Light,
@@ -35,7 +35,7 @@ pub fn plan(args: &AvailableArgs) -> Plan {
         } else {
             most.most_time_us
         },
-        // Its keys come from the kernel's random numbers. 53 bits: what every reader of JSON holds.
+        // Seeded by the kernel's random numbers. Every JSON reader holds 53 bits exactly.
         seed: RandomState::new().hash_one(0_u8) >> 11,
         dscp: args.dscp,
         uncooperative: args.tcp.map(|_| Fallback::TcpBulk),
@@ -43,7 +43,7 @@ pub fn plan(args: &AvailableArgs) -> Plan {
     }
 }
 
-/// What a search for a large bucket may cost beside the rest.
+/// Returns the extra budget of a search for a large token bucket.
 fn bucket_bytes(args: &AvailableArgs) -> u64 {
     const BUCKET_BYTES: u64 = 200_000_000;
     match (args.shaper, args.bytes) {

@@ -1,4 +1,4 @@
-//! A far end without longhaul: ICMP echoes, then bulk TCP to whatever takes it there
+//! Fallback for hosts without longhaul: bulk TCP to any service that accepts it, then ICMP echoes
 //! (docs/methods/available-bandwidth.md).
 
 use super::progress::Progress;
@@ -14,8 +14,8 @@ use longhaul_probe::throughput::Target;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Echoes that ask how often the queues of the round trip are empty; 50 a second, as many hosts
-/// answer no more.
+/// Echoes that measure how often the queues of the round trip are empty: 50 per second, because
+/// many hosts answer no faster.
 const ECHOES: RoundTrips = RoundTrips {
     protocol: Protocol::Icmp,
     probes: 100,
@@ -23,7 +23,7 @@ const ECHOES: RoundTrips = RoundTrips {
     packet_bytes: 64,
     timeout_us: 1_000_000,
 };
-/// What the bulk left in queues drains before the echoes.
+/// The time to drain the queues after the bulk transfer, before the echoes.
 const REST: Duration = Duration::from_millis(500);
 
 pub fn measure(
@@ -82,7 +82,7 @@ fn seen(
     }
 }
 
-/// Round trips as a train: its one-way delays are those of the whole round trip.
+/// Measures round trips and returns them as a train whose one-way delays are round-trip times.
 fn idle(target: &Target, outcome: &BulkOutcome, caveats: &mut Vec<Caveat>) -> Vec<Train> {
     std::thread::sleep(REST);
     let asked = EchoAsked {

@@ -1,4 +1,4 @@
-//! What is told on stderr: the budget before anything is sent, then one line that moves.
+//! Progress on stderr: first the budget, then one line that is updated in place.
 
 use crate::cli::args::AvailableArgs;
 use crate::render::available::size;
@@ -8,9 +8,9 @@ use longhaul_model::report::v1::available::{Plan, Probing};
 use std::io::{IsTerminal, Write};
 
 pub struct Progress {
-    /// The budget is told.
+    /// Whether to print the budget.
     says: bool,
-    /// A line moves: for a person at a terminal.
+    /// Whether to draw the progress line: only on a terminal.
     lines: bool,
     drawn: bool,
 }
@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// What each direction may cost, before it costs anything.
+    /// Prints the budget of each direction before the measurement.
     pub fn budget(&mut self, plan: &Plan) {
         if !self.says {
             return;
@@ -42,11 +42,11 @@ impl Progress {
             count_of(u64::from(plan.packet_bytes), "byte"),
         );
         let lines = wrap(&text, WIDTH).join("\n");
-        // A closed stderr costs the words, not the run.
+        // If stderr is closed, the text is lost and the run continues.
         let _ = writeln!(anstream::stderr(), "{lines}");
     }
 
-    /// How far a direction has come.
+    /// Shows the progress of a direction.
     pub fn round(&mut self, forward: bool, probing: &Probing) {
         let way = if forward { "forward" } else { "reverse" };
         self.line(&format!(
@@ -57,7 +57,7 @@ impl Progress {
         ));
     }
 
-    /// Draws over the line before.
+    /// Overwrites the line.
     pub fn line(&mut self, text: &str) {
         if !self.lines {
             return;
@@ -67,7 +67,7 @@ impl Progress {
         let _ = write!(anstream::stderr(), "\r{text:<width$}");
     }
 
-    /// Leaves the line empty.
+    /// Clears the line.
     pub fn finish(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let width = WIDTH - 1;

@@ -1,7 +1,7 @@
-//! The captures of a run as files: the near one under the name that was asked, the far one beside
-//! it. Nothing that is there is overwritten unless that is asked.
+//! The capture files of a run: the local one with the given name, the remote one next to it.
+//! Existing files are overwritten only on request.
 //!
-//! A capture that cannot be written costs the file and not the result, as the archive does.
+//! A failure to write a capture loses the file but not the result, like a failure of the archive.
 
 use crate::cli::args::TestCaptureArgs;
 use crate::fail::{Fail, HOST, USAGE};
@@ -14,10 +14,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The largest file of this end: what its packets can fill.
+/// The maximum size of the local file, enough for the maximum number of packets.
 const MOST_FILE_BYTES: u64 = 256 << 20;
 
-/// Before a run: fails where its captures could not be written.
+/// Fails before a run if its captures cannot be written.
 pub fn check(args: &TestCaptureArgs) -> Result<(), Fail> {
     let Some(near) = &args.capture else {
         return Ok(());
@@ -42,7 +42,7 @@ pub fn check(args: &TestCaptureArgs) -> Result<(), Fail> {
     }
 }
 
-/// `run.pcapng` → `run-far.pcapng`.
+/// Returns the name of the remote capture: `run.pcapng` → `run-far.pcapng`.
 pub fn far_name(near: &Path) -> PathBuf {
     let mut name = near.file_stem().unwrap_or_default().to_owned();
     name.push("-far");
@@ -53,7 +53,7 @@ pub fn far_name(near: &Path) -> PathBuf {
     near.with_file_name(name)
 }
 
-/// A new file, or an emptied one where that was asked.
+/// Creates a file, or truncates an existing one on request.
 pub fn create(file: &Path, overwrite: bool) -> Result<File, Fail> {
     made(file, overwrite).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
@@ -82,7 +82,7 @@ fn exists(file: &Path) -> Fail {
     ))
 }
 
-/// A file to be written.
+/// A capture file to be written.
 struct Made {
     near: bool,
     file: PathBuf,
@@ -90,7 +90,7 @@ struct Made {
     packets: u64,
 }
 
-/// After a run: writes both files, and tells the report of them.
+/// Writes both files after a run, and adds them to the report.
 pub fn keep(args: &TestCaptureArgs, captures: Captures, report: &mut Throughput) {
     let Some(near) = &args.capture else {
         return;
@@ -110,13 +110,13 @@ pub fn keep(args: &TestCaptureArgs, captures: Captures, report: &mut Throughput)
     }
     for caveat in &caveats {
         let told = format!("{} {}\n", paint(CAVEAT, "caveat:"), caveat.text);
-        // Nobody is left to be told when stderr is closed as well; the report says it too.
+        // If stderr is closed as well, only the report has the caveat.
         let _ = anstream::stderr().write_all(told.as_bytes());
     }
     report.caveats.extend(caveats);
 }
 
-/// What is to be written, with the run's id in it; and what is wrong with it.
+/// Prepares the files, with the run's id as a comment, and caveats for captures that are damaged.
 fn both(near: &Path, captures: Captures, report: &mut Throughput) -> (Vec<Made>, Vec<Caveat>) {
     let id = report.run.id.clone();
     let comments = |end: &str| {
@@ -156,7 +156,7 @@ fn both(near: &Path, captures: Captures, report: &mut Throughput) -> (Vec<Made>,
     (made, caveats)
 }
 
-/// A file that could not be written whole is no capture.
+/// Writes a file, and removes it if it cannot be written completely.
 fn write(file: &Path, bytes: &[u8], overwrite: bool) -> io::Result<()> {
     let mut made = made(file, overwrite)?;
     let written = made.write_all(bytes).and_then(|()| made.sync_all());
@@ -175,7 +175,7 @@ fn note(report: &mut Throughput, made: &Made) {
     }
 }
 
-/// What the report says of one end's capture.
+/// Returns the report's entry for the capture of one host.
 fn ends(report: &mut Throughput, near: bool) -> Option<&mut Capture> {
     let forward = report.observation.forward;
     let ends = &mut report.observation.ends;

@@ -1,4 +1,4 @@
-//! From SRC, DST and options to a request, with the setting that `tune` has found for the path.
+//! Builds a copy request from SRC, DST, options and the setting that `tune` found for the path.
 
 use super::end::CopyEnd;
 use crate::cli::args::CopyArgs;
@@ -10,7 +10,7 @@ use longhaul_model::report::v1::scan::Setting;
 use longhaul_probe::throughput::Target;
 use longhaul_probe::transfer::{BLOCK_BYTES, CopyRequest, Near};
 
-/// Where nothing was tuned and no option says otherwise.
+/// The number of streams without an option or a result of `tune`.
 const USUAL_STREAMS: u32 = 4;
 
 pub struct Asked {
@@ -21,7 +21,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What an interrupted copy leaves can be taken up.
+    /// Returns true if an interrupted copy can be resumed.
     pub fn resumable(&self) -> bool {
         let dry = self.request.dry_disk || self.request.dry_network;
         !dry && self.request.near != Near::Stream
@@ -68,7 +68,7 @@ pub fn asked(args: &CopyArgs) -> Result<Asked, Fail> {
     })
 }
 
-/// Which end is here, and what the other is called.
+/// Returns the direction, the local end, and the host and name of the remote end.
 fn ends(args: &CopyArgs) -> Result<(bool, &CopyEnd, &str, &str), Fail> {
     let usage = |text: &str, hint: &'static str| Err(Fail::new(USAGE, text).hint(Some(hint)));
     let (forward, near, host, name) = match (&args.source, &args.target) {
@@ -103,7 +103,7 @@ fn ends(args: &CopyArgs) -> Result<(bool, &CopyEnd, &str, &str), Fail> {
     Ok((forward, near, host, name))
 }
 
-/// What an earlier scan recommends, unless options decide all of it.
+/// Returns the setting recommended by an earlier scan, unless options set the number of streams.
 fn tuned(args: &CopyArgs, peer: &Target, forward: bool) -> Option<Setting> {
     if args.streams.is_some() {
         return None;

@@ -1,9 +1,9 @@
-//! One end of a copy as it is typed: a file here, a name there, or a stream. Pure.
+//! SRC and DST of a copy as typed: a local file, a remote name, or a stream. No I/O.
 
 use crate::cli::parse;
 use std::path::PathBuf;
 
-/// What SRC and DST can be.
+/// One end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyEnd {
     Here(PathBuf),
@@ -15,7 +15,7 @@ pub enum CopyEnd {
     Stream,
 }
 
-/// `file`, `host:name`, `[v6]:name`, `-`. A colon behind a slash is one of a file's name.
+/// Parses `file`, `host:name`, `[v6]:name` or `-`. A colon after a slash belongs to a file name.
 pub fn parse(text: &str) -> Result<CopyEnd, String> {
     match text {
         "" => return Err("allowed is FILE, HOST:NAME or -".to_owned()),

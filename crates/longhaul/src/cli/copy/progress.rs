@@ -1,4 +1,4 @@
-//! One line on a terminal's stderr while a copy goes on: how much, how fast, how long still.
+//! Progress of a copy on stderr, on a terminal: bytes, rate and remaining time in one line.
 
 use crate::cli::args::CopyArgs;
 use crate::render::figures::rate;
@@ -10,12 +10,12 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_millis(500);
-/// The rate is that of so many lines: half a minute of them would hide a change.
+/// The number of updates that the rate is averaged over; half a minute would hide changes.
 const LOOKED_BACK: usize = 10;
 
 pub struct Told {
     wanted: bool,
-    /// Times and bytes of the last lines.
+    /// Times and bytes of the last updates.
     seen: VecDeque<(Duration, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl Told {
             .front()
             .and_then(|(at, bytes)| Rate::over(now.bytes - bytes, now.elapsed.saturating_sub(*at)));
         let line = line(now, speed);
-        // A closed stderr costs the line, not the copy.
+        // If stderr is closed, the line is lost and the copy continues.
         let _ = write!(
             anstream::stderr(),
             "\r{}",
@@ -53,7 +53,7 @@ impl Told {
         );
     }
 
-    /// Takes the line away: what follows stands at its place.
+    /// Clears the line for the text that follows.
     pub fn leave(&self) {
         if !self.seen.is_empty() {
             let _ = write!(anstream::stderr(), "\r{:<78}\r", "");

@@ -6,7 +6,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use std::fmt;
 use std::str::FromStr;
 
-/// One condition.
+/// One condition on a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeExpectation {
     text: String,
@@ -65,7 +65,7 @@ impl FromStr for ChangeExpectation {
     }
 }
 
-/// `-5 %` or `-0.05`.
+/// Parses `-5 %` or `-0.05`.
 fn number(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix('%') {
         Some(number) => (number, 0.01),
@@ -78,8 +78,8 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 impl ChangeExpectation {
-    /// `None` when it holds for every pair of hosts that has the quantity; else what was found
-    /// instead. What was not measured, or cannot be told, is missed.
+    /// Returns `None` if the condition holds for every pair of hosts with this quantity, otherwise
+    /// the value found. A change that was not measured or cannot be determined is a miss.
     pub fn missed(&self, changes: &[Change]) -> Option<String> {
         let ours = changes
             .iter()
@@ -166,7 +166,7 @@ mod tests {
             ("change_high < -5 %", true),
             ("change_low >= -11 %", false),
             ("p < 0.05", true),
-            // What was not measured is not met.
+            // A quantity that was not measured does not meet an expectation.
             ("rtt_floor.change <= 10 %", false),
         ] {
             let expectation: ChangeExpectation = condition.parse().unwrap();

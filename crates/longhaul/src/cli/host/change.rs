@@ -1,4 +1,4 @@
-//! Writing settings and putting them back, with the journal between.
+//! Writes settings and reverts them, with a journal of the previous values.
 
 use crate::cli::args::HostArgs;
 use crate::cli::filing;
@@ -9,10 +9,10 @@ use longhaul_model::report::v1::host::{Analysis, Change, Grade};
 use longhaul_probe::host::{self, HostError};
 use std::path::{Path, PathBuf};
 
-/// A name and the value that it shall have.
+/// The name of a setting and its wanted value.
 pub type Setting = (String, String);
 
-/// The journal asked for, or the user's own.
+/// Returns the path of the given journal, or of the user's default one.
 pub fn journal(args: &HostArgs) -> Result<PathBuf, Fail> {
     if let Some(path) = &args.journal {
         return Ok(path.clone());
@@ -21,12 +21,12 @@ pub fn journal(args: &HostArgs) -> Result<PathBuf, Fail> {
         Fail::from_error(USAGE, &e)
             .hint(Some("set HOME, or name the journal with `--journal FILE`"))
     })?;
-    // The strategy of this system has a folder for state; others keep it with their data.
+    // XDG has a folder for state; systems without one keep it with their data.
     let folder = folders.state_dir().unwrap_or_else(|| folders.data_dir());
     Ok(folder.join("longhaul").join("host-journal.json"))
 }
 
-/// What the verdicts would have written, each name once, the worst first.
+/// Returns the settings that the verdicts recommend, each name once, the worst verdict first.
 pub fn wanted(analysis: &Analysis) -> Vec<Setting> {
     let mut settings: Vec<Setting> = Vec::new();
     let verdicts = analysis.verdicts.iter();
@@ -42,11 +42,11 @@ pub fn wanted(analysis: &Analysis) -> Vec<Setting> {
     settings
 }
 
-/// Settings that can be put back at any time, and are when this goes out of scope.
+/// Applies settings and reverts them when dropped, unless they are kept.
 pub struct Hand<'a> {
     journal: &'a Path,
     interface: Option<&'a str>,
-    /// Something may have been written and is not meant to stay.
+    /// Whether settings may have been written that are not to be kept.
     pending: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Hand<'a> {
         Ok(changes)
     }
 
-    /// Everything as it was before the first apply.
+    /// Restores the values from before the first apply.
     pub fn revert(&mut self) -> Result<Vec<Change>, Fail> {
         let reverted = reverted(self.journal)?;
         self.pending = false;
@@ -76,7 +76,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// What is written now stays.
+    /// Keeps the current settings.
     pub fn keep(&mut self) {
         self.pending = false;
     }
@@ -85,13 +85,13 @@ impl<'a> Hand<'a> {
 impl Drop for Hand<'_> {
     fn drop(&mut self) {
         if self.pending {
-            // Whoever unwinds here tells why; the journal stays if this fails too.
+            // The caller reports the error. If this fails too, the journal remains.
             let _ = host::revert(self.journal);
         }
     }
 }
 
-/// Puts back what the journal holds; without one there is nothing to do.
+/// Reverts the settings in the journal. Without a journal there is nothing to do.
 pub fn reverted(journal: &Path) -> Result<Vec<Change>, Fail> {
     match host::revert(journal) {
         Err(HostError::NothingToRevert { .. }) => Ok(Vec::new()),
@@ -99,8 +99,8 @@ pub fn reverted(journal: &Path) -> Result<Vec<Change>, Fail> {
     }
 }
 
-/// The failure when something could not be put back: it then stays in the journal. What is gone,
-/// with an earlier boot or its interface, does not.
+/// Returns the failure if a setting could not be reverted; it then stays in the journal. Settings
+/// lost with an earlier boot or a removed interface do not.
 pub fn missing(journal: &Path, changes: &[Change]) -> Option<Fail> {
     if !journal.exists() {
         return None;
@@ -117,7 +117,7 @@ pub fn missing(journal: &Path, changes: &[Change]) -> Option<Fail> {
     )))
 }
 
-/// Whether it stands as wanted now.
+/// Returns true if the setting has the wanted value.
 pub fn written(change: &Change) -> bool {
     change.after.is_some() && change.error.is_none()
 }

@@ -1,4 +1,4 @@
-//! Which paths must this host be ready for? The one asked for, or those in the archive.
+//! The paths that this host is audited for: the one given by options, or those in the archive.
 
 use crate::cli::args::HostArgs;
 use crate::cli::output;
@@ -9,14 +9,14 @@ use longhaul_model::report::v1::host::Path;
 use longhaul_store::Archive;
 use std::net::IpAddr;
 
-/// Far ends that count: the ones measured last.
+/// The maximum number of peers: the ones measured last.
 const FAR_ENDS: usize = 20;
-/// Runs that are looked through for them.
+/// The maximum number of runs to search for them.
 const RUNS: u32 = 500;
-/// Where a path came from: the option.
+/// The origin of a path that was given by options.
 const ASKED: &str = "asked";
 
-/// The paths, and the address of the far end that was measured last.
+/// The paths, and the address of the peer measured last.
 #[derive(Debug, Default)]
 pub struct Known {
     pub paths: Vec<Path>,
@@ -39,14 +39,14 @@ pub fn known(args: &HostArgs) -> Result<Known, Fail> {
             latest: None,
         });
     }
-    // No archive yet is no path yet.
+    // Without an archive there are no paths yet.
     let Some(archive) = Archive::open_existing(&output::archive_path(&args.archive)?)? else {
         return Ok(Known::default());
     };
     Ok(from_runs(&archive.throughput_runs(RUNS)?))
 }
 
-/// What the runs, newest first, tell of each far end.
+/// Collects the paths to each peer from the runs, newest first.
 fn from_runs(runs: &[Throughput]) -> Known {
     let mut seen: Vec<Seen> = Vec::new();
     for run in runs {
@@ -70,18 +70,18 @@ fn from_runs(runs: &[Throughput]) -> Known {
     }
 }
 
-/// A figure and the run that showed it.
+/// A value and the id of the run that measured it.
 type Shown = Option<(u64, String)>;
 
-/// What is known of one far end.
+/// The measurements of one peer.
 #[derive(Debug)]
 struct Seen {
     name: String,
     rtt_us: Shown,
     goodput_bps: Shown,
-    /// Whether the path itself ever held a run, so that its rate was seen.
+    /// Whether the path itself limited any run, so that its rate was measured.
     full: bool,
-    /// Of the slower end's interface.
+    /// The interface speed of the slower host.
     speed_bps: Option<u64>,
 }
 
@@ -128,7 +128,7 @@ impl Seen {
     fn path(self) -> Option<Path> {
         let (rtt_us, by) = self.rtt_us?;
         let (goodput_bps, at) = self.goodput_bps?;
-        // A run that a window held says nothing of what the path could carry.
+        // A run limited by a window says nothing about the capacity of the path.
         let beyond = self
             .speed_bps
             .filter(|bps| !self.full && *bps > goodput_bps);
@@ -154,7 +154,7 @@ fn better(kept: &mut Shown, new: Option<u64>, id: &str, wins: impl Fn(u64, u64) 
     }
 }
 
-/// What lies between the hosts.
+/// Returns true for limiters between the hosts.
 fn of_the_path(limiter: Limiter) -> bool {
     matches!(
         limiter,

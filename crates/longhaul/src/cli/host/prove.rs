@@ -1,4 +1,4 @@
-//! Do the changes help? Runs before and after that take turns, both ways; what does not help goes.
+//! Tests changes with runs before and after them, both ways, and reverts what does not help.
 
 use super::change::{Hand, Setting, written};
 use crate::cli::args::{HostArgs, LocalArgs};
@@ -17,22 +17,22 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Payload time of a run: long enough for a default stream to settle.
+/// The minimum payload time of a run, long enough for a default stream to settle.
 const TIME_LEAST_US: u64 = 8_000_000;
 const TIME_RTTS: u64 = 20;
 const TIME_MOST_US: u64 = 120_000_000;
 
-/// What a proof found, and how it ended.
+/// The result of a proof.
 #[derive(Default)]
 pub struct Proven {
     pub changes: Vec<Change>,
     pub trials: Vec<Trial>,
     pub responder: Option<Party>,
-    /// It did not come to its end; everything is put back.
+    /// The error that ended the proof early; everything is reverted.
     pub cut_off: Option<Fail>,
 }
 
-/// A proof in the making.
+/// A proof in progress.
 struct Proof<'a> {
     args: &'a HostArgs,
     id: &'a str,
@@ -50,8 +50,8 @@ pub fn target(args: &HostArgs, host: &str) -> Result<Target, Fail> {
     resolve::target((host, args.port), &local, &args.token, args.connect_timeout)
 }
 
-/// Measures, decides, and leaves in force only what helped. `id` is of the report that all of it
-/// becomes part of.
+/// Measures, decides, and keeps only the changes that helped. `id` is the id of the report that the
+/// runs are part of.
 pub fn run(
     args: &HostArgs,
     id: &str,
@@ -72,7 +72,7 @@ pub fn run(
         stop: stop_flag()?,
         found: Proven::default(),
     };
-    // Written once at first, to know what can be written and so which ways must be measured.
+    // The first apply shows which settings can be written, and so which directions to measure.
     proof.found.changes = hand.apply(settings)?;
     hand.revert()?;
     if !proof.found.changes.iter().any(written) {
@@ -88,7 +88,7 @@ pub fn run(
     Ok(proof.found)
 }
 
-/// An earlier apply is in force, so that `before` would not be what stands now.
+/// Fails if an earlier apply is in force, because `before` would then not be the current state.
 pub fn refuse_second_apply(journal: &std::path::Path) -> Result<(), Fail> {
     if !journal.exists() {
         return Ok(());
@@ -102,7 +102,7 @@ pub fn refuse_second_apply(journal: &std::path::Path) -> Result<(), Fail> {
     )))
 }
 
-/// Set by Ctrl-C and its kin, so that everything is put back first.
+/// Registers a flag for SIGINT, SIGTERM and SIGHUP, so that settings are reverted before the exit.
 fn stop_flag() -> Result<Arc<AtomicBool>, Fail> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -114,7 +114,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fail> {
 }
 
 impl Proof<'_> {
-    /// Before, after, after, before, and so on: a path that drifts favours neither.
+    /// Measures before, after, after, before, …, so that a drifting path favours neither.
     fn measure(&mut self, hand: &mut Hand) -> Result<(), Fail> {
         let covers = |forward: bool| {
             let mut changed = self.found.changes.iter().filter(|change| written(change));
@@ -219,11 +219,11 @@ impl Proof<'_> {
             (None, None) => String::from("no steady goodput"),
         };
         let line = format!("{}\n", paint(FAINT, format!("{state:<7}{way:<10}{found}")));
-        // A closed stderr costs the line, not the proof.
+        // If stderr is closed, the line is lost and the proof continues.
         let _ = anstream::stderr().write_all(line.as_bytes());
     }
 
-    /// Keeps the changes that bear on a way that was helped.
+    /// Keeps the changes that affect a direction that improved.
     fn decide(&mut self, hand: &mut Hand) -> Result<(), Fail> {
         let Some(proof) = prove(&self.found.trials) else {
             return Err(Fail::new(PEER, "no run gave a result"));
@@ -261,14 +261,14 @@ impl Proof<'_> {
     }
 }
 
-/// Says of each change that was written whether it stayed.
+/// Records for each written change whether it was reverted.
 fn mark(changes: &mut [Change], stays: impl Fn(&Change) -> bool) {
     for change in changes.iter_mut().filter(|change| written(change)) {
         change.reverted = !stays(change);
     }
 }
 
-/// Whether the changes are in force, run by run.
+/// Returns whether the changes are in force, for each run.
 fn states(pairs: u32) -> Vec<bool> {
     (0..pairs)
         .flat_map(|pair| {

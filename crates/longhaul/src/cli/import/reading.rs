@@ -1,4 +1,4 @@
-//! One file of another program becomes reports.
+//! Turns a file from another program into reports.
 
 use crate::cli::args::ImportArgs;
 use crate::cli::filing;
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// What stands for an end that nobody named.
+/// The name of a host that is not given.
 const UNKNOWN: &str = "unknown";
 
 pub fn reports(file: &Path, args: &ImportArgs) -> Result<Vec<Imported>, Fail> {
@@ -85,7 +85,7 @@ fn content(file: &Path, name: &str) -> Result<Vec<u8>, Fail> {
     Ok(bytes)
 }
 
-/// UTF-8, or UTF-16 with its mark, as Windows writes what is redirected; what is neither is told.
+/// Decodes UTF-8, or UTF-16 with its mark (as redirected on Windows); reports replaced bytes.
 fn text(bytes: &[u8], name: &str) -> Result<(String, Option<String>), Fail> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (units, _) = bytes.as_chunks::<2>();
@@ -146,7 +146,7 @@ fn report(mut one: Found, plan: Plan, started: Timestamp, args: &ImportArgs) -> 
     }
 }
 
-/// Of the longest part that has a time; 0 where none has.
+/// Returns the duration of the longest part that has a time, 0 if none has.
 fn lasted_us(seen: &Observation) -> u64 {
     let totals = [seen.sender, seen.receiver, seen.either];
     let streams = seen.streams.iter();
@@ -158,7 +158,7 @@ fn lasted_us(seen: &Observation) -> u64 {
     longest.max().unwrap_or(0)
 }
 
-/// The same content gives the same id, so that it is filed once.
+/// Creates a run id from the content, so that the same content is imported once.
 fn run_id(started: Timestamp, plan: &Plan) -> String {
     let of = format!("{} {} {}", plan.content_sha256, plan.format, plan.index);
     let hash = ring::digest::digest(&ring::digest::SHA256, of.as_bytes());

@@ -1,11 +1,11 @@
-//! A lab path as JSON, by the report's rules: units in the names, absent is unlimited or unset.
+//! A lab path as JSON, by the rules of reports: units in names; absent means unlimited or unset.
 
 use longhaul_lab::figures;
 use longhaul_lab::spec::{CrossPattern, HopSpec, LinkSpec, PathSpec};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The whole path and the figures that follow from it.
+/// Returns the whole path and the values that follow from it.
 pub fn json(path: &PathSpec) -> Value {
     let direction = |forward| {
         let narrow = figures::narrow_link(path, forward);
@@ -113,7 +113,7 @@ fn micros(time: Duration) -> Value {
     json!(time.as_micros() as u64)
 }
 
-/// An object without the fields that are absent.
+/// Returns an object without the absent fields.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let present = fields
         .into_iter()

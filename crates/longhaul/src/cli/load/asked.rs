@@ -1,4 +1,4 @@
-//! From options to the plan of the loads. Pure.
+//! Builds the plan of `longhaul load` from its options. No I/O.
 
 use crate::cli::args::LoadArgs;
 use crate::cli::parse;
@@ -6,17 +6,17 @@ use crate::fail::{Fail, USAGE};
 use longhaul_model::report::v1::load::{Plan, Step};
 use longhaul_probe::load;
 
-/// Of a probe, IP header included: small beside any load, and room for its times.
+/// The size of a probe with its IP header: small beside any load, with room for timestamps.
 const PROBE_BYTES: u32 = 100;
 const IDLE_US: (u64, u64) = (500_000, 600_000_000);
-/// What stands for no limit among the rates.
+/// The word for an unlimited rate.
 const UNLIMITED: &str = "max";
 
-/// Rates; `None`: as fast as it goes.
+/// A list of rates; `None` is unlimited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rates(pub Vec<Option<u64>>);
 
-/// What the options ask for.
+/// Builds the plan from the options.
 pub fn plan(args: &LoadArgs) -> Result<Plan, Fail> {
     let plan = Plan {
         forward: !args.reverse,
@@ -30,8 +30,8 @@ pub fn plan(args: &LoadArgs) -> Result<Plan, Fail> {
     Ok(plan)
 }
 
-/// Every number of streams at every rate: plain, then yielding; the competitor alone before the
-/// first and after the last load that it stands beside.
+/// Returns a step for each number of streams at each rate: first plain, then scavenger. The
+/// competitor runs beside each load, and alone before the first and after the last one.
 fn steps(args: &LoadArgs) -> Vec<Step> {
     let settings = || {
         let rates = args.rate.0.iter();
@@ -78,13 +78,13 @@ fn steps(args: &LoadArgs) -> Vec<Step> {
         .chain([baseline])
         .collect();
     if args.scavenger {
-        // What yielding costs when nobody is there to yield to.
+        // These measure the cost of yielding without a competitor.
         steps.extend(loads);
     }
     steps
 }
 
-/// `20M,40M,max`.
+/// Parses `20M,40M,max`.
 pub fn rates(text: &str) -> Result<Rates, String> {
     let one = |part: &str| match part.trim() {
         UNLIMITED => Ok(None),
@@ -94,7 +94,7 @@ pub fn rates(text: &str) -> Result<Rates, String> {
         .split(',')
         .map(one)
         .collect::<Result<Vec<Option<u64>>, String>>()?;
-    // As fast as it goes comes last.
+    // Unlimited comes last.
     rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
     rates.dedup();
     Ok(Rates(rates))

@@ -1,4 +1,4 @@
-//! Runs and report of the loads, concluded and appended to the archive.
+//! Analyses and archives the runs and the report of a load measurement.
 
 use crate::cli::args::LoadArgs;
 use crate::cli::filing;
@@ -8,7 +8,7 @@ use longhaul_model::report::v1::load::Plan;
 use longhaul_model::report::v1::{Caveat, Kind, Load, PartOf, SCHEMA};
 use longhaul_probe::load::Outcome;
 
-/// The report; it and every run behind it are in the archive, unless that is not wanted.
+/// Builds the report, and archives it and its runs unless `--no-save` is given.
 pub fn report(args: &LoadArgs, plan: Plan, outcome: Outcome) -> Load {
     let started = Timestamp::try_from(outcome.started_at).unwrap_or_else(|_| Timestamp::now());
     let id = filing::run_id(started);

@@ -1,16 +1,16 @@
-//! The files that a load report can be written to.
+//! The files of a load report.
 
 use crate::fail::{Fail, HOST};
 use crate::{plot, render};
 use longhaul_model::report::v1::Load;
 use std::path::{Path, PathBuf};
 
-/// Whether the pictures could be written: asked before a long run, not after it.
+/// Fails before a long run if the plots cannot be written.
 pub fn check(pictures: &[PathBuf]) -> Result<(), Fail> {
     pictures.iter().try_for_each(|path| plot::check(path))
 }
 
-/// Writes every file that was asked for.
+/// Writes every requested file.
 pub fn write(pictures: &[PathBuf], csv: Option<&Path>, load: &Load) -> Result<(), Fail> {
     if let Some(path) = csv {
         std::fs::write(path, render::load::csv::table(load)).map_err(|e| {

@@ -1,4 +1,4 @@
-//! What the loads say on stderr while they go on: their length beforehand, then a line a second.
+//! Progress of the loads on stderr: first the total duration, then one line per second.
 
 use crate::cli::args::LoadArgs;
 use crate::render::figures::{ABSENT, count_of, duration, or_absent, rate};
@@ -10,12 +10,12 @@ use longhaul_probe::load::Progress;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// Time between two lines.
+/// The time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
-/// Set-up and exchange of results of a load, on a path of 100 ms.
+/// The time to set up a load and to exchange results, on a path of 100 ms.
 const AROUND_US: u64 = 2_000_000;
 
-/// What has been told, and whether anything shall be.
+/// Prints the progress of the loads.
 pub struct Told<'a> {
     plan: &'a Plan,
     lines: bool,
@@ -43,7 +43,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// A line, when the last one is old enough or another load has begun.
+    /// Prints a line if the last one is old enough or another load has begun.
     pub fn show(&mut self, now: &Progress) {
         let (before, due) = match &self.last {
             None => (Progress::default(), true),
@@ -72,7 +72,7 @@ impl<'a> Told<'a> {
         self.last = Some(now.clone());
     }
 
-    /// A line between progress and result.
+    /// Prints an empty line between progress and result.
     pub fn leave(&self) {
         if self.last.is_some() {
             say("");
@@ -81,6 +81,6 @@ impl<'a> Told<'a> {
 }
 
 fn say(text: &str) {
-    // A closed stderr costs the words, not the loads.
+    // If stderr is closed, the line is lost and the loads continue.
     let _ = writeln!(anstream::stderr(), "{}", paint(FAINT, text.trim_end()));
 }

@@ -5,7 +5,7 @@
 const EXPECTED: &str = "expected 0 to 63, or a name: CS0 to CS7, AF11 to AF43, EF, LE, \
                         VOICE-ADMIT, BE";
 
-/// A code point by number (decimal or 0x) or name.
+/// Parses a code point by number (decimal or 0x) or name.
 pub fn dscp(text: &str) -> Result<u8, String> {
     let number = match text.strip_prefix("0x") {
         Some(hex) => u8::from_str_radix(hex, 16).ok(),

@@ -1,35 +1,35 @@
 //! Lists and ranges of settings: `auto,64K-4M`, `1,2,4-32`, `4-32/4`.
 //!
 //! A range doubles from its first value and ends with its last one; `/STEP` adds instead. Values
-//! are sorted, and none is there twice.
+//! are sorted, without duplicates.
 
 use super::{size, within};
 use longhaul_probe::limits;
 
-/// The most cells of one grid: a scan of them takes hours, a prediction seconds.
+/// The maximum number of cells of a grid: a scan of them takes hours, a prediction seconds.
 pub const MOST_CELLS: usize = 4096;
-/// The largest queue that a prediction takes.
+/// The maximum queue of a prediction.
 const MOST_QUEUE: u64 = 1 << 40;
-/// A loss that no transfer survives.
+/// The maximum loss ratio; no transfer works beyond it.
 const MOST_LOSS: f64 = 0.5;
 
-/// Windows; `None` is `auto`: the kernel sizes it.
+/// A list of windows; `None` is `auto`: the kernel sizes the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows(pub Vec<Option<u64>>);
 
-/// Numbers of streams.
+/// A list of stream counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts(pub Vec<u32>);
 
-/// Sizes in bytes.
+/// A list of sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes(pub Vec<u64>);
 
-/// Probabilities.
+/// A list of probabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios(pub Vec<f64>);
 
-/// `auto`, sizes, and ranges of sizes.
+/// Parses `auto`, sizes, and ranges of sizes.
 pub fn windows(text: &str) -> Result<Windows, String> {
     let (auto, sized): (Vec<&str>, Vec<&str>) = text.split(',').partition(|part| *part == "auto");
     let sizes = if sized.is_empty() {
@@ -42,18 +42,18 @@ pub fn windows(text: &str) -> Result<Windows, String> {
     Ok(Windows(all.collect()))
 }
 
-/// Numbers of streams, and ranges of them.
+/// Parses numbers of streams, and ranges of them.
 pub fn counts(text: &str) -> Result<Counts, String> {
     let values = list(text, |t| super::streams(t).map(u64::from))?;
     Ok(Counts(values.into_iter().map(|n| n as u32).collect()))
 }
 
-/// Queues of a link; 0 is none.
+/// Parses queue sizes of a link; 0 is no queue.
 pub fn queues(text: &str) -> Result<Sizes, String> {
     list(text, |t| size(t, 0, MOST_QUEUE)).map(Sizes)
 }
 
-/// Probabilities of loss: `0,1e-6,0.0001`.
+/// Parses loss probabilities: `0,1e-6,0.0001`.
 pub fn losses(text: &str) -> Result<Ratios, String> {
     let one = |part: &str| {
         let wrong = || "expected probabilities such as 0,1e-6,0.001".to_owned();
@@ -73,7 +73,7 @@ pub fn losses(text: &str) -> Result<Ratios, String> {
     Ok(Ratios(values))
 }
 
-/// The congestion controls that the round model knows.
+/// Parses a congestion control that the round model knows.
 pub fn modelled(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 3] = ["reno", "cubic", "bbr"];
     if !KNOWN.contains(&text) {
@@ -82,12 +82,12 @@ pub fn modelled(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A round-trip time on Earth, and beyond the Moon.
+/// Parses a round-trip time, from 10 µs to 60 s (beyond the Moon).
 pub fn round_trip(text: &str) -> Result<u64, String> {
     super::micros(text, 10, 60_000_000)
 }
 
-/// Whether the product of the lists' lengths is a grid of bearable size.
+/// Fails if the product of the list lengths exceeds the maximum number of cells.
 pub fn bearable(lengths: &[usize]) -> Result<usize, String> {
     let cells = lengths.iter().fold(1usize, |all, n| all.saturating_mul(*n));
     few_enough(cells as u64).map(|()| cells)

@@ -1,4 +1,4 @@
-//! Formats of other programs, and names of their hosts.
+//! Parses formats of other programs, and names of their hosts.
 
 use longhaul_import::{FORMATS, Format, tame};
 
@@ -10,7 +10,7 @@ pub fn import_format(text: &str) -> Result<Format, String> {
     })
 }
 
-/// A name to file under: something, short, and harmless on a terminal.
+/// Parses a host name: not empty, short, and without control characters.
 pub fn host_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || tame(text) != text {
         return Err("expected a name of at most 255 letters, without control characters".into());

@@ -1,4 +1,4 @@
-//! Moments and periods as people type them: absolute ones, and those that count from now. UTC.
+//! Parses times and periods, absolute or relative to now, in UTC.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -11,7 +11,7 @@ const EXPECTED: &str = "expected a time such as 2026-11-21T21:56:00Z, 2026-11-21
 const EXPECTED_PERIOD: &str = "expected FROM..TO, such as 3d..1d, 2026-11-20..2026-11-21, \
                                yesterday..now; or one day";
 
-/// `2h` and `90 min` are so long ago.
+/// Parses a time; `2h` and `90 min` mean that long ago.
 pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();
     let wrong = || format!("`{}`: {EXPECTED}", shown(text));
@@ -29,7 +29,7 @@ pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         return Ok(moment);
     }
     if let Ok(time) = text.parse::<DateTime>() {
-        // A day alone is parsed as its midnight.
+        // A date alone is parsed as its midnight.
         return time
             .to_zoned(TimeZone::UTC)
             .map(|zoned| zoned.timestamp())
@@ -40,7 +40,7 @@ pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     now.checked_sub(ago).map_err(|_| wrong())
 }
 
-/// `FROM..TO`, `FROM..` (until now), or one day. Its end must lie after its begin.
+/// Parses `FROM..TO`, `FROM..` (until now), or one day. The end must be after the beginning.
 pub fn period(text: &str, now: Timestamp) -> Result<Period, String> {
     let (begin, end) = match text.split_once("..") {
         Some((from, to)) => {
@@ -63,7 +63,7 @@ pub fn period(text: &str, now: Timestamp) -> Result<Period, String> {
     })
 }
 
-/// A length of time: days and weeks besides the units of durations.
+/// Parses a length of time: days and weeks as well as the units of durations.
 pub fn length_us(text: &str) -> Result<i64, String> {
     let wrong = || {
         format!(
@@ -92,7 +92,7 @@ fn midnight(day: Date) -> Option<Timestamp> {
     Some(zoned.timestamp())
 }
 
-/// In hours and less, of which a moment can be told without a calendar; up to a hundred years.
+/// Parses a span in hours or smaller units, which needs no calendar; up to a hundred years.
 fn long(text: &str) -> Option<Span> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let hours: i64 = match text[digits..].trim() {

@@ -1,4 +1,4 @@
-//! A folder that is served: `DIR`, `DIR:ro` or `DIR:rw`.
+//! Parses a served folder: `DIR`, `DIR:ro` or `DIR:rw`.
 
 use longhaul_probe::serve::FilesRoot;
 use std::path::PathBuf;

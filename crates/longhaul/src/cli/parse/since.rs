@@ -1,8 +1,8 @@
-//! The begin of a period: a moment, or a day. Always UTC.
+//! The beginning of a period: a time or a day, in UTC.
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-/// RFC 3339, or a date, which begins at midnight.
+/// Parses an RFC 3339 time, or a date, which means its midnight.
 pub fn since(text: &str) -> Result<Timestamp, String> {
     const EXPECTED: &str = "expected 2026-11-21, or a time such as 2026-11-21T21:56:00Z (UTC)";
     if let Ok(moment) = text.parse() {

@@ -1,16 +1,16 @@
-//! A time to begin at: a moment, or the next time the clock shows it. Always UTC.
+//! A start time: an absolute time, or the next occurrence of a time of day, in UTC.
 
 use jiff::civil::Time;
 use jiff::{Span, Timestamp, tz::TimeZone};
 
-/// What was typed, before anybody asked the clock.
+/// A start time as typed, not yet resolved against the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAt {
     Moment(Timestamp),
     TimeOfDay(Time),
 }
 
-/// RFC 3339, or HH:MM with or without seconds.
+/// Parses an RFC 3339 time, or HH:MM with optional seconds.
 pub fn start_at(text: &str) -> Result<StartAt, String> {
     const EXPECTED: &str = "expected HH:MM, HH:MM:SS, or a time such as 2026-11-21T21:56:00Z (UTC)";
     if let Ok(moment) = text.parse() {
@@ -25,7 +25,7 @@ pub fn start_at(text: &str) -> Result<StartAt, String> {
 }
 
 impl StartAt {
-    /// The moment meant, seen from `now`; a time of day that has passed is tomorrow's.
+    /// Returns the time after `now`; a time of day that has passed is tomorrow's.
     pub fn after(self, now: Timestamp) -> Option<Timestamp> {
         match self {
             StartAt::Moment(moment) => Some(moment),

@@ -1,4 +1,4 @@
-//! From the options of `longhaul path` to a plan and a target; pure, but for the token.
+//! Builds plan and target of `longhaul path` from its options. No I/O except for the token.
 
 use crate::cli::args::PathArgs;
 use crate::cli::{parse, resolve};
@@ -7,14 +7,14 @@ use longhaul_model::report::v1::path::{HopLoad, Plan, Protocol, RoundTrips, Trac
 use longhaul_probe::throughput::Target;
 use std::time::Duration;
 
-/// Round trips, and the time between two, where nothing is asked.
+/// The default number of round trips, and the default time between two.
 const COUNT: u32 = 10;
 const INTERVAL_US: u64 = 100_000;
-/// Rounds of a watch come no faster than routers like.
+/// The minimum time of a watch round, to keep the load on routers low.
 pub const ROUND_US: u64 = 1_000_000;
-/// Streams of the load where nothing is asked: enough to fill a path by default buffers.
+/// The default number of load streams, enough to fill a path with default buffers.
 const STREAMS: u32 = 4;
-/// A connection that asks whether a longhaul is there waits no longer than this.
+/// The timeout of the connection that checks for a longhaul server.
 const CONNECT: Duration = Duration::from_secs(4);
 
 pub fn count(text: &str) -> Result<u32, String> {
@@ -29,7 +29,7 @@ pub fn hops(text: &str) -> Result<u8, String> {
     number(text, 1, 255).map(|n| n as u8)
 }
 
-/// The least holds headers and what we recognise answers by; the most is what IP can carry.
+/// Parses a packet size: the minimum holds headers and our marker, the maximum is IP's.
 pub fn packet_bytes(text: &str) -> Result<u32, String> {
     number(text, 64, 65_535)
 }
@@ -60,7 +60,7 @@ pub fn phase(text: &str) -> Result<u64, String> {
     parse::micros(text, 3_000_000, 300_000_000)
 }
 
-/// What the options ask for.
+/// Builds the plan from the options.
 pub fn plan(args: &PathArgs) -> Result<Plan, Fail> {
     let protocol = protocol(args);
     if args.to_port.is_some() && protocol == Protocol::Icmp {

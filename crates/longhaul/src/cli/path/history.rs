@@ -1,4 +1,4 @@
-//! What the archive knows of a path: its earlier routes, and its capacity.
+//! Earlier routes and the capacity of a path, from the archive.
 
 use crate::cli::args::PathArgs;
 use crate::cli::output;
@@ -8,11 +8,11 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::path::HopLoad;
 use longhaul_store::Archive;
 
-/// Routes further back do not number this one.
+/// The maximum number of earlier routes to compare with.
 const ROUTES: u32 = 500;
 
-/// Earlier routes of the path, and what it carries as far as that is known. An archive that cannot
-/// be read costs the numbers, not the look.
+/// Returns earlier routes of the path, and its capacity if it is known. If the archive cannot be
+/// read, routes get no numbers.
 pub fn of(
     args: &PathArgs,
     load: Option<&HopLoad>,
@@ -33,7 +33,7 @@ pub fn of(
     (known, capacity)
 }
 
-/// From the latest estimate of available bandwidth, in the direction of the load.
+/// Takes the capacity from the latest estimate of available bandwidth in the load's direction.
 fn estimated(archive: &Archive, args: &PathArgs, load: &HopLoad) -> Option<Capacity> {
     let latest = archive.availables(&args.host, 1).ok()?.pop()?;
     let analysis = latest.analysis;
@@ -48,7 +48,7 @@ fn estimated(archive: &Archive, args: &PathArgs, load: &HopLoad) -> Option<Capac
     })
 }
 
-/// From the load itself, where it was the path that held it back.
+/// Takes the capacity from the load itself, if the path limited it.
 fn carried(run: &Throughput) -> Option<Capacity> {
     let by_the_path = run.analysis.limited_by == Limiter::PathCapacity;
     let bps = run.analysis.goodput_bps.filter(|_| by_the_path)?;

@@ -1,4 +1,4 @@
-//! What a look shows on stderr while it goes on: hops as they answer, and one line of what is done.
+//! Progress of a path measurement on stderr: hops as they answer, and a status line.
 
 use crate::cli::args::PathArgs;
 use crate::render::figures::{ABSENT, or_absent};
@@ -10,15 +10,15 @@ use longhaul_probe::path::{Part, Progress};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Time between two pictures of the line that is going on.
+/// The time between two updates of the status line.
 const EVERY: Duration = Duration::from_millis(100);
-/// A silent hop is shown as such when this many hops behind it have been probed in vain or not.
+/// A silent hop is shown once a hop this far beyond it has answered.
 const AHEAD: u8 = 3;
 
-/// The lines of one look, or none where nobody sees them.
+/// Prints the progress of one path measurement, if it is enabled.
 pub struct Live {
     enabled: bool,
-    /// Hops that have their line.
+    /// The number of hops printed.
     shown: usize,
     drawn: Option<Instant>,
 }
@@ -48,7 +48,7 @@ impl Live {
         }
     }
 
-    /// Lines of the hops that are settled, in order.
+    /// Prints the hops whose result is final, in order.
     fn hops(&mut self, route: &Route, done: bool) {
         let last = route.hops.iter().rev().find(|hop| !hop.answers.is_empty());
         let last = last.map_or(0, |hop| hop.ttl);
@@ -58,13 +58,13 @@ impl Live {
                 break;
             }
             draw("");
-            // A closed stderr costs the lines, not the look.
+            // If stderr is closed, the lines are lost and the measurement continues.
             let _ = writeln!(anstream::stderr(), "\r{}", paint(FAINT, hop_line(hop)));
             self.shown += 1;
         }
     }
 
-    /// Takes the line that is going on away.
+    /// Clears the status line.
     pub fn finish(&self) {
         if self.drawn.is_some() {
             draw("");
@@ -76,7 +76,7 @@ impl Live {
     }
 }
 
-/// Draws over the line that stands there. Blanks instead of an escape: a dumb terminal has none.
+/// Overwrites the line. Spaces instead of an escape sequence: dumb terminals have none.
 fn draw(line: &str) {
     let line: String = line.chars().take(WIDTH - 1).collect();
     let mut err = anstream::stderr();

@@ -1,7 +1,7 @@
-//! Names of addresses, asked of this host's own resolver by threads that nothing waits for.
+//! Reverse DNS lookups by this host's resolver, in background threads.
 //!
-//! The resolver's call blocks, for many seconds where nobody answers, and cannot be broken off. So
-//! it runs in threads of its own; whoever measures asks and goes on, and takes what is there.
+//! The resolver's call blocks for many seconds if no server answers, and it cannot be cancelled. It
+//! therefore runs in separate threads; a measurement requests names and collects them later.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -9,18 +9,18 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Threads that ask; one slow answer holds up one of them.
+/// The number of lookup threads; a slow answer blocks one of them.
 const THREADS: usize = 8;
-/// Addresses asked in one run: a route with all of its alternatives has fewer.
+/// The maximum number of addresses per run; a route with all alternatives has fewer.
 const MOST: usize = 1024;
-/// Letters of a name in the DNS.
+/// The maximum length of a DNS name.
 const NAME_MOST: usize = 253;
 
 type Found = Arc<(Mutex<HashMap<IpAddr, Option<String>>>, Condvar)>;
-/// How an address becomes a name: the system's resolver, or what a test has in its place.
+/// Resolves an address to a name: the system's resolver, or a substitute in tests.
 pub type Resolver = fn(IpAddr) -> Option<String>;
 
-/// The names of one run.
+/// The reverse lookups of one run.
 pub struct Names {
     queue: Option<SyncSender<IpAddr>>,
     asked: HashSet<IpAddr>,
@@ -28,7 +28,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Nobody is asked where `wanted` is false.
+    /// Starts the threads. No name is looked up if `wanted` is false.
     pub fn new(wanted: bool) -> Names {
         Names::by(by_the_system, wanted)
     }
@@ -51,7 +51,7 @@ impl Names {
         }
     }
 
-    /// Asks for the name, once, and does not wait.
+    /// Requests the name once, without waiting.
     pub fn ask(&mut self, address: IpAddr) {
         let Some(queue) = &self.queue else {
             return;
@@ -66,13 +66,13 @@ impl Names {
         }
     }
 
-    /// The name, where it is known by now.
+    /// Returns the name if it is known by now.
     pub fn get(&self, address: IpAddr) -> Option<String> {
         let found = self.found.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.get(&address).cloned().flatten()
     }
 
-    /// Waits until every address asked has its answer, at most `patience`; how many have none.
+    /// Waits up to `patience` for all requested names. Returns the number of missing answers.
     pub fn wait(&self, patience: Duration) -> usize {
         let deadline = Instant::now() + patience;
         let mut found = self.found.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl Names {
     }
 }
 
-/// One thread: takes addresses until the run is over.
+/// Runs one thread, which resolves addresses until the run is over.
 fn answer(waiting: &Mutex<Receiver<IpAddr>>, found: &Found, resolver: Resolver) {
     loop {
         let next = waiting
@@ -111,7 +111,7 @@ fn by_the_system(address: IpAddr) -> Option<String> {
     dns_lookup::lookup_addr(&address).ok()
 }
 
-/// Whoever owns an address can name it as he likes: only what a host name may hold is shown.
+/// Returns true for valid host names: the owner of an address controls the content of its name.
 fn is_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !name.is_empty()
@@ -129,7 +129,7 @@ mod tests {
             "192.0.2.1" => Some("one.example.net".to_owned()),
             "192.0.2.2" => Some("two\u{1b}[2J".to_owned()),
             "192.0.2.3" => {
-                // A resolver that does not answer: the test does not wait for it.
+                // This resolver never answers, and the test does not wait for it.
                 std::thread::park_timeout(Duration::from_secs(3600));
                 None
             }

@@ -1,4 +1,4 @@
-//! Who the hops are: names, autonomous systems and places, set into what was observed.
+//! Adds names, autonomous systems and places of hops to the observation.
 
 use super::names::Names;
 use crate::cli::args::ArchiveArgs;
@@ -8,10 +8,10 @@ use longhaul_model::report::v1::path::{Missing, Observation, Route};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Names that have not come this long after the measurement do not come.
+/// The time to wait for names after the measurement.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What can be said of an address.
+/// The sources of data about addresses.
 pub struct Origins {
     pub names: Names,
     known: Known,
@@ -19,7 +19,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// The imported sets beside the archive; names where `wanted`.
+    /// Loads the imported sets next to the archive. Looks up names if `wanted`.
     pub fn new(args: &ArchiveArgs, wanted: bool) -> Origins {
         let (known, unusable) = match Folder::of(args) {
             Ok(folder) => Known::load(&folder),
@@ -32,7 +32,7 @@ impl Origins {
         }
     }
 
-    /// Asks for the names of all hops, and does not wait.
+    /// Requests the names of all hops, without waiting.
     pub fn ask(&mut self, route: &Route) {
         let answers = route.hops.iter().flat_map(|hop| &hop.answers);
         for address in answers.filter_map(|answer| answer.address.parse().ok()) {
@@ -40,7 +40,7 @@ impl Origins {
         }
     }
 
-    /// Sets what is known into every route, and tells what is not.
+    /// Adds the known data to every route, and notes missing names. Returns caveats.
     pub fn settle(mut self, observation: &mut Observation) -> Vec<Caveat> {
         let routes = [&observation.route, &observation.route_reverse];
         for route in routes.into_iter().flatten() {

@@ -1,7 +1,7 @@
-//! `longhaul path HOST --watch`: round after round over all hops, until it is ended; then a report.
+//! `longhaul path HOST --watch`: probes all hops in rounds until it is stopped, then reports.
 //!
-//! - [`state`]: what was seen; [`mod@draw`]: the live table of it
-//! - [`screen`]: the terminal and its keys, or plain lines where there is none
+//! - [`state`]: results per hop; [`mod@draw`]: the live table
+//! - [`screen`]: the terminal and its keys, or plain lines without a terminal
 
 mod draw;
 mod screen;
@@ -28,15 +28,15 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long keys and Ctrl-C may wait while nothing is heard.
+/// The maximum delay of keys and Ctrl-C while no answer arrives.
 const LOOK: Duration = Duration::from_millis(30);
-/// Between probes of the round that finds the route.
+/// The time between probes of the first round, which finds the route.
 const FIRST_GAP: Duration = Duration::from_millis(10);
-/// Round trips of the look that comes before.
+/// The number of round trips of the initial measurement.
 const GREETING: u32 = 1;
-/// Longest that a prober is asked to live; a watch has no end of its own.
+/// The maximum lifetime of a prober; a watch has no limit.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Packet size where the prober has its own.
+/// The packet size in the report; the prober chooses its own.
 const PROBE_BYTES: u32 = 64;
 
 pub fn run(
@@ -81,7 +81,7 @@ pub fn run(
     finish(args, &report, interrupted)
 }
 
-/// By the protocol asked, or by UDP where privilege for it is missing.
+/// Opens a prober for the requested protocol, or for UDP if a privilege is missing.
 fn prober(
     plan: &Plan,
     target: &Target,
@@ -123,7 +123,7 @@ fn failed(error: &PathError) -> Fail {
     Fail::from_error(error.exit_code(), error).hint(error.hint())
 }
 
-/// A watch under way.
+/// A watch in progress.
 struct Watch {
     prober: HopProber,
     state: State,
@@ -136,7 +136,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Until the user, a signal or the number of rounds ends it.
+    /// Runs rounds until the user, a signal or the maximum number of rounds ends the watch.
     fn go(&mut self, screen: &mut Screen, stop: &AtomicBool) -> Result<(), Fail> {
         let mut round_at = Duration::ZERO;
         let mut probe_at = Duration::ZERO;
@@ -173,7 +173,7 @@ impl Watch {
         self.is_last() && self.state.is_quiet()
     }
 
-    /// Hops take turns over the whole round, but for the first, which looks for them.
+    /// Returns the time between probes: spread over the round, except while finding the route.
     fn gap(&self) -> Duration {
         if self.state.rounds < 2 || self.state.reached.is_none() {
             return FIRST_GAP;
@@ -190,7 +190,7 @@ impl Watch {
         Ok(true)
     }
 
-    /// Takes answers until the next probe is due, or a key may wait.
+    /// Receives answers until the next probe or the next check for keys is due.
     fn listen(&mut self, probe_at: Duration) -> Result<(), Fail> {
         let look = Instant::now() + LOOK;
         let until = if self.state.next().is_some() {
@@ -219,7 +219,7 @@ impl Watch {
         self.words.insert((echo.ttl, echo.address), echo);
     }
 
-    /// What was watched, as an observation like any other.
+    /// Writes the results of the watch into the observation.
     fn observe(&self, outcome: &mut Outcome, protocol: Protocol) {
         outcome.duration = outcome.started_at.elapsed().unwrap_or(outcome.duration);
         let state = &self.state;

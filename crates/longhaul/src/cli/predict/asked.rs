@@ -1,4 +1,4 @@
-//! What is predicted: from the options, or from a scan in the archive with the options before it.
+//! Builds the input of a prediction from options, or from an archived scan overridden by options.
 
 use crate::cli::args::{ArchiveArgs, PredictArgs};
 use crate::cli::output;
@@ -10,16 +10,16 @@ use longhaul_model::report::v1::predict::{Hosts, Observation, Path, Plan};
 use longhaul_model::report::v1::{AnyReport, Caveat, Party, Scan, Throughput};
 use longhaul_store::Archive;
 
-/// Half of Linux' own greatest receive buffer (tcp_rmem, 6 MiB).
+/// Half of Linux's default maximum receive buffer (tcp_rmem, 6 MiB).
 const AUTO_WINDOW_BYTES: u64 = 3 << 20;
 const TIME_US: u64 = 30_000_000;
-/// Windows and streams where none are asked.
+/// The default windows and streams.
 const WINDOWS: &str = "auto,64K-64M";
 const STREAMS: &str = "1-32";
-/// How far back the scans are looked for.
+/// The maximum number of runs searched for the latest scan.
 const LIST_MOST: u32 = 10_000;
 
-/// All that a prediction needs.
+/// The input of a prediction.
 pub struct Asked {
     pub plan: Plan,
     pub observation: Observation,
@@ -50,7 +50,7 @@ pub fn resolve(args: &PredictArgs) -> Result<Asked, Fail> {
     Ok(asked)
 }
 
-/// A path that has no hosts yet.
+/// Builds the input for a path without hosts.
 fn from_options(args: &PredictArgs) -> Result<Asked, Fail> {
     let (Some(rtt_us), Some(capacity_bps)) = (args.rtt, args.rate) else {
         return Err(Fail::new(
@@ -114,7 +114,7 @@ fn from_scan(wanted: &str, args: &PredictArgs) -> Result<Asked, Fail> {
     })
 }
 
-/// The scan, and the reports of its probes.
+/// Returns the scan and the reports of its probes.
 fn find(wanted: &str, args: &ArchiveArgs) -> Result<(Scan, Vec<Throughput>), Fail> {
     let path = output::archive_path(args)?;
     let archive = Archive::open_existing(&path)?.ok_or_else(|| {
@@ -146,7 +146,7 @@ fn last_scan(archive: &Archive) -> Result<String, Fail> {
     })
 }
 
-/// What is asked goes before the scan's own figures, or the defaults.
+/// Applies options over the values of the scan or the defaults.
 fn lay_over(plan: &mut Plan, args: &PredictArgs) {
     let path = &mut plan.path;
     if args.scan.is_some() && (args.rtt.is_some() || args.rate.is_some()) {
@@ -178,7 +178,7 @@ fn lay_over(plan: &mut Plan, args: &PredictArgs) {
     }
 }
 
-/// What the scan could not tell.
+/// Returns caveats about what the scan could not determine.
 fn caveats(plan: &Plan, observation: &Observation) -> Vec<Caveat> {
     let mut all = Vec::new();
     if plan.path.origin.contains("at least") {

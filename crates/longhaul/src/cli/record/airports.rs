@@ -1,6 +1,6 @@
-//! Where cities are: airports with an IATA code.
+//! Locations of cities: airports with an IATA code.
 //!
-//! The table is made by `cargo xtask airports` of the package airportsdata (MIT licence, see
+//! `cargo xtask airports` makes the table from the package airportsdata (MIT licence, see
 //! places/LICENSE). A city may be named with the code of its airport, as in `Chicago (ORD)`.
 
 use geographiclib_rs::{Geodesic, InverseGeodesic};
@@ -9,13 +9,13 @@ use std::collections::HashMap;
 
 const TABLE: &str = include_str!("../../../places/airports.csv");
 
-/// An airport, by its IATA code.
+/// An airport with its IATA code.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub code: &'static str,
     pub latitude: f64,
     pub longitude: f64,
-    /// By its code of ISO 3166.
+    /// The ISO 3166 country code.
     pub country: &'static str,
     pub city: &'static str,
 }
@@ -42,7 +42,7 @@ impl Airports {
     }
 }
 
-/// `code;latitude;longitude;country;city`.
+/// Parses `code;latitude;longitude;country;city`.
 fn airport(line: &'static str) -> Option<Place> {
     let mut fields = line.splitn(5, ';');
     let code = fields.next()?;
@@ -62,7 +62,7 @@ impl Airports {
         self.by_code.get(code)
     }
 
-    /// Airports of a city, in any order; a name of several cities gives those of all.
+    /// Returns the airports of a city, in any order, including all cities of that name.
     pub fn of_city(&self, city: &str) -> Vec<&Place> {
         let coded = city.trim().strip_suffix(')');
         let (name, code) = match coded.and_then(|it| it.rsplit_once('(')) {
@@ -82,7 +82,7 @@ impl Airports {
     }
 }
 
-/// On WGS84 (Karney 2013). Of several airports of a city the two that are nearest to each other.
+/// Distances on WGS84 (Karney 2013), between the nearest two airports of two cities.
 impl Places for Airports {
     fn between(&self, from: &str, to: &str) -> Option<Between> {
         let wgs84 = Geodesic::wgs84();

@@ -1,4 +1,4 @@
-//! Runs that were archived before.
+//! Loads runs for a record from the archive.
 
 use super::assemble::{Runs, Transfer};
 use crate::cli::args::ArchiveArgs;
@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use longhaul_model::report::v1::{AnyReport, Kind, Path, Run};
 use longhaul_store::Archive;
 
-/// A path looked at longer before or after a transfer may have been another one.
+/// The maximum time between path measurement and transfer; beyond it, the path may have changed.
 const SAME_PATH_SECONDS: i64 = 24 * 3600;
-/// Looks at one path that are compared by their times.
+/// The maximum number of path runs whose times are compared.
 const LOOKS: u32 = 500;
 
-/// The transfer, and the look at its path that was asked for, or else the one nearest in time.
+/// Loads the transfer, and the given path run or the one nearest in time.
 pub fn runs(id: &str, path: Option<&str>, args: &ArchiveArgs) -> Result<Runs, Fail> {
     let file = output::archive_path(args)?;
     let archive = Archive::open_existing(&file)?.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! From a finished run, a look at the path and a legs file to a record.
+//! Assembles a record from a transfer, a path measurement and a legs file.
 
 use super::airports::Airports;
 use super::globe::Wgs84;
@@ -17,14 +17,14 @@ use longhaul_model::report::v1::record::{
 use longhaul_model::report::v1::{Caveat, Imported, Path, Run, Throughput};
 use std::net::{IpAddr, SocketAddr};
 
-/// What was measured.
+/// The runs of a record.
 #[derive(Debug)]
 pub struct Runs {
     pub transfer: Transfer,
     pub path: Option<Path>,
 }
 
-/// Who measured the bytes.
+/// The transfer, by the program that measured it.
 #[derive(Debug)]
 pub enum Transfer {
     Ours(Box<Throughput>),
@@ -48,7 +48,7 @@ impl Transfer {
 }
 
 impl Runs {
-    /// Both ends are one machine, whatever lies between them.
+    /// Returns true if both ends are one machine, whatever path is between them.
     fn on_one_machine(&self) -> bool {
         match &self.transfer {
             Transfer::Ours(run) => {
@@ -59,7 +59,7 @@ impl Runs {
         }
     }
 
-    /// The route that the data took, and whether it was traced that way.
+    /// Returns the route of the data, and whether it was traced in that direction.
     fn route(&self) -> Option<(&Route, bool)> {
         let seen = &self.path.as_ref()?.observation;
         let (own, other) = (seen.route.as_ref(), seen.route_reverse.as_ref());
@@ -74,7 +74,7 @@ impl Runs {
     }
 }
 
-/// A record is of one direction, and of bytes that arrived.
+/// Fails unless the run has one direction and received bytes.
 fn fits(run: &Throughput) -> Result<(), Fail> {
     let no = |why: &str| {
         let fail = Fail::new(USAGE, format!("run {} makes no record: {why}", run.run.id));
@@ -107,7 +107,7 @@ pub fn record(
     rtt(runs, &mut observation);
     observation.path_run = runs.path.as_ref().map(|path| path.run.id.clone());
     if let Some((route, same_way)) = runs.route() {
-        // A route traced against the data begins where the data ends.
+        // A route traced against the data begins at the end of the data's route.
         let near = if same_way {
             stops.first()
         } else {
@@ -146,7 +146,7 @@ pub fn record(
     })
 }
 
-/// `imported_data+hop_names`, as far as each is used.
+/// Returns the sources in use, such as `imported_data+hop_names`.
 fn known_by(routers: &[Router]) -> String {
     let by = |word: &str| routers.iter().any(|it| it.known_by == word);
     match (by("imported_data"), by("hop_name")) {
@@ -157,7 +157,7 @@ fn known_by(routers: &[Router]) -> String {
     .to_owned()
 }
 
-/// What the run says; nothing of the path.
+/// Builds the observation from the transfer alone, without the path.
 fn observation(runs: &Runs, payload: Option<Payload>) -> Result<Observation, Fail> {
     let run = match &runs.transfer {
         Transfer::Ours(run) => run,
@@ -187,7 +187,7 @@ fn observation(runs: &Runs, payload: Option<Payload>) -> Result<Observation, Fai
     })
 }
 
-/// Of the connections as they were, or else of the responder's address.
+/// Returns the IP version of the connections, or else of the responder's address.
 fn ip_version(run: &Throughput) -> Option<u8> {
     let socket = |text: &String| text.parse::<SocketAddr>().ok().map(|it| it.ip());
     let streams = run.observation.streams.iter();
@@ -200,7 +200,7 @@ fn ip_version(run: &Throughput) -> Option<u8> {
     })
 }
 
-/// The least round trip that was measured while no load was on the path.
+/// Sets the minimum round-trip time measured without load.
 fn rtt(runs: &Runs, to: &mut Observation) {
     let path = runs.path.as_ref();
     let rtts = path.map(|it| {

@@ -1,4 +1,4 @@
-//! Rule sets and the history of marks, as data that the program carries.
+//! Rule sets and the history of marks, embedded in the program.
 
 use crate::fail::{Fail, USAGE};
 use longhaul_model::report::v1::record::{History, RuleSets, Rules};
@@ -6,7 +6,7 @@ use longhaul_model::report::v1::record::{History, RuleSets, Rules};
 const RULES: &str = include_str!("../../../records/rules.toml");
 const HISTORY: &str = include_str!("../../../records/history.toml");
 
-/// The set of this name, or the first one.
+/// Returns the rule set of this name, or the first one.
 pub fn rules(name: Option<&str>) -> Result<Rules, Fail> {
     let mut sets = sets();
     let Some(name) = name else {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// How surely something is known.
+    /// The certainty of an entry.
     const RULE_WORDS: [&str; 4] = ["read", "reported", "inferred", "remembered"];
     const MARK_WORDS: [&str; 3] = ["read", "partly_read", "derived"];
 

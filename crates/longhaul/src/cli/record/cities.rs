@@ -1,17 +1,17 @@
-//! From what somebody wrote, or an imported set says, to a point that stands for a city.
+//! Finds the point that stands for a city, from user input or an imported set.
 //!
-//! What a person writes must name one point: an airport by its code, a city with one airport, or
-//! coordinates. Where a set names a city with several airports, their centre stands for it, as long
-//! as they are near each other.
+//! User input must name one point: an airport by its code, a city with one airport, or coordinates.
+//! If an imported set names a city with several airports, their centre is used, as long as they are
+//! near each other.
 
 use super::airports::{Airports, Place};
 use longhaul_analysis::record::distance::on_sphere;
 use longhaul_model::report::v1::record::{AskedStop, Placed, Stop};
 
-/// Airports of one city are not farther apart than this.
+/// The maximum distance between airports of one city.
 const ONE_CITY_METRES: f64 = 120e3;
 
-/// Codes of cities with several airports, which routers are named by (IATA metropolitan areas).
+/// Codes of cities with several airports, used in router names (IATA metropolitan areas).
 const METROPOLITAN: &[(&str, &str, &str)] = &[
     ("BJS", "Beijing", "CN"),
     ("CHI", "Chicago", "US"),
@@ -27,14 +27,14 @@ const METROPOLITAN: &[(&str, &str, &str)] = &[
     ("TYO", "Tokyo", "JP"),
     ("WAS", "Washington", "US"),
 ];
-/// In New York, JFK and LGA are among airports of towns of that name all over the state.
+/// In New York, JFK and LGA are listed among airports of other towns of that name in the state.
 const KNOWN_AIRPORTS: &[(&str, &[&str])] = &[
     ("NYC", &["JFK", "LGA"]),
     ("MOW", &["SVO", "DME", "VKO"]),
     ("WAS", &["IAD", "DCA"]),
 ];
 
-/// A stop as the legs file has it.
+/// Resolves a stop of the legs file.
 pub fn asked(stop: &AskedStop, airports: &Airports) -> Result<Stop, String> {
     match stop {
         AskedStop::City(text) => by_text(text, airports),
@@ -42,7 +42,7 @@ pub fn asked(stop: &AskedStop, airports: &Airports) -> Result<Stop, String> {
     }
 }
 
-/// `Chicago (ORD)`, or the name of a city with one airport.
+/// Resolves `Chicago (ORD)`, or the name of a city with one airport.
 fn by_text(text: &str, airports: &Airports) -> Result<Stop, String> {
     let coded = text.trim().strip_suffix(')');
     if let Some((city, code)) = coded.and_then(|it| it.rsplit_once('(')) {
@@ -107,7 +107,7 @@ fn by_table(placed: &Placed, airports: &Airports) -> Result<Stop, String> {
     }
 }
 
-/// `City, CC`, as imported sets have it; `None` where it is not clear which city is meant.
+/// Resolves `City, CC` from an imported set. Returns `None` if the city is ambiguous.
 pub fn of_set(place: &str, airports: &Airports) -> Option<Stop> {
     let (city, country) = place.rsplit_once(", ")?;
     let there = airports.of_city(city);
@@ -118,7 +118,7 @@ pub fn of_set(place: &str, airports: &Airports) -> Option<Stop> {
     centre(city, &there)
 }
 
-/// A code as routers are named by: of an airport, or of a city with several.
+/// Resolves a code in a router name: of an airport, or of a city with several.
 pub fn of_code(code: &str, airports: &Airports) -> Option<Stop> {
     let code = code.to_uppercase();
     let city = METROPOLITAN.iter().find(|(metro, _, _)| *metro == code);
@@ -141,7 +141,7 @@ pub fn of_code(code: &str, airports: &Airports) -> Option<Stop> {
     centre(city, &there)
 }
 
-/// The middle of some airports that are near each other.
+/// Returns the centre of airports that are near each other.
 fn centre(city: &str, there: &[&Place]) -> Option<Stop> {
     let first = there.first()?;
     let at = |place: &Place| (place.latitude, place.longitude);
@@ -216,7 +216,7 @@ mod tests {
         let chicago = of_set("Chicago, US", &airports).expect("near each other");
         assert_eq!(chicago.point, "centre of airports MDW, ORD");
         assert!(of_set("Paris, FR", &airports).is_some());
-        // Two cities of one country, far apart.
+        // Two cities of one country that are far apart.
         assert_eq!(of_set("Portland, US", &airports), None);
         assert_eq!(of_set("Lulea", &airports), None);
         for (code, city, country) in METROPOLITAN {

@@ -1,4 +1,4 @@
-//! Files of claims; `longhaul_import` reads what is in them.
+//! Reads files of claims; `longhaul_import` parses their content.
 
 use crate::fail::{Fail, USAGE};
 use longhaul_import::claims::{self, MOST_BYTES};

@@ -1,4 +1,4 @@
-//! What stands in a bundle, file by file.
+//! The files of a bundle.
 
 use super::assemble::{Runs, Transfer};
 use super::folder::Folder;
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 
 pub const RECORD: &str = "record.json";
 pub const THROUGHPUT: &str = "throughput.json";
-/// In its place, of a transfer that another program measured.
+/// Takes the place of `THROUGHPUT` for a transfer measured by another program.
 pub const IMPORTED: &str = "imported.json";
 pub const PAGE: &str = "index.html";
 
-/// What goes into a bundle.
+/// The content of a bundle.
 pub struct Contents<'a> {
     pub record: &'a Record,
     pub runs: &'a Runs,
-    /// This host's settings; absent: it was not read at the time of the run.
+    /// This host's settings; absent if they were not read during the run.
     pub host: Option<&'a host::Observation>,
     pub captures: &'a [Capture],
     pub attached: &'a [PathBuf],
@@ -62,7 +62,7 @@ pub fn write(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
     folder.add(PAGE, "all of it as a page", html.as_bytes())
 }
 
-/// A heading of the page, and what stands below it.
+/// A heading of the page, and the text below it.
 type Chapter = (String, String);
 
 fn transfer(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
@@ -85,7 +85,7 @@ fn imported(folder: &mut Folder, run: &Imported) -> Result<Vec<Chapter>, Fail> {
     Ok(vec![(about.to_owned(), text)])
 }
 
-/// As printed, without what steers a terminal; absent: it is not in the text.
+/// Returns the printed command line without terminal control characters, if there is one.
 fn command(run: &Imported) -> Option<String> {
     let command = run.observation.command.as_deref()?;
     Some(format!("{}\n", render::capture::shown(command)))
@@ -161,7 +161,7 @@ fn settings(folder: &mut Folder, of: &Contents, run: &Throughput) -> Result<Vec<
     Ok(settings)
 }
 
-/// Captures as they are, and as text.
+/// Copies the captures, and adds them as text.
 fn captures(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
     let mut chapters = Vec::new();
     for capture in of.captures {
@@ -176,7 +176,7 @@ fn captures(folder: &mut Folder, of: &Contents) -> Result<Vec<Chapter>, Fail> {
     Ok(chapters)
 }
 
-/// Attachments, under names of ours.
+/// Copies attachments under generated names.
 fn attached(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
     for (file, number) in of.attached.iter().zip(1..) {
         let given = file.file_name().unwrap_or_default().to_string_lossy();
@@ -190,13 +190,13 @@ fn attached(folder: &mut Folder, of: &Contents) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Of the given name only a plain extension is kept.
+/// Returns a generated name that keeps only a plain extension of the original.
 fn attached_name(number: u32, file: &Path) -> String {
     let extension = file.extension().and_then(|it| it.to_str()).unwrap_or("");
     let extension = extension.to_ascii_lowercase();
     let plain = (1..=8).contains(&extension.len())
         && extension.bytes().all(|b| b.is_ascii_alphanumeric())
-        // What a browser would run is kept from being run.
+        // No types that a browser would execute.
         && !["html", "htm", "xhtml", "svg", "xml", "js"].contains(&extension.as_str());
     if plain {
         format!("attached-{number}.{extension}")
@@ -205,7 +205,7 @@ fn attached_name(number: u32, file: &Path) -> String {
     }
 }
 
-/// Drawings as SVG, with what each shows.
+/// Draws the figures as SVG, with captions.
 fn drawings(folder: &mut Folder, of: &Contents) -> Result<Vec<(String, String)>, Fail> {
     let mut drawn = Vec::new();
     if of.record.observation.stops.len() > 1 {

@@ -1,4 +1,4 @@
-//! The figures of a record, made again from its own bytes, seconds and points.
+//! Recomputes the figures of a record from its own bytes, seconds and points.
 
 use super::books;
 use super::contents::{IMPORTED, RECORD};
@@ -10,12 +10,12 @@ use longhaul_analysis::record::conclude;
 use longhaul_model::report::v1::record::{Analysis, Observation, Record, Rules, SCHEMA};
 use longhaul_model::report::v1::{Imported, SCHEMA as REPORT, Throughput};
 
-/// A distance that differs in its last millimetre makes another mark.
+/// The tolerance of the mark: the last millimetre of a distance changes it.
 const SAME_RATIO: f64 = 1e-8;
-/// A geodesic library may round otherwise.
+/// The tolerance of lengths: geodesic libraries round differently.
 const SAME_MM: u64 = 2;
 
-/// Of a record and the run beside it, which is in a file of this name.
+/// Recomputes a record and compares it with its run, which is in the file `name`.
 pub fn again(record: &[u8], (name, run): (&str, &[u8]), found: &mut Verified) {
     let record: Record = match serde_json::from_slice(record) {
         Ok(record) => record,
@@ -30,7 +30,7 @@ pub fn again(record: &[u8], (name, run): (&str, &[u8]), found: &mut Verified) {
     };
     let before = found.differs.len();
     counts(&record.observation, &run, found);
-    // Rules are data that may have grown since; the figures do not depend on them.
+    // Rule sets may have grown since; the figures do not depend on them.
     let none = Rules {
         name: String::new(),
         version: 0,
@@ -53,7 +53,7 @@ pub fn again(record: &[u8], (name, run): (&str, &[u8]), found: &mut Verified) {
     }
 }
 
-/// What a run counted.
+/// The counters of a run.
 struct Counts {
     id: String,
     received_bytes: u64,
@@ -91,7 +91,7 @@ fn counted(name: &str, run: &[u8]) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// The record speaks of the run that lies beside it.
+/// Checks that the record describes the run in the bundle.
 fn counts(record: &Observation, run: &Counts, found: &mut Verified) {
     for (what, said, counted) in [
         ("received_bytes", record.received_bytes, run.received_bytes),

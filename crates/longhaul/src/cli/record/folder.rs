@@ -1,4 +1,4 @@
-//! The folder of a bundle: made beside its place, and put there whole or not at all.
+//! The folder of a bundle: written next to its target and renamed into place when complete.
 
 use super::keys::Signer;
 use super::manifest::{self, FILE_MOST, MANIFEST, SIGNATURE};
@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A bundle in the making; gone when it is dropped before [`Folder::finish`].
+/// A bundle being written; removed if it is dropped before [`Folder::finish`].
 #[derive(Debug)]
 pub struct Folder {
     place: PathBuf,
@@ -17,7 +17,7 @@ pub struct Folder {
     finished: bool,
 }
 
-/// Nothing is there, or an empty folder: asked before a long measurement, not after it.
+/// Fails before a long measurement unless the target is missing or an empty folder.
 pub fn may_become(place: &Path) -> Result<(), Fail> {
     let why = match fs::symlink_metadata(place) {
         Ok(there) if there.is_dir() => {
@@ -77,12 +77,12 @@ impl Folder {
         })
     }
 
-    /// A new file of these bytes.
+    /// Adds a new file.
     pub fn add(&mut self, name: &str, about: &str, bytes: &[u8]) -> Result<(), Fail> {
         self.fill(name, about, &mut &bytes[..], None)
     }
 
-    /// A copy of a regular file from elsewhere.
+    /// Adds a copy of a regular file.
     pub fn copy(&mut self, name: &str, about: &str, from: &Path) -> Result<(), Fail> {
         let refused = |why: &str| {
             let mut fail = Fail::new(USAGE, format!("cannot attach {}", from.display()));
@@ -125,12 +125,12 @@ impl Folder {
         Ok(())
     }
 
-    /// What is in it so far.
+    /// Returns the files added so far.
     pub fn files(&self) -> &[Listed] {
         &self.files
     }
 
-    /// Writes the manifest, signs it, and puts the folder in its place.
+    /// Writes the manifest, signs it, and renames the folder into place.
     pub fn finish(mut self, signer: Option<&Signer>) -> Result<Vec<Listed>, Fail> {
         let manifest = Manifest {
             schema: MANIFEST_SCHEMA.to_owned(),
@@ -145,7 +145,7 @@ impl Folder {
             let path = self.beside.join(SIGNATURE);
             written = written.and_then(|()| write_new(&path, signature.as_bytes()));
         }
-        // Over nothing, or over an empty folder: anything else refuses it.
+        // The rename replaces nothing but an empty folder.
         let placed = written.and_then(|()| fs::rename(&self.beside, &self.place));
         placed.map_err(|e| failed(&self.place, &e))?;
         self.finished = true;
@@ -170,7 +170,7 @@ fn failed(place: &Path, error: &io::Error) -> Fail {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.finished {
-            // The error that led here is the one to be told.
+            // The error that led here is reported.
             let _ = fs::remove_dir_all(&self.beside);
         }
     }

@@ -1,4 +1,4 @@
-//! How far points are apart on WGS84 (Karney 2013).
+//! Distances on WGS84 (Karney 2013).
 
 use geographiclib_rs::{Geodesic, InverseGeodesic};
 use longhaul_analysis::record::distance::{Globe, Point};

@@ -1,11 +1,11 @@
-//! Which cities do the names of routers hint at?
+//! Finds airport codes in the names of routers.
 //!
-//! Operators put codes of airports into names: `ae-1.lax02.example.net`, `sl-bb25-chi-14`. Half of
-//! all words of three letters are such codes, so a code counts only where it stands as a part of its
-//! own in a label before the domain, is no word of the trade, and light could have been there and
-//! back. It stays a guess, and is called one.
+//! Operators put airport codes into names: `ae-1.lax02.example.net`, `sl-bb25-chi-14`. Half of all
+//! three-letter words are such codes, so a code counts only if it is a separate part of a label
+//! before the domain, is not a networking term, and light could have reached the city and returned.
+//! It remains a guess and is reported as one.
 
-/// Words of three letters in names of routers that mean something else.
+/// Three-letter words in router names that mean something else.
 const OF_THE_TRADE: &[&str] = &[
     "acc", "agg", "and", "asr", "atm", "bar", "bbr", "bgp", "bor", "br", "bras", "bvi", "car",
     "cbr", "ccr", "clr", "com", "cor", "cpe", "crs", "csr", "cust", "dcr", "dmz", "dns", "dsl",
@@ -17,10 +17,10 @@ const OF_THE_TRADE: &[&str] = &[
     "srx", "sub", "sw", "swi", "tcp", "ten", "tge", "the", "top", "trk", "tun", "udp", "uni",
     "unk", "var", "vip", "vlan", "voi", "vpn", "vrf", "wan", "web", "xcr", "xge",
 ];
-/// No name of the net is longer.
+/// The maximum length of a DNS name.
 const MOST_NAME: usize = 255;
 
-/// Codes in the order of the name, in lower case.
+/// Returns the codes in the order of the name, in lower case.
 pub fn codes(name: &str) -> Vec<String> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     if name.len() > MOST_NAME {
@@ -34,7 +34,7 @@ pub fn codes(name: &str) -> Vec<String> {
     codes.map(str::to_owned).collect()
 }
 
-/// `lax`, `lax02`.
+/// Parses `lax` or `lax02`.
 fn code(part: &str) -> Option<&str> {
     let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_code = letters.len() == 3 && letters.bytes().all(|b| b.is_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! A record of a transfer that another program measured: what its text must tell.
+//! Uses a transfer measured by another program for a record.
 
 use crate::fail::{Fail, USAGE};
 use longhaul_analysis::imported::{Counted, counted_bytes};
@@ -6,7 +6,7 @@ use longhaul_model::report::v1::record::Observation;
 use longhaul_model::report::v1::{Caveat, Imported};
 use std::net::IpAddr;
 
-/// What a record needs of it, or all that is not there.
+/// Builds the observation, or fails with all missing data.
 pub fn observation(run: &Imported) -> Result<Observation, Fail> {
     let seen = &run.observation;
     let counted = counted_bytes(seen);
@@ -56,7 +56,7 @@ fn lacking<'a>(run: &Imported, lacks: impl Iterator<Item = &'a str>) -> Fail {
     ))
 }
 
-/// The least round trip of the transfer itself, as printed.
+/// Returns the minimum round-trip time of the transfer, as printed.
 pub fn rtt(run: &Imported) -> Option<(u64, String)> {
     let us = run.analysis.rtt_min_us?;
     let text = format!("least round trip that {} printed", run.observation.tool);

@@ -1,6 +1,6 @@
-//! Keys that sign bundles: Ed25519, the private one as PKCS#8 in PEM, the public one in hexadecimal.
+//! Ed25519 keys that sign bundles: private as PKCS#8 in PEM, public in hexadecimal.
 //!
-//! A key of `openssl genpkey -algorithm ed25519` is taken as well.
+//! Keys made with `openssl genpkey -algorithm ed25519` work as well.
 
 use super::manifest::is_hex;
 use crate::fail::{BUG, Fail, HOST, USAGE};
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A key is a hundred bytes.
+/// The maximum size of a key file; a key has a hundred bytes.
 const KEY_FILE_MOST: u64 = 16 << 10;
 const LINE: usize = 64;
 
@@ -39,18 +39,18 @@ impl Signer {
         Ok(Signer(pair))
     }
 
-    /// In hexadecimal.
+    /// Returns the public key in hexadecimal.
     pub fn public(&self) -> String {
         hex(self.0.public_key().as_ref())
     }
 
-    /// In hexadecimal, with a line end.
+    /// Returns the signature in hexadecimal, with a newline.
     pub fn sign(&self, message: &[u8]) -> String {
         hex(self.0.sign(message).as_ref()) + "\n"
     }
 }
 
-/// Makes a key in a file that nobody else can read; gives the public one.
+/// Creates a key file readable only by its owner, and returns the public key.
 pub fn make(file: &Path) -> Result<String, Fail> {
     let random = SystemRandom::new();
     let unavailable = |_| Fail::new(HOST, "the kernel gave no random numbers");
@@ -91,7 +91,7 @@ fn text_of(file: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// A public key as typed, or in a file.
+/// Parses a public key, given directly or as a file.
 pub fn public(typed: &str) -> Result<String, Fail> {
     if is_hex(&typed.to_ascii_lowercase(), 64) {
         return Ok(typed.to_ascii_lowercase());
@@ -110,7 +110,7 @@ pub fn public(typed: &str) -> Result<String, Fail> {
     )))
 }
 
-/// Whether the one who has the key signed this.
+/// Verifies a signature.
 pub fn is_signed(public_key: &str, message: &[u8], signature: &str) -> bool {
     let key = unhex(public_key);
     let signature = unhex(signature.trim());
@@ -157,7 +157,7 @@ mod tests {
     fn keys_of_openssl_are_taken_and_others_refused() {
         let folder = folder("foreign-keys");
         let file = folder.join("key.pem");
-        // The first test vector of RFC 8032, as OpenSSL writes it.
+        // The first test vector of RFC 8032, in OpenSSL's format.
         let der = "302e020100300506032b657004220420\
                    9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
         let base64 = BASE64_STANDARD.encode(unhex(der).expect("hexadecimal"));

@@ -1,4 +1,4 @@
-//! The legs file: where the data goes, city by city, as somebody wrote it down.
+//! The legs file: the cities that the data passes, as written by the user.
 
 use super::airports::Airports;
 use super::cities;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What the file says, with a point for every city.
+/// The content of the file, with a point for every city.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Legs {
     pub about: About,

@@ -1,4 +1,4 @@
-//! Files of a bundle as its manifest has them: lengths and digests.
+//! Lengths and digests of files, as listed in the manifest of a bundle.
 
 pub use longhaul_import::manifest::{
     FILE_MOST, FILES_MOST, MANIFEST, MANIFEST_MOST, SIGNATURE, is_hex, is_name, parse,
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Length and SHA-256 of a file, read no further than one byte over `most`.
+/// Returns length and SHA-256 of a file, reading at most one byte more than `most`.
 pub fn digest_of(path: &Path, most: u64) -> io::Result<(u64, String)> {
     let mut file = File::open(path)?.take(most.saturating_add(1));
     let mut context = digest::Context::new(&digest::SHA256);

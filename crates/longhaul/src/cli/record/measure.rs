@@ -1,6 +1,6 @@
-//! Measuring for a record: the path first, while it is idle, then the transfer.
+//! Measures for a record: first the idle path, then the transfer.
 //!
-//! Both runs are archived as soon as they are finished; a failure after that costs the bundle only.
+//! Both runs are archived when they finish; a later failure loses only the bundle.
 
 use super::assemble::{Runs, Transfer};
 use super::packets::Capture;
@@ -13,14 +13,14 @@ use longhaul_probe::host::observe;
 use std::io::Write;
 use std::time::Duration;
 
-/// As many as the submissions of 2004 have, and a few for a least one that is right.
+/// The number of round trips: as in the submissions of 2004, enough for a reliable minimum.
 const ROUND_TRIPS: u32 = 20;
 
-/// Kept of each packet where nobody says how much: headers at their longest, and the 64 bytes of
-/// payload that are compared for the rule on payload.
+/// The default number of bytes captured per packet: the longest headers, and the 64 bytes of
+/// payload that the payload rule compares.
 const CAPTURE_BYTES: u32 = 192;
 
-/// What was measured, and this host's settings.
+/// The runs, and this host's settings.
 pub struct Measured {
     pub runs: Runs,
     pub host: host::Observation,
@@ -28,7 +28,7 @@ pub struct Measured {
     pub captures: Vec<Capture>,
 }
 
-/// Those of `--capture FILE`; one that could not be written is a caveat of the run.
+/// Reads the captures of `--capture FILE`. One that could not be written is a caveat of the run.
 fn captures(args: &TestArgs) -> Result<Vec<Capture>, Fail> {
     let Some(near) = &args.capture.capture else {
         return Ok(Vec::new());
@@ -57,7 +57,7 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
     let path = match path::look(&path_args(args)) {
         Ok(path) => Some(path),
         Err(fail) => {
-            // The transfer is what matters; the record says that the path is missing.
+            // The transfer is still useful; the record says that the path is missing.
             let why = std::iter::once(fail.message).chain(fail.causes);
             let why: Vec<String> = why.collect();
             let label = paint(CAVEAT, "caveat:");
@@ -84,7 +84,7 @@ pub fn measure(args: &TestArgs) -> Result<Measured, Fail> {
     })
 }
 
-/// A look at the same far end: round trips, route there and back, path MTU.
+/// Options to measure the same path: round trips, routes in both directions, path MTU.
 fn path_args(args: &TestArgs) -> PathArgs {
     PathArgs {
         host: args.host.clone(),

@@ -1,4 +1,4 @@
-//! Captures of a record: what they say, and their first packets as text.
+//! Captures of a record: their analysis, and their first packets as text.
 
 use crate::cli::capture;
 use crate::fail::Fail;
@@ -6,16 +6,16 @@ use longhaul_model::report::v1::capture::Reading;
 use longhaul_model::report::v1::record::Payload;
 use std::path::PathBuf;
 
-/// As many as the submissions of 2004 printed.
+/// The number of packets shown, as in the submissions of 2004.
 const SHOWN_PACKETS: u64 = 100;
 
-/// One end's capture.
+/// The capture of one end.
 pub struct Capture {
-    /// Whose: `initiator` or `responder`.
+    /// The role of the end: `initiator` or `responder`.
     pub role: &'static str,
     pub file: PathBuf,
     reading: Reading,
-    /// What it says, and its first packets.
+    /// The analysis and the first packets.
     pub text: String,
 }
 
@@ -32,7 +32,7 @@ impl Capture {
     }
 }
 
-/// How payload differs, by the capture that shows most of it.
+/// Returns the variety of payload from the capture with the most payload packets.
 pub fn payload(captures: &[Capture]) -> Option<Payload> {
     let seen = captures.iter().filter_map(|capture| {
         Some(Payload {

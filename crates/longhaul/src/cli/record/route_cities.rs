@@ -1,8 +1,8 @@
-//! The cities of a route: from imported data, and from codes in the names of its hops.
+//! Finds the cities of a route in imported data and in airport codes of hop names.
 //!
-//! A city is believed only if light in fibre could have been there and back in the round trips that
-//! were measured: to that hop, or to any later one, since those passed it as well. Answers of routers
-//! are slow at times, so the bound is loose; it never refuses a city that is right.
+//! A city is accepted only if light in fibre could have travelled there and back within the
+//! measured round trips: those to that hop or to a later one, whose probes passed it as well.
+//! Routers sometimes answer late, so the bound is loose, but it never rejects the right city.
 
 use super::airports::Airports;
 use super::{cities, hop_names};
@@ -10,7 +10,7 @@ use longhaul_analysis::record::distance::{Globe, Point, light, point};
 use longhaul_model::report::v1::path::{Answer, Hop, Route};
 use longhaul_model::report::v1::record::{Router, Stop};
 
-/// Routers this near to each other are in one city.
+/// The maximum distance between routers in one city.
 const ONE_CITY_METRES: f64 = 60e3;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Found {
     pub unplaced_hops: u32,
 }
 
-/// The routers of a route whose city is known; `begin` is where the data starts, if that is known.
+/// Locates the routers of a route. `begin` is the start of the data's route, if known.
 pub fn of(route: &Route, begin: Option<Point>, airports: &Airports, globe: &dyn Globe) -> Found {
     let mut found = Found::default();
     let mut begin = begin;
@@ -27,7 +27,7 @@ pub fn of(route: &Route, begin: Option<Point>, airports: &Airports, globe: &dyn 
         let Some(answer) = hop.answers.first() else {
             continue;
         };
-        // The far end itself is no router.
+        // The target is not a router.
         if answer.address == route.to {
             continue;
         }
@@ -43,7 +43,7 @@ pub fn of(route: &Route, begin: Option<Point>, airports: &Airports, globe: &dyn 
     found
 }
 
-/// Of these hops, all of which the data to the last one passed.
+/// Returns the minimum round trip of these hops. Probes to the last one passed all others.
 fn least_rtt(hops: &[Hop]) -> Option<u64> {
     let answers = hops.iter().flat_map(|hop| &hop.answers);
     answers
@@ -90,7 +90,7 @@ fn router(
     })
 }
 
-/// The way through the cities of all routers; neighbours in one city are one stop.
+/// Returns the stops through the cities of all routers. Adjacent routers in one city are one stop.
 pub fn stops(routers: &[Router], globe: &dyn Globe) -> Vec<Stop> {
     let mut stops: Vec<Stop> = Vec::new();
     for router in routers {
@@ -160,7 +160,7 @@ mod tests {
         let route = route(vec![
             hop(1, "gw.example.net", Some("San Jose, US"), 2),
             hop(2, "xe-0.sjc01.example.net", None, 3),
-            // Sydney is too far for 30 ms.
+            // Sydney is too far away for 30 ms.
             hop(3, "xe-1.syd1.den2.example.net", Some("Sydney, AU"), 30),
             hop(4, "unnamed.example.net", None, 400),
             hop(5, "xe-0.ord3.example.net", None, 55),

@@ -1,8 +1,8 @@
-//! The claims of fixtures/records: what their publishers overlooked is found, and nothing else.
+//! Checks the claims of fixtures/records: the known errors are found, and no others.
 
 use super::*;
 
-/// Everything that is not `agrees`, by claim.
+/// Returns everything that is not `agrees`, by claim.
 const EXPECTED: &[(&str, &[(&str, Verdict)])] = &[
     (
         "caltech-2004.toml",

@@ -1,7 +1,7 @@
-//! `longhaul record verify DIR`: is the bundle as it was made, and do its figures agree?
+//! `longhaul record verify DIR`: checks that a bundle is unchanged and its figures agree.
 //!
-//! Nothing in the folder is believed: names are checked before they are opened, links and folders are
-//! refused, no file is read further than its listed length.
+//! The folder is not trusted: names are checked before files are opened, links and folders are
+//! refused, and no file is read beyond its listed length.
 
 use super::contents::{IMPORTED, RECORD, THROUGHPUT};
 use super::manifest::{self, MANIFEST, MANIFEST_MOST, SIGNATURE};
@@ -13,20 +13,20 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A folder with more entries is no bundle.
+/// The maximum number of entries of a bundle.
 const ENTRIES_MOST: usize = manifest::FILES_MOST + 2;
-/// Of the JSON that is read and not only digested.
+/// The maximum size of JSON that is parsed, not only digested.
 const JSON_MOST: u64 = 256 << 20;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     pub files: usize,
-    /// What is wrong: the file or the figure, and how.
+    /// The differences: the file or figure, and the reason.
     pub differs: Vec<(String, String)>,
-    /// What agrees, in sentences.
+    /// The checks that passed, as sentences.
     pub agrees: Vec<String>,
-    /// Who signed, if the signature is right.
+    /// The public key, if its signature is valid.
     pub signed_by: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub fn verify(folder: &Path, key: Option<&str>) -> Result<Verified, Fail> {
     Ok(found)
 }
 
-/// Names in the folder; what is not UTF-8 is shown as such and is never one of ours.
+/// Lists the names in the folder. A name that is not UTF-8 is shown lossily and matches no file.
 fn entries(folder: &Path) -> Result<Vec<String>, Fail> {
     let fail = |why: String| {
         let mut fail = Fail::new(
@@ -78,7 +78,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, Fail> {
     Ok(names)
 }
 
-/// The bytes of a regular file of at most `most`.
+/// Reads a regular file of at most `most` bytes.
 fn regular(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     is_regular(path)?;
     let mut bytes = Vec::new();
@@ -117,7 +117,7 @@ fn signature(
         found.differ(SIGNATURE, format!("signed by another key: {own}"));
         return;
     }
-    // 128 digits and a line end.
+    // 128 digits and a newline.
     let signature = regular(&folder.join(SIGNATURE), 200)
         .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no signature".to_owned()));
     match signature {
@@ -138,7 +138,7 @@ fn added(entries: &[String], manifest: &Manifest, found: &mut Verified) {
     }
 }
 
-/// Names of those that are as listed.
+/// Returns the names of files that match the manifest.
 fn files(folder: &Path, manifest: &Manifest, found: &mut Verified) -> BTreeSet<String> {
     let mut sound = BTreeSet::new();
     for file in &manifest.files {
@@ -160,7 +160,7 @@ fn files(folder: &Path, manifest: &Manifest, found: &mut Verified) -> BTreeSet<S
     sound
 }
 
-/// The mark, made again from the bundle's own numbers.
+/// Recomputes the mark from the bundle's own numbers.
 fn figures(folder: &Path, sound: &BTreeSet<String>, found: &mut Verified) {
     let mut texts = Vec::new();
     let is_imported = sound.contains(IMPORTED) && !sound.contains(THROUGHPUT);

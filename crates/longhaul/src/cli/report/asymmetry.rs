@@ -1,4 +1,4 @@
-//! `longhaul report asymmetry`: the two directions of paths.
+//! `longhaul report asymmetry`: compares the two directions of paths.
 
 use super::gather::Gathered;
 use super::site::ALWAYS;
@@ -23,7 +23,7 @@ pub fn run(args: &AsymmetryArgs) -> Result<ExitCode, Fail> {
         .iter()
         .filter_map(|material| asymmetry::of_path(material, period, most_apart_us))
         .collect();
-    // Of many paths those of one direction alone say nothing here; of those asked for they do.
+    // Without hosts, paths measured in one direction only are skipped; with hosts they are shown.
     let both = |unmatched: [u32; 2], matched: usize| {
         matched > 0 || !args.hosts.is_empty() || unmatched.iter().all(|count| *count > 0)
     };

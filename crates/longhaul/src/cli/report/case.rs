@@ -1,4 +1,4 @@
-//! `longhaul report case`: paths in two periods.
+//! `longhaul report case`: compares paths in two periods.
 
 use super::gather::Gathered;
 use super::{events, written};
@@ -16,10 +16,10 @@ use longhaul_store::{Archive, StoreError};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Events that are read.
+/// The maximum number of events to read.
 const MOST_EVENTS: u32 = 2_000;
 
-/// Which periods, and what chose them.
+/// The two periods, with the hosts and the event that define them.
 struct Asked {
     hosts: Vec<String>,
     before: Period,
@@ -92,7 +92,7 @@ fn asked(args: &CaseArgs, archive: &Archive) -> Result<Asked, Fail> {
     }
 }
 
-/// As far as the levels of the event lasted: to its neighbours in the same series.
+/// Returns the periods around an event, up to its neighbours in the same series.
 fn around(
     mut hosts: Vec<String>,
     event: &Event,
@@ -129,7 +129,7 @@ fn around(
     }
     Ok(Asked {
         hosts,
-        // The last value before the change is in the one, the first after it in the other.
+        // `before` includes the last value before the change, `after` the first one after it.
         before: period(from, begin.saturating_add(1)),
         after: period(end, until),
         event: Some(event.clone()),
@@ -148,7 +148,7 @@ fn events_of(archive: &Archive, span: Period) -> Result<Vec<Event>, StoreError> 
     events::read(archive, range, MOST_EVENTS)
 }
 
-/// Of an event only its own path; else every path that was measured in either period.
+/// Returns true for paths measured in either period; with an event, only for its own path.
 fn concerns(path: &PathCase, event: Option<&Event>) -> bool {
     let measured = path.run_counts.iter().sum::<u32>() > 0 || !path.changes.is_empty();
     let ours = event.is_none_or(|event| {
@@ -157,7 +157,7 @@ fn concerns(path: &PathCase, event: Option<&Event>) -> bool {
     measured && ours
 }
 
-/// A host that was asked for and never measured is said by name.
+/// Fails with the names of requested hosts that were never measured.
 fn unknown(asked: &Asked, paths: &[PathCase]) -> Result<(), Fail> {
     let has = |host: &&String| {
         let mut ends = paths

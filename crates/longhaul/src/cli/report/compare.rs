@@ -1,4 +1,4 @@
-//! `longhaul report compare`: two sets of runs, tested.
+//! `longhaul report compare`: tests two sets of runs for differences.
 
 use super::sets::Sets;
 use super::written;
@@ -33,7 +33,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Fail> {
     Ok(judged(args, &report.changes))
 }
 
-/// Tells every expectation that was missed.
+/// Reports every missed expectation.
 fn judged(args: &CompareArgs, changes: &[Change]) -> ExitCode {
     let mut missed = false;
     for expectation in &args.expect {
@@ -43,7 +43,7 @@ fn judged(args: &CompareArgs, changes: &[Change]) -> ExitCode {
                 "{} expected {expectation}; {found}\n",
                 paint(ERROR, "missed:")
             );
-            // The exit code says it as well, where nobody reads.
+            // The exit code has the result as well.
             let _ = anstream::stderr().write_all(text.as_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! `longhaul report events` and `event`: lasting changes, and what caused them.
+//! `longhaul report events` and `event`: lasting changes and their causes.
 
 use super::routes::since;
 use crate::cli::args::{ArchiveArgs, EventsArgs};
@@ -11,7 +11,7 @@ use longhaul_store::{Archive, StoreError};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// The most events that are read.
+/// The maximum number of events to read.
 const MOST_EVENTS: u32 = 10_000;
 
 pub fn list(args: &EventsArgs) -> Result<ExitCode, Fail> {
@@ -52,7 +52,7 @@ pub fn one(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// The one event that these first letters name.
+/// Returns the event whose id begins with `id`.
 pub fn find(archive: &Archive, id: &str) -> Result<Event, Fail> {
     let mut events = read(archive, Range::ALL, MOST_EVENTS)?;
     events.retain(|event| event.id.starts_with(id));
@@ -75,7 +75,7 @@ fn open(args: &ArchiveArgs) -> Result<Option<Archive>, Fail> {
     Ok(Archive::open_existing(&output::archive_path(args)?)?)
 }
 
-/// Those of all pairs, `most` of them.
+/// Reads up to `most` events of all pairs.
 pub fn read(archive: &Archive, range: Range, most: u32) -> Result<Vec<Event>, StoreError> {
     archive.events(&EventFilter {
         range,

@@ -1,7 +1,7 @@
-//! What the archive has of paths: runs under the names of their series, and the series themselves.
+//! Collects runs and series of paths from the archive.
 //!
-//! Runs of an agent have the names of its file; runs that a person started have those that were typed.
-//! Of very many runs evenly spread ones are read, and that is said.
+//! Runs of an agent have the host names of its watch file; runs started by a user have the typed
+//! names. Of very many runs, an evenly spread selection is read, with a caveat.
 
 use crate::fail::Fail;
 use jiff::Timestamp;
@@ -16,14 +16,14 @@ use longhaul_store::watched::{Range, RunFilter, run_of};
 use longhaul_store::{Archive, Entry, StoreError, Watched};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Runs that are listed, the newest.
+/// The maximum number of listed runs, the newest.
 const MOST_LISTED: u32 = 100_000;
-/// Reports that are read of one pair, and of all runs that no agent made.
+/// The maximum number of reports read for one pair, and for all runs not made by an agent.
 const MOST_READ: usize = 1_500;
-/// Values of a series; the archive gives buckets where there are more.
+/// The maximum number of values of a series; beyond it, the archive returns buckets.
 const MOST_VALUES: u32 = 50_000;
 
-/// Of the paths that were asked for.
+/// The runs and series of the requested paths.
 #[derive(Default)]
 pub struct Gathered {
     pub runs: Vec<Taken>,
@@ -32,7 +32,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Runs and values of paths from or to these hosts (all hosts where none is named).
+    /// Reads runs and values of paths from or to these hosts; without hosts, of all paths.
     pub fn of(archive: &Archive, hosts: &[String], period: Period) -> Result<Gathered, Fail> {
         let mut gathered = Gathered::default();
         let range = Range {
@@ -69,7 +69,7 @@ impl Gathered {
         }
         let entries = archive.runs(&filter(range, Some(pair)))?;
         for entry in self.spread(&entries) {
-            // A look at a path is of both directions.
+            // A path measurement covers both directions.
             if !known.insert(entry.id.clone()) {
                 continue;
             }
@@ -87,7 +87,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Runs that no agent watches, under the names that were typed.
+    /// Adds runs that were not made by an agent, under the typed names.
     fn plain(
         &mut self,
         archive: &Archive,
@@ -134,8 +134,8 @@ impl Gathered {
         }
     }
 
-    /// One for each path, forward towards the first of these hosts that it ends at; without hosts away
-    /// from who began most of its runs.
+    /// Returns one entry per path. Forward is towards the first of `hosts` that the path ends at;
+    /// without hosts, away from the host that began most runs.
     pub fn materials(&self, hosts: &[String]) -> Vec<Material<'_>> {
         let mut paths: BTreeMap<[&str; 2], [u64; 2]> = BTreeMap::new();
         for run in &self.runs {
@@ -202,7 +202,7 @@ fn filter(range: Range, pair: Option<&Pair>) -> RunFilter {
     }
 }
 
-/// Who is an end of every pair: the agent whose archive this is.
+/// Returns the host that is an end of every pair: the agent that owns the archive.
 fn hub(pairs: &[Pair]) -> Option<String> {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for pair in pairs {
@@ -210,11 +210,11 @@ fn hub(pairs: &[Pair]) -> Option<String> {
         *ends.entry(&pair.to).or_default() += 1;
     }
     let (name, count) = ends.into_iter().max_by_key(|(_, count)| *count)?;
-    // Both ends of a single pair are in all of them.
+    // In a single pair, both ends qualify.
     (count == pairs.len() && pairs.len() > 2).then(|| name.to_owned())
 }
 
-/// Which end of a watched pair began the run.
+/// Returns the end of a watched pair that began the run.
 fn near<'p>(report: &AnyReport, pair: &'p Pair, agent: Option<&str>) -> &'p str {
     let run = run_of(report);
     let (initiator, responder) = (&run.initiator.host, &run.responder.host);
@@ -235,10 +235,10 @@ fn near<'p>(report: &AnyReport, pair: &'p Pair, agent: Option<&str>) -> &'p str 
     }
 }
 
-/// None where its time cannot be read.
+/// Returns `None` if the run's time cannot be parsed.
 pub fn taken(mut report: AnyReport, near: String, far: String) -> Option<Taken> {
     slim(&mut report);
-    // A route is a route, whoever traced it.
+    // Imported routes count like our own.
     if let AnyReport::Imported(it) = &report
         && let Some(path) = look(it)
     {
@@ -255,7 +255,7 @@ pub fn taken(mut report: AnyReport, near: String, far: String) -> Option<Taken> 
     })
 }
 
-/// Single samples are the bulk of a report, and nothing here asks for them.
+/// Removes single samples, which are most of a report and not used here.
 fn slim(report: &mut AnyReport) {
     match report {
         AnyReport::Throughput(it) => {

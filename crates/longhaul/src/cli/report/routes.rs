@@ -1,4 +1,4 @@
-//! `longhaul report routes`: the traces of one or several paths over time.
+//! `longhaul report routes`: traces of one or more paths over time.
 
 use crate::cli::args::RoutesArgs;
 use crate::cli::{filing, output};
@@ -11,7 +11,7 @@ use longhaul_model::report::v1::Path;
 use longhaul_store::Archive;
 use std::process::ExitCode;
 
-/// The most traces of one path that are read.
+/// The maximum number of traces per path.
 const MOST_TRACES: u32 = 50_000;
 
 pub fn run(args: &RoutesArgs) -> Result<ExitCode, Fail> {
@@ -48,7 +48,7 @@ fn show(args: &RoutesArgs, tables: &[Table]) -> Result<(), Fail> {
     }
 }
 
-/// The begin of the period.
+/// Returns the beginning of the period.
 pub fn since(moment: Option<Timestamp>, days: u16) -> Result<Timestamp, Fail> {
     if let Some(moment) = moment {
         return Ok(moment);
@@ -59,7 +59,7 @@ pub fn since(moment: Option<Timestamp>, days: u16) -> Result<Timestamp, Fail> {
         .map_err(|e| Fail::from_error(BUG, &e))
 }
 
-/// Why there is no table, and where there would be one.
+/// Returns the failure if the period has no trace, with the latest trace as a hint.
 fn nothing(host: &str, since: &str, reports: &[Path]) -> Fail {
     let traced = |report: &&Path| report.observation.route.is_some();
     let traced = reports.iter().filter(traced);

@@ -1,4 +1,4 @@
-//! Which runs `longhaul report compare` is to take: ids, files, hosts, periods.
+//! Selects the runs of `longhaul report compare`: ids, files, hosts, periods.
 
 use super::gather::{Gathered, taken};
 use super::site::ALWAYS;
@@ -15,14 +15,14 @@ use longhaul_store::{Archive, StoreError};
 use serde_json::Value;
 use std::path::Path;
 
-/// Of a file with reports.
+/// The maximum size of a file with reports.
 const MOST_FILE_BYTES: u64 = 256 << 20;
-/// Planned runs that are looked through for a measurement's name.
+/// The maximum number of planned runs searched for the name of a measurement.
 const MOST_PLANNED: u32 = 100_000;
-/// Of one set.
+/// The maximum number of items in a set.
 const MOST_ITEMS: usize = 1_000;
 
-/// The archive, opened when it is first needed: files do without one.
+/// Reads sets of runs. The archive is opened on first use, because files do not need it.
 pub struct Sets<'a> {
     args: &'a CompareArgs,
     archive: Option<Archive>,
@@ -36,7 +36,7 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// One set, of items with commas between.
+    /// Reads one set of comma-separated items.
     pub fn read(&mut self, text: &str) -> Result<Asked, Fail> {
         let mut runs = Vec::new();
         let items: Vec<&str> = text
@@ -90,7 +90,7 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Runs to or from a host; without one, all.
+    /// Returns runs to or from a host, or all runs if the host is empty.
     fn of_host(&mut self, host: &str, period: Period) -> Result<Vec<Taken>, Fail> {
         let hosts: Vec<String> = Some(host)
             .filter(|h| !h.is_empty())
@@ -99,12 +99,12 @@ impl<'a> Sets<'a> {
             .collect();
         let gathered = Gathered::of(self.archive()?, &hosts, period)?;
         let mut runs = gathered.runs;
-        // Probes of a scan have the settings of the scan, and are no sample of the path.
+        // Probes of a scan use the scan's settings and are not samples of the path.
         runs.retain(|run| run_of(&run.report).part_of.is_none());
         Ok(runs)
     }
 
-    /// Runs of a measurement of the watch file.
+    /// Returns the runs of a measurement of the watch file.
     fn measurement(&mut self, name: &str) -> Result<Vec<Taken>, Fail> {
         let archive = self.archive()?;
         let planned = archive.planned(&PlannedFilter {
@@ -138,14 +138,14 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Under the names that its run has.
+/// Uses the host names in the run itself.
 fn one(report: AnyReport) -> Option<Taken> {
     let run = run_of(&report);
     let (near, far) = (run.initiator.host.clone(), run.responder.host.clone());
     taken(report, near, far)
 }
 
-/// One report, a list of them, or one on each line.
+/// Reads one report, a list of reports, or one report per line.
 fn file(path: &Path) -> Result<Vec<Taken>, Fail> {
     let failed = |why: String| {
         let mut fail = Fail::new(

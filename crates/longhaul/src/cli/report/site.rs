@@ -1,4 +1,4 @@
-//! `longhaul report site`: all paths of the archive.
+//! `longhaul report site`: shows all paths of the archive.
 
 use super::gather::Gathered;
 use super::written;
@@ -12,7 +12,7 @@ use longhaul_model::report::v1::site::{Site, SitePath};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// All that the archive can hold.
+/// The period of everything in the archive.
 pub const ALWAYS: Period = Period {
     begin_us: 0,
     end_us: i64::MAX,
@@ -41,7 +41,7 @@ pub fn run(args: &SiteArgs) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// From the first run or value to the last.
+/// Returns the period from the first run or value to the last.
 fn spanned(gathered: &Gathered) -> Option<Period> {
     let runs = gathered.runs.iter().map(|run| run.at_us);
     let series = gathered.series.iter();

@@ -1,4 +1,4 @@
-//! In which form a report is shown, and to which files it goes.
+//! Output formats and files of comparison reports.
 
 use crate::cli::args::WrittenArgs;
 use crate::cli::output;
@@ -16,7 +16,7 @@ enum Form {
     Json,
 }
 
-/// Refuses files that could not be written, before anything is read.
+/// Fails before any work if a file cannot be written.
 pub fn check(args: &WrittenArgs) -> Result<(), Fail> {
     args.output.iter().try_for_each(|file| {
         form(file)?;
@@ -24,7 +24,7 @@ pub fn check(args: &WrittenArgs) -> Result<(), Fail> {
     })
 }
 
-/// Writes the files, then shows the report. `document` is asked for figures where they are shown.
+/// Writes the files, then shows the report. `document` gets true for a format with figures.
 pub fn write(
     args: &WrittenArgs,
     shape: &Value,
@@ -66,7 +66,7 @@ fn form(file: &Path) -> Result<Form, Fail> {
     }
 }
 
-/// The archive that is asked for, which must be there.
+/// Opens the archive, which must exist.
 pub fn archive(args: &crate::cli::args::ArchiveArgs) -> Result<longhaul_store::Archive, Fail> {
     let path = output::archive_path(args)?;
     longhaul_store::Archive::open_existing(&path)?.ok_or_else(|| {
@@ -80,10 +80,10 @@ pub fn archive(args: &crate::cli::args::ArchiveArgs) -> Result<longhaul_store::A
     })
 }
 
-/// Stdout and files alike say which program wrote them.
+/// The version in stdout and in files.
 pub const LONGHAUL: &str = env!("CARGO_PKG_VERSION");
 
-/// What was typed, or came from a file, in an error: harmless, and not too long.
+/// Sanitizes and shortens user or file input for an error message.
 pub fn shown(text: &str) -> String {
     let start = text.chars().take(200);
     start.map(|c| crate::render::html::still(c, '?')).collect()

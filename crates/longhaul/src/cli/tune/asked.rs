@@ -1,4 +1,4 @@
-//! From options to a scan's plan and its far end. Pure, but for the token.
+//! Builds plan and target of a scan from options. No I/O except for the token.
 
 use crate::cli::args::TuneArgs;
 use crate::cli::parse::grid::bearable;
@@ -11,26 +11,26 @@ use longhaul_probe::limits;
 use longhaul_probe::throughput::Target;
 use std::path::PathBuf;
 
-/// Of a guided search in one direction.
+/// The default budget of a guided search in one direction.
 const BUDGET_PROBES: u32 = 10;
 const BUDGET_TIME_US: u64 = 300 * 1_000_000;
-/// More probes than this are no search.
+/// The maximum number of probes of a guided search.
 const PROBES_MOST: u64 = 1000;
 const REPEATS_MOST: u64 = 100;
-/// Payload time of a probe.
+/// The default payload time of a probe.
 const PROBE_TIME_US: u64 = 10 * 1_000_000;
-/// Samples of one probe: its report is one of many.
+/// The number of samples per probe, few because a scan has many reports.
 const SAMPLES: u64 = 60;
 const INTERVAL_LEAST_US: u64 = 100_000;
-/// What the word `default` stands for among the congestion controls.
+/// The word for the sender's default congestion control.
 const OWN_CONTROL: &str = "default";
 
-/// What the options ask for.
+/// Builds the plan from the options.
 pub fn plan(args: &TuneArgs) -> Result<Plan, Fail> {
     let direction = direction(args);
     let ways = if direction == Direction::Both { 2 } else { 1 };
     let budget = if args.grid {
-        // The grid itself says how much is measured.
+        // The grid determines the number of probes.
         Budget {
             probes: u32::MAX,
             time_us: u64::MAX,
@@ -109,7 +109,7 @@ fn controls(args: &TuneArgs) -> Vec<Option<String>> {
     controls
 }
 
-/// What all probes have in common.
+/// Returns the settings that all probes share.
 fn probe(args: &TuneArgs) -> plan::Plan {
     let time_us = args.time.unwrap_or(PROBE_TIME_US);
     plan::Plan {
@@ -122,13 +122,13 @@ fn probe(args: &TuneArgs) -> plan::Plan {
     }
 }
 
-/// Spacing of the samples of a probe that lasts this long.
+/// Returns the sample interval of a probe of this duration.
 pub fn interval_us(time_us: u64) -> u64 {
     let (least, most) = limits::INTERVAL_US;
     (time_us / SAMPLES).clamp(INTERVAL_LEAST_US.max(least), most)
 }
 
-/// How long payload flows in the probes of this plan.
+/// Returns the payload time of the plan's probes.
 pub fn time_us(plan: &Plan) -> u64 {
     match plan.probe.stop {
         Stop::TimeUs(us) => us,
@@ -136,7 +136,7 @@ pub fn time_us(plan: &Plan) -> u64 {
     }
 }
 
-/// What single values cannot show: how they fit together.
+/// Checks combinations of values.
 fn check(plan: &Plan) -> Result<(), Fail> {
     let usage = |text: String| Err(Fail::new(USAGE, text));
     limits::check_plan(&plan.probe, limits::MOST_STREAMS)
@@ -161,7 +161,7 @@ fn check(plan: &Plan) -> Result<(), Fail> {
     Ok(())
 }
 
-/// The far end, and how to reach it.
+/// Returns the server and its connection options.
 pub fn target(args: &TuneArgs) -> Result<Target, Fail> {
     resolve::target(
         (&args.host, args.port),
@@ -171,7 +171,7 @@ pub fn target(args: &TuneArgs) -> Result<Target, Fail> {
     )
 }
 
-/// `8x1M`, `4xauto`: streams times window.
+/// Parses `8x1M` or `4xauto`: streams times window.
 pub fn setting(text: &str) -> Result<Setting, String> {
     let (streams, window) = text
         .split_once(['x', 'X'])
@@ -204,7 +204,7 @@ fn counted(text: &str, most: u64) -> Result<u32, String> {
     }
 }
 
-/// A picture's file, of a kind that can be drawn.
+/// Parses the path of a plot whose format is supported.
 pub fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let drawn = |end: &std::ffi::OsStr| ["svg", "png"].iter().any(|kind| end == *kind);

@@ -1,4 +1,4 @@
-//! One probe on a thread of its own, so that an interrupt need not wait for its end.
+//! Runs one probe in its own thread, so that an interrupt does not wait for its end.
 
 use longhaul_model::report::v1::plan::Plan;
 use longhaul_probe::error::ProbeError;
@@ -9,23 +9,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the interrupt is looked at.
+/// The interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// News that nobody has looked at yet; more of them are left out.
+/// The maximum number of unread messages; more are dropped.
 const NEWS_MOST: usize = 16;
-/// A far end that is gone may be one that is being started again.
+/// The time to wait for a lost server, which may be restarting.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE_LEAST: Duration = Duration::from_secs(1);
 const PAUSE_MOST: Duration = Duration::from_secs(4);
 
-/// How a probe ended.
+/// The outcome of a probe.
 pub enum Ending {
     Measured(Box<Outcome>),
-    /// The far end will not, or a kernel cannot, do this setting; others may be possible.
+    /// The server refuses this setting, or a kernel does not support it; others may work.
     Setting(ProbeError),
-    /// The connection was not made, or was lost.
+    /// The connection failed or was lost.
     Lost(ProbeError),
-    /// Whoever answers there is not the far end that measures with us.
+    /// Another program than the expected server answers.
     Stranger(ProbeError),
     Interrupted,
 }
@@ -35,7 +35,7 @@ enum News {
     Ended(Box<Result<Outcome, ProbeError>>),
 }
 
-/// Does one probe. After an interrupt the probe is left to itself: it ends with the program.
+/// Runs one probe. After an interrupt the probe is abandoned and ends with the program.
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -77,10 +77,10 @@ fn start(target: Target, plan: Plan) -> io::Result<Receiver<News>> {
 
 fn probe(target: &Target, plan: &Plan, tell: &SyncSender<News>) {
     let ended = throughput::run(target, plan, &mut |progress| {
-        // Nobody waits for a picture of progress.
+        // A full channel drops progress messages.
         let _ = tell.try_send(News::Progress(Box::new(progress.clone())));
     });
-    // Nobody listens any more after an interrupt.
+    // After an interrupt the receiver is gone.
     let _ = tell.send(News::Ended(Box::new(ended)));
 }
 
@@ -102,7 +102,7 @@ fn judge(ended: Result<Outcome, ProbeError>) -> Ending {
     }
 }
 
-/// Whether the far end answers, now or in a while.
+/// Waits until the server answers. Returns false after a timeout or an interrupt.
 pub fn answers_again(target: &Target, stop: &AtomicBool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = PAUSE_LEAST;

@@ -1,4 +1,4 @@
-//! The course of a scan: probe after probe, each in the archive before anything else is done.
+//! A scan in progress: runs probe after probe, and archives each before anything else.
 
 use super::attempt::{self, Ending};
 use super::progress::{Told, warn};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A probe that was cut off is tried once more when the far end answers again.
+/// The number of attempts of a probe whose connection is lost.
 const ATTEMPTS: u32 = 2;
-/// After so many cut-off probes, one after the other, the far end counts as gone.
+/// The number of consecutive lost probes after which the server counts as gone.
 const CUT_OFF_MOST: u32 = 3;
 
-/// What is to be measured next.
+/// The next probe of a scan.
 pub struct Wanted {
     pub index: u32,
     pub setting: Setting,
@@ -34,14 +34,14 @@ pub struct Wanted {
     pub time: Duration,
 }
 
-/// Why the scan cannot go on.
+/// The reason why a scan cannot continue.
 pub enum Halt {
-    /// The far end is gone, with the last that was heard of it.
+    /// The server is gone; with its last error.
     FarEndGone(Fail),
     Interrupted,
 }
 
-/// A scan under way.
+/// A scan in progress.
 pub struct Course<'a> {
     pub args: &'a TuneArgs,
     pub plan: Plan,
@@ -49,19 +49,19 @@ pub struct Course<'a> {
     pub begun: Begun,
     pub began: Timestamp,
     pub observation: Observation,
-    /// Reports of the cells that gave one, in the same order.
+    /// The reports of successful cells, in the same order.
     pub runs: Vec<Throughput>,
     pub caveats: Vec<Caveat>,
     pub told: Told,
     stop: Arc<AtomicBool>,
     cut_off: u32,
-    /// Why the latest failed probe failed.
+    /// The failure of the latest failed probe.
     pub last_failure: Option<Fail>,
     saving: bool,
 }
 
 impl<'a> Course<'a> {
-    /// A scan that begins now, or the one that the same command left unfinished.
+    /// Starts a new scan, or resumes the one that the same command left unfinished.
     pub fn begin(
         args: &'a TuneArgs,
         (plan, target): (Plan, Target),
@@ -100,7 +100,7 @@ impl<'a> Course<'a> {
         course
     }
 
-    /// A finished probe of the part that was done before.
+    /// Adds a probe finished before the scan was resumed.
     fn take_up(&mut self, run: Throughput) {
         let Some(part) = run.run.part_of.as_ref() else {
             return;
@@ -125,7 +125,7 @@ impl<'a> Course<'a> {
         cell(index, setting, run.observation.forward, false, at_us, run)
     }
 
-    /// Used up in one direction, or in both.
+    /// Returns the budget spent in one direction, or in both.
     pub fn spent(&self, forward: Option<bool>) -> Spent {
         let mut spent = Spent::default();
         let counted = |cell: &&Cell| forward.is_none_or(|forward| cell.forward == forward);
@@ -137,18 +137,18 @@ impl<'a> Course<'a> {
         spent
     }
 
-    /// Whether probes and result reach the archive.
+    /// Returns true if probes and result are archived.
     pub fn saving(&self) -> bool {
         self.saving
     }
 
-    /// The place after the last one.
+    /// Returns the index after the last cell.
     pub fn next_index(&self) -> u32 {
         let indexes = self.observation.cells.iter().map(|cell| cell.index);
         indexes.max().map_or(0, |index| index + 1)
     }
 
-    /// One probe, to its cell. A setting that cannot be had is a cell too.
+    /// Runs one probe and adds its cell. A setting that is refused gives a failed cell.
     pub fn measure(&mut self, wanted: &Wanted) -> Result<Option<&Throughput>, Halt> {
         let at_us = micros_between(self.began, Timestamp::now());
         let begun = Instant::now();
@@ -179,7 +179,7 @@ impl<'a> Course<'a> {
         Ok(None)
     }
 
-    /// Whether somebody asked for an end between two probes.
+    /// Returns true if the user interrupted the scan between two probes.
     pub fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -206,7 +206,7 @@ impl<'a> Course<'a> {
         }
         let lost = |caveat: &&Caveat| caveat.code == "not_archived";
         if let Some(caveat) = report.caveats.iter().find(lost) {
-            // Told once; the next probes need not fail at the same archive.
+            // The failure is reported once; later probes do not try the archive again.
             self.saving = false;
             self.caveats.push(caveat.clone());
         }
@@ -262,7 +262,7 @@ impl<'a> Course<'a> {
         self.observation.cells.push(found);
     }
 
-    /// After a lost connection: goes on when the far end answers in a while.
+    /// Waits for the server after a lost connection, and fails if it does not answer.
     fn wait_for_far_end(&mut self, error: ProbeError) -> Result<(), Halt> {
         let fail = Fail::from(error);
         self.cut_off += 1;

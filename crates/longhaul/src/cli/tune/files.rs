@@ -1,4 +1,4 @@
-//! The files that a scan can be written to.
+//! The files of a scan.
 
 use crate::cli::args::ScanFilesArgs;
 use crate::fail::{Fail, HOST};
@@ -6,7 +6,7 @@ use crate::plot::{self, Figure};
 use crate::render;
 use longhaul_model::report::v1::Scan;
 
-/// Writes every file that was asked for.
+/// Writes every requested file.
 pub fn write(files: &ScanFilesArgs, scan: &Scan) -> Result<(), Fail> {
     if let Some(path) = &files.csv {
         std::fs::write(path, render::scan::csv::table(scan)).map_err(|e| {
@@ -29,7 +29,7 @@ pub fn write(files: &ScanFilesArgs, scan: &Scan) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Whether any file was asked for.
+/// Returns true if any file is requested.
 pub fn any(files: &ScanFilesArgs) -> bool {
     let pictures = [&files.plot, &files.plot_curves, &files.plot_asymmetry];
     files.csv.is_some() || pictures.iter().any(|paths| !paths.is_empty())

@@ -1,4 +1,4 @@
-//! The whole grid, in shuffled order; what is done already is left out.
+//! Scans the whole grid in shuffled order, without the cells that are done.
 
 use super::asked;
 use super::course::{Course, Halt, Wanted};
@@ -6,7 +6,7 @@ use longhaul_analysis::scan::{Slot, order};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Measures every slot that has no result yet.
+/// Measures every slot without a result.
 pub fn scan(course: &mut Course<'_>) -> Result<&'static str, Halt> {
     let slots = order(&course.plan);
     let done = place(course, &slots);
@@ -27,7 +27,7 @@ pub fn scan(course: &mut Course<'_>) -> Result<&'static str, Halt> {
     Ok("grid_done")
 }
 
-/// Puts the cells of the part that was done before where they belong, and names their places.
+/// Restores cells finished before the scan was resumed, and returns their indexes.
 fn place(course: &mut Course<'_>, slots: &[Slot]) -> BTreeSet<u32> {
     let mut done = BTreeSet::new();
     for cell in &mut course.observation.cells {

@@ -1,4 +1,4 @@
-//! The guided search: what limited the probes so far says which one comes next.
+//! The guided search: the limiters of the probes so far determine the next probe.
 
 use super::asked;
 use super::course::{Course, Halt, Wanted};
@@ -8,7 +8,7 @@ use longhaul_model::report::v1::plan::Direction;
 use longhaul_model::report::v1::scan::{Budget, Cell, Plan};
 use std::time::Duration;
 
-/// Searches each direction that is asked for, and says why the scan ended.
+/// Searches each requested direction, and returns the reason for the end of the scan.
 pub fn search(course: &mut Course<'_>, idle_rtt: Duration) -> Result<&'static str, Halt> {
     let ways: &[bool] = match course.plan.direction {
         Direction::Forward => &[true],
@@ -18,7 +18,7 @@ pub fn search(course: &mut Course<'_>, idle_rtt: Duration) -> Result<&'static st
     let mut stopped = Stop::Settled;
     for (place, &forward) in ways.iter().enumerate() {
         let stop = one_way(course, forward, ways.len() - place, idle_rtt)?;
-        // What kept a direction from settling is said of the whole.
+        // The first reason other than settled is the reason of the whole scan.
         if stopped == Stop::Settled {
             stopped = stop;
         }
@@ -26,7 +26,7 @@ pub fn search(course: &mut Course<'_>, idle_rtt: Duration) -> Result<&'static st
     Ok(stopped.word())
 }
 
-/// One direction, with its share of what is left of the budget.
+/// Searches one direction with its share of the remaining budget.
 fn one_way(
     course: &mut Course<'_>,
     forward: bool,
@@ -66,7 +66,7 @@ fn one_way(
     }
 }
 
-/// The part of the budget that a direction may use up, when `ways_left` of them have to share.
+/// Returns the budget of a direction if `ways_left` directions share the rest.
 fn share(plan: &Plan, elsewhere: Spent, ways_left: usize) -> Plan {
     let ways = ways_left.max(1) as u64;
     let time_us = u64::try_from(elsewhere.time.as_micros()).unwrap_or(u64::MAX);
@@ -100,8 +100,8 @@ fn wanted(course: &Course<'_>, probe: Probe, forward: bool) -> Wanted {
     }
 }
 
-/// Tells the search what was measured before the cut. It is asked in between, as it was then, so
-/// that each cell gets its reason back.
+/// Replays the earlier probes to the search. The search is asked for each next probe, as it was
+/// then, so that each cell gets its reason back.
 fn replay(course: &mut Course<'_>, search: &mut Search, forward: bool) {
     let mut spent = Spent::default();
     for run in course

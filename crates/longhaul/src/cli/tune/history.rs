@@ -1,4 +1,4 @@
-//! What the archive knows of this path: a scan that was cut off, and the result of an earlier one.
+//! Earlier scans of a path in the archive: an interrupted one to resume, and the latest result.
 
 use crate::cli::args::TuneArgs;
 use crate::cli::{filing, output};
@@ -11,33 +11,33 @@ use longhaul_store::{Archive, Begun};
 use std::path::Path;
 use std::time::Duration;
 
-/// A scan that was cut off longer ago is begun anew: the path may be another by now.
+/// The maximum age of a scan to resume; an older path may have changed.
 const TAKEN_UP_WITHIN: SignedDuration = SignedDuration::from_hours(24);
-/// A result that is older is not remembered.
+/// The maximum age of a remembered result.
 const REMEMBERED_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Earlier scans that are looked through.
+/// The maximum number of earlier scans to search.
 const SCANS_MOST: u32 = 50;
-/// Idle RTTs that differ by more, and by more than this share, are of different paths: a name such
-/// as `far` may stand for another host than last time.
+/// The tolerance of idle RTTs on one path, as time and as ratio. Beyond both, a name such as `far`
+/// may stand for another host.
 const SAME_RTT_WITHIN: Duration = Duration::from_millis(1);
 const SAME_RTT_SHARE: f64 = 0.05;
 
-/// Where this scan stands at its begin.
+/// The starting point of a scan.
 pub struct History {
     pub begun: Begun,
     pub began: Timestamp,
-    /// Probes that are done, by their place.
+    /// The finished probes, by index.
     pub parts: Vec<Throughput>,
 }
 
-/// What an earlier scan of the path recommends, and what that gave then.
+/// The setting recommended by an earlier scan, and its goodput.
 pub struct Remembered {
     pub setting: Setting,
     pub goodput_bps: u64,
 }
 
-/// Takes up the scan that the same command left unfinished, or notes a new one. An archive that
-/// fails costs that, and is told as a caveat.
+/// Resumes the scan that the same command left unfinished, or registers a new one. A failing
+/// archive gives a caveat.
 pub fn begin(args: &TuneArgs, plan: &Plan, idle_rtt: Duration) -> (History, Vec<Caveat>) {
     let now = Timestamp::now();
     let fresh = History {
@@ -101,7 +101,7 @@ fn same_rtt(one: Duration, other: Duration) -> bool {
     apart <= SAME_RTT_WITHIN || apart <= one.max(other).mul_f64(SAME_RTT_SHARE)
 }
 
-/// What the latest scan of this path recommends in this direction, where that may be tried.
+/// Returns the setting that the latest scan of this path recommends in this direction, if allowed.
 pub fn remembered(
     args: &TuneArgs,
     plan: &Plan,
@@ -112,7 +112,7 @@ pub fn remembered(
         return None;
     }
     let path = output::archive_path(&args.archive).ok()?;
-    // No archive, or one that fails, remembers nothing.
+    // Without an archive, or with a failing one, no setting is remembered.
     let scans = Archive::open_existing(&path)
         .ok()??
         .scans(&args.host, SCANS_MOST)
@@ -132,8 +132,8 @@ pub fn remembered(
     may_be_tried(plan, &found.setting).then_some(found)
 }
 
-/// What the latest scan of the path to this peer recommends, for whoever only uses it. The round
-/// trip is looked at only where there is a scan at all.
+/// Returns the setting that the latest scan of the path to this peer recommends, for other
+/// commands. The round trip is measured only if there is a scan.
 pub fn recommended(archive: &Path, peer: &Target, forward: bool) -> Option<Setting> {
     let scans = Archive::open_existing(archive)
         .ok()??

@@ -1,4 +1,4 @@
-//! What a scan says on stderr while it goes on: its budget beforehand, then one line for each probe.
+//! Progress of a scan on stderr: first the budget, then one line for each probe.
 
 use super::asked;
 use super::course::Wanted;
@@ -14,25 +14,25 @@ use longhaul_probe::throughput::{FlowProgress, Progress};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Time between two pictures of the line that is going on.
+/// The time between two updates of the current line.
 const EVERY: Duration = Duration::from_millis(500);
-/// What a probe takes besides its payload, until one has been seen.
+/// The time of a probe besides its payload, until one has been measured.
 const AROUND_A_PROBE_US: u64 = 1_500_000;
 
-/// What has been told, and whether anything shall be.
+/// Prints the progress of a scan.
 pub struct Told {
-    /// Statements: the budget, what is taken up again.
+    /// Whether to print statements: the budget, a resumed scan.
     says: bool,
-    /// Lines of probes: for a person at a terminal.
+    /// Whether to print lines of probes: only on a terminal.
     lines: bool,
     search: Search,
     both: bool,
-    /// Probes in all, at most; done in this sitting; and what these took.
+    /// The maximum number of probes, the number done by this process, and their time.
     total: u32,
     done: u32,
     taken: Duration,
     begun: Instant,
-    /// When the line was drawn last, the receiver's count behind it, and the rate it showed.
+    /// The time of the last update, the receiver's counters then, and the rate shown.
     drawn: Option<(Instant, FlowProgress, Option<Rate>)>,
 }
 
@@ -61,11 +61,11 @@ impl Told {
             return;
         }
         let lines = wrap(text, WIDTH);
-        // A closed stderr costs the words, not the scan.
+        // If stderr is closed, the text is lost and the scan continues.
         let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
     }
 
-    /// What the scan may use up, before it uses anything.
+    /// Prints the budget before the scan.
     pub fn budget(&mut self, plan: &Plan) {
         self.total = plan.budget.probes;
         let time = asked::time_us(plan);
@@ -81,7 +81,7 @@ impl Told {
         });
     }
 
-    /// A direction's share of it, where there are two.
+    /// Prints the budget of a direction, if there are two.
     pub fn budget_of_direction(&self, budget: &Budget, forward: bool) {
         if self.both {
             let way = if forward { "forward" } else { "reverse" };
@@ -93,7 +93,7 @@ impl Told {
         }
     }
 
-    /// That an earlier sitting's probes are taken over.
+    /// Prints that the probes of an earlier process are reused.
     pub fn resumed(&mut self, id: &str, cells: usize, plan: &Plan) {
         if cells == 0 {
             return;
@@ -108,7 +108,7 @@ impl Told {
         ));
     }
 
-    /// A probe begins.
+    /// Starts the line of a probe.
     pub fn begins(&mut self, wanted: &Wanted) {
         self.begun = Instant::now();
         self.drawn = None;
@@ -124,7 +124,7 @@ impl Told {
         self.draw(&self.line(wanted, "connecting"));
     }
 
-    /// A picture of the probe that is going on.
+    /// Updates the line of the current probe.
     pub fn progress(&mut self, wanted: &Wanted, progress: &Progress) {
         let flow = if wanted.forward {
             &progress.forward
@@ -142,7 +142,7 @@ impl Told {
             Some((_, before, shown)) => (before, shown),
             None => (FlowProgress::default(), None),
         };
-        // The far end's count is up to a second old: until it has news, the line keeps its rate.
+        // The server's counters are up to a second old; the line keeps its rate until they change.
         let fresh = flow.received_at > before.received_at;
         let rate = if fresh {
             rate_between(&before, flow)
@@ -169,7 +169,7 @@ impl Told {
         format!("{setting}{what}{}", self.left(wanted.time))
     }
 
-    /// Time left, from the mean of the probes so far.
+    /// Returns the remaining time, from the mean duration of the probes so far.
     fn left(&self, payload_time: Duration) -> String {
         let around = Duration::from_micros(AROUND_A_PROBE_US);
         let each = match self.done {
@@ -185,7 +185,7 @@ impl Told {
         format!("  {most} {} left", words::span(left.as_micros() as u64))
     }
 
-    /// Draws over the line that stands there. Blanks instead of an escape: a dumb terminal has none.
+    /// Overwrites the line. Spaces instead of an escape sequence: dumb terminals have none.
     fn draw(&self, line: &str) {
         if self.lines {
             let line: String = line.chars().take(WIDTH - 1).collect();
@@ -195,7 +195,7 @@ impl Told {
         }
     }
 
-    /// A probe has ended: its line stays.
+    /// Completes the line of a probe.
     pub fn ended(&mut self, cell: &Cell) {
         self.done += 1;
         self.taken += self.begun.elapsed();
@@ -222,7 +222,7 @@ impl Told {
         self.drawn = None;
     }
 
-    /// The far end does not answer.
+    /// Prints that the server does not answer.
     pub fn waiting(&self, why: &str) {
         self.draw("");
         if self.lines {
@@ -231,7 +231,7 @@ impl Told {
         self.say(&format!("{why}; waiting for the far end to answer again"));
     }
 
-    /// Ends a line that is still being drawn.
+    /// Clears the current line.
     pub fn leave(&self) {
         if self.lines {
             self.draw("");
@@ -240,7 +240,7 @@ impl Told {
     }
 }
 
-/// A caveat that cannot wait for the report.
+/// Prints a caveat at once.
 pub fn warn(text: &str) {
     let _ = writeln!(anstream::stderr(), "{} {text}", paint(CAVEAT, "caveat:"));
 }

@@ -1,4 +1,4 @@
-//! Figures of cases and of asymmetries: which there are, and what is on them.
+//! Figures of cases and asymmetries: their number and content.
 
 use super::*;
 use longhaul_model::report::v1::asymmetry::{Matched, Verdict};

@@ -1,4 +1,4 @@
-//! Values over time: where they stand, what is shaded, and that no value breaks the sheet.
+//! Values over time: their positions, the shaded periods, and extreme values.
 
 use super::super::sheet::Mark;
 use super::*;
@@ -31,7 +31,7 @@ fn drawn(points: &[Point], upward: Upward, periods: Vec<(&'static str, Period)>)
     })
 }
 
-/// Places of the values, in order; the last dot is that of the key.
+/// Returns the positions of the values, in order; the last dot is that of the key.
 fn dots(sheet: &Sheet) -> Vec<(f64, f64)> {
     let dots = sheet.marks.iter().filter_map(|mark| match mark {
         Mark::Dot { at, .. } => Some(*at),

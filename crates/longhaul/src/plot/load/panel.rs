@@ -1,4 +1,4 @@
-//! Panels that share one time axis: shading, grid lines, levels, and the scales of their values.
+//! Panels that share one time axis: shading, grid lines, levels, and value scales.
 
 use crate::plot::frame::{Unit, ticks};
 use crate::plot::sheet::{Anchor, BLACK, FAINT, GREY, Ink, Sheet};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SHADE: Ink = Ink(0xf1, 0xf1, 0xf5);
 
-/// From the left edge of every panel to its right one.
+/// The time axis, from the left edge of every panel to the right one.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
     pub from: f64,
@@ -26,7 +26,7 @@ impl Time {
         sheet.fill((left, top), (right, top + high), SHADE);
     }
 
-    /// Seconds, below the last panel.
+    /// Draws the seconds below the last panel.
     pub fn labels(self, sheet: &mut Sheet, below: f64) {
         let seconds = self.until_us as f64 / 1e6;
         for tick in ticks(seconds).into_iter().filter(|tick| *tick <= seconds) {
@@ -51,7 +51,7 @@ impl Time {
     }
 }
 
-/// How values stand above each other.
+/// The scale of the y axis.
 pub struct Scale {
     name: String,
     log: bool,
@@ -77,7 +77,7 @@ impl Scale {
         }
     }
 
-    /// Nanoseconds, shown as milliseconds.
+    /// Creates a scale of nanoseconds, shown as milliseconds.
     pub fn times(most_ns: f64) -> Scale {
         let values = ticks(most_ns / 1e6);
         let high = values.last().copied().unwrap_or(1.0) * 1e6;
@@ -91,7 +91,7 @@ impl Scale {
         }
     }
 
-    /// The same where a few would hide the others; 1, 2, 5, 10, …
+    /// Creates a logarithmic scale of nanoseconds with ticks at 1, 2, 5, 10, …
     pub fn times_log(least_ns: f64, most_ns: f64) -> Scale {
         let decades =
             (least_ns / 1e6).log10().floor() as i32..=(most_ns / 1e6).log10().ceil() as i32;
@@ -111,7 +111,7 @@ impl Scale {
         }
     }
 
-    /// Shares, shown in per cent.
+    /// Creates a scale of ratios, shown in per cent.
     pub fn shares(most: f64) -> Scale {
         let values = ticks((most * 100.0).max(1.0));
         let high = values.last().copied().unwrap_or(1.0) / 100.0;
@@ -142,7 +142,7 @@ impl Scale {
     }
 }
 
-/// One panel.
+/// A panel.
 pub struct Panel {
     time: Time,
     top: f64,
@@ -180,7 +180,7 @@ impl Panel {
         sheet.text(left, self.scale.name.as_str(), 13.0, GREY, Anchor::Upward);
     }
 
-    /// A level of a time across the panel, with its name.
+    /// Draws a dashed level at a time across the panel, with its name.
     pub fn level(&self, sheet: &mut Sheet, ns: f64, name: &str) {
         let y = self.height(ns);
         let Time { from, to, .. } = self.time;

@@ -1,12 +1,12 @@
 //! Great circles as lines of points.
 
-/// Degrees of longitude, which run on over the 180th meridian, and of latitude.
+/// Degrees of longitude, which continue across the 180th meridian, and of latitude.
 pub type Place = (f64, f64);
 
-/// One piece of line for about so many degrees.
+/// The length of one line segment.
 const STEP_DEGREES: f64 = 1.0;
 
-/// One line for each leg; each begins where the one before ends.
+/// Returns one line for each leg; each begins where the previous one ends.
 pub fn along(stops: &[Place]) -> Vec<Vec<Place>> {
     let mut begin = stops.first().map_or(0.0, |it| it.0);
     let mut arcs = Vec::new();
@@ -23,7 +23,7 @@ pub fn along(stops: &[Place]) -> Vec<Vec<Place>> {
     arcs
 }
 
-/// The same meridian, within half a turn of another one.
+/// Returns the same meridian, within half a turn of another one.
 pub fn beside(longitude: f64, other: f64) -> f64 {
     longitude - ((longitude - other) / 360.0).round() * 360.0
 }
@@ -33,7 +33,7 @@ fn great_circle(from: Place, to: Place) -> Vec<Place> {
     let cosine: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
     let angle = cosine.clamp(-1.0, 1.0).acos();
     let steps = (angle.to_degrees() / STEP_DEGREES).ceil().max(1.0) as u32;
-    // Opposite points have no one great circle; the straight line of the map stands for it.
+    // Antipodal points have no unique great circle; a straight line on the map replaces it.
     if angle.sin().abs() < 1e-9 {
         return vec![from, to];
     }

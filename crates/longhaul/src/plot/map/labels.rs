@@ -1,19 +1,19 @@
-//! Names beside points, so that none lies over another or over the edge.
+//! Place names that neither overlap each other nor cross the edge.
 
 use super::view::View;
 use super::{frame, inert};
 use crate::plot::sheet::{Anchor, Ink, Sheet};
 
 const SIZE: f64 = 13.0;
-/// Of a letter, on average.
+/// The average width of a letter.
 const LETTER: f64 = 6.6;
 const HIGH: f64 = 15.0;
 
 pub struct Labels {
     edge: ((f64, f64), (f64, f64)),
-    /// Left, top, right, bottom of what is there.
+    /// Left, top, right and bottom of the occupied areas.
     taken: Vec<[f64; 4]>,
-    /// Points of the way, which names keep off where they can.
+    /// Points of the route, which names avoid if possible.
     way: Vec<(f64, f64)>,
     names: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Labels {
         }
     }
 
-    /// The name, where there is room for it; a city that is passed twice is named once.
+    /// Draws the name if there is room. A city on the route twice is named once.
     pub fn put(&mut self, sheet: &mut Sheet, (x, y): (f64, f64), name: &str, ink: Ink) {
         let name = frame::short(&inert(name));
         if self.names.contains(&name) {

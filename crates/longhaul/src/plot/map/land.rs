@@ -1,10 +1,10 @@
-//! The outline of land.
+//! The outlines of land.
 
 use super::arc::{Place, beside};
 
 const OUTLINE: &str = include_str!("../../../places/land.txt");
 
-/// Closed rings whose longitudes run on; one that goes around a pole is closed over it.
+/// Returns closed rings with continuous longitudes; a ring around a pole is closed over it.
 pub fn rings() -> Vec<Vec<Place>> {
     OUTLINE.lines().map(ring).collect()
 }
@@ -15,7 +15,7 @@ fn ring(line: &str) -> Vec<Place> {
         let Some((x, y)) = pair.split_once(',') else {
             continue;
         };
-        // Tenths of a degree; the table is held to by a test.
+        // Tenths of a degree; a test checks the table.
         let degrees = |text: &str| text.parse::<f64>().unwrap_or(0.0) / 10.0;
         let last = points.last().map(|it| it.0);
         let longitude = degrees(x);

@@ -1,29 +1,29 @@
-//! From degrees to the sheet: an equirectangular map, true to scale in its middle latitude.
+//! Maps degrees to the sheet: an equirectangular map, true to scale at its middle latitude.
 
 use super::arc::{Place, beside};
 
-/// Around the way, in degrees, and as a share of it.
+/// The margin around the route, in degrees, and as a ratio of its size.
 const ROOM_DEGREES: f64 = 4.0;
 const ROOM_RATIO: f64 = 0.08;
-/// Height by width.
+/// The minimum and the maximum ratio of height to width.
 const SHAPE: (f64, f64) = (0.36, 0.62);
-/// The map of a way that goes around the earth more than once is cut.
+/// The maximum width in degrees; routes more than once around the earth are cut.
 const MOST_WIDE: f64 = 540.0;
 
 pub struct View {
-    /// Western, eastern, southern, northern edge.
+    /// The western, eastern, southern and northern edge.
     west: f64,
     east: f64,
     south: f64,
     north: f64,
     corner: Place,
     width: f64,
-    /// Degrees of longitude are narrower by this.
+    /// The width of a degree of longitude, in degrees of latitude.
     narrow: f64,
 }
 
 impl View {
-    /// Holds all arcs, with room, at this corner and as wide.
+    /// Creates a view that contains all arcs with a margin, at this corner and of this width.
     pub fn around(arcs: &[Vec<Place>], corner: (f64, f64), width: f64) -> View {
         let all = || arcs.iter().flatten();
         let least = |of: fn(&Place) -> f64| all().map(of).fold(f64::INFINITY, f64::min);
@@ -57,7 +57,7 @@ impl View {
         }
     }
 
-    /// Pixels of a degree of latitude.
+    /// Returns the pixels of a degree of latitude.
     fn scale(&self) -> f64 {
         self.width / ((self.east - self.west) * self.narrow)
     }
@@ -73,7 +73,7 @@ impl View {
         )
     }
 
-    /// The turn of a meridian that lies nearest to the middle.
+    /// Returns the turn of a meridian that is nearest to the middle.
     pub fn near(&self, (longitude, latitude): Place) -> Place {
         let middle = f64::midpoint(self.west, self.east);
         (beside(longitude, middle), latitude)
@@ -84,7 +84,7 @@ impl View {
         (self.corner, to)
     }
 
-    /// A ring on the sheet, once for each turn of the earth that shows it.
+    /// Returns a ring on the sheet, once for each turn of the earth that shows it.
     pub fn copies(&self, ring: &[Place]) -> Vec<Vec<(f64, f64)>> {
         let shifts = (-3..=3).map(|turn| f64::from(turn) * 360.0);
         let shown = shifts.filter(|shift| {
@@ -103,7 +103,7 @@ impl View {
             .collect()
     }
 
-    /// Meridians and parallels.
+    /// Returns meridians and parallels.
     pub fn graticule(&self) -> Vec<[(f64, f64); 2]> {
         let step = match self.east - self.west {
             wide if wide > 100.0 => 30.0,

@@ -1,4 +1,4 @@
-//! The words of verdicts, methods and flags.
+//! Text for verdicts, methods and flags.
 
 use super::count_of;
 use longhaul_model::report::v1::available::{Estimate, Verdict};
@@ -18,7 +18,7 @@ pub fn verdict(estimate: &Estimate) -> &'static str {
     }
 }
 
-/// What stands before the capacity.
+/// Returns the text before the capacity.
 pub fn capacity_prefix(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::SenderLimited | Verdict::BeyondResolution => "at least ",
@@ -26,7 +26,7 @@ pub fn capacity_prefix(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The method's word, spelt out where it is known.
+/// Returns the name of a method, or its word if it is unknown.
 pub fn method(name: &str) -> String {
     match name {
         "empty_queue" => "empty queue".to_owned(),
@@ -59,7 +59,7 @@ pub fn clock(clock: &str) -> String {
     }
 }
 
-/// Budgets are decimal, as rates are.
+/// Formats the size of a probe budget, with decimal prefixes like rates.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => count_of(bytes, "byte"),

@@ -1,4 +1,4 @@
-//! The two directions of paths beside each other.
+//! Comparison of the two directions of paths.
 
 use super::caveats;
 use super::words;
@@ -8,12 +8,12 @@ use crate::render::figures::{count_of, duration, rate};
 use longhaul_model::report::v1::Finding;
 use longhaul_model::report::v1::asymmetry::{Asymmetry, PathAsymmetry, Verdict};
 
-/// Matched runs that a table shows, the latest.
+/// The maximum number of matched runs in a table; the latest are shown.
 const MOST_ROWS: usize = 24;
-/// Columns of the longest bar.
+/// Width of the longest bar.
 const BAR: u32 = 40;
 
-/// The document; `figures` are drawn where its form shows them.
+/// Builds the document; `figures` adds drawings.
 pub fn document(asymmetry: &Asymmetry, figures: bool) -> Document {
     let title = match asymmetry.paths.as_slice() {
         [path] => format!("{} and back", words::pair(&path.pair)),
@@ -84,7 +84,7 @@ fn sentence(path: &PathAsymmetry) -> String {
     )
 }
 
-/// The histogram, drawn in text.
+/// Draws the histogram as text.
 fn bars(path: &PathAsymmetry) -> String {
     let most = path
         .histogram
@@ -142,7 +142,7 @@ fn series(path: &PathAsymmetry) -> Table {
     table
 }
 
-/// Runs of one report have nothing between them.
+/// Formats the time between two runs; runs of one report have none.
 fn apart(us: i64) -> String {
     match us {
         0 => String::from("0 s"),

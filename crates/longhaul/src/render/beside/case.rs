@@ -1,4 +1,4 @@
-//! A case: what became of paths between two periods.
+//! A case: the changes of paths between two periods.
 
 use super::words::{self, METHOD};
 use super::{caveats, routes};
@@ -13,7 +13,7 @@ use longhaul_model::report::v1::comparison::Change;
 use longhaul_model::report::v1::event::Level;
 use longhaul_model::report::v1::quantity::Quantity;
 
-/// The document; `figures` are drawn where its form shows them.
+/// Builds the document; `figures` adds drawings.
 pub fn document(case: &Case, figures: bool) -> Document {
     let title = match case.paths.as_slice() {
         [path] => format!("{}: before and after", words::pair(&path.pair)),
@@ -40,7 +40,7 @@ pub fn document(case: &Case, figures: bool) -> Document {
     document
 }
 
-/// Throughput of every path, as the first thing that is read.
+/// Adds the throughput of every path, which comes first.
 fn summary(document: &mut Document, case: &Case) {
     document.heading(2, "Throughput before and after");
     let mut table = Table {
@@ -168,7 +168,7 @@ fn changes(path: &PathCase, forward: bool) -> Table {
     table
 }
 
-/// No loss before and none after is not worth a line.
+/// Returns true if there is no loss before and after, which needs no row.
 fn is_nothing(change: &Change) -> bool {
     let none = |level: Option<&Level>| level.is_none_or(|level| level.median <= 0.0);
     let share = change.quantity.unit() == "ratio";
@@ -176,7 +176,7 @@ fn is_nothing(change: &Change) -> bool {
     share && both && !words::is_sure(change.verdict)
 }
 
-/// The columns of changes with their tests.
+/// Returns a table with the columns of changes and their tests.
 pub fn change_table() -> Table {
     Table {
         columns: vec![

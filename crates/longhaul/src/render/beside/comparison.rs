@@ -1,4 +1,4 @@
-//! Two sets of runs.
+//! Comparison of two sets of runs.
 
 use super::case::{change_table, row};
 use super::caveats;
@@ -58,7 +58,7 @@ fn told(side: &Side) -> String {
     }
 }
 
-/// The first change in a line.
+/// Describes the first change in one line.
 fn sentence(change: &Change) -> String {
     let what = format!("{} {}", change.quantity.title(), words::pair(&change.pair));
     let p = words::probability(change.p_adjusted);

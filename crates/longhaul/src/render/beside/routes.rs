@@ -1,4 +1,4 @@
-//! Two routes side by side.
+//! Comparison of two routes.
 
 use super::words;
 use crate::render::document::{Align, Document, Part, Table};
@@ -84,7 +84,7 @@ fn differing(before: &TracedRoute, after: &TracedRoute, change: &RouteChange) ->
     )
 }
 
-/// How many hops are the same at both ends.
+/// Describes the number of equal hops at both ends of the route.
 fn ends_alike(before: &TracedRoute, after: &TracedRoute, change: &RouteChange) -> String {
     let first = change.ranges.first().and_then(|range| range.other);
     let last = change.ranges.last();
@@ -124,7 +124,7 @@ fn table(before: &TracedRoute, after: &TracedRoute, change: &RouteChange) -> Tab
     table
 }
 
-/// `4 router.example.net`.
+/// Formats a hop: `4 router.example.net`.
 fn cell(hop: Option<&Hop>) -> String {
     let Some(hop) = hop else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Values, changes and periods as people read them.
+//! Formatting of values, changes and periods.
 
 use jiff::Timestamp;
 use longhaul_analysis::event::value;
@@ -11,12 +11,12 @@ use longhaul_model::units::Bytes;
 
 use crate::render::figures::{ABSENT, or_absent, rate};
 
-/// `near > far`.
+/// Formats a pair: `near > far`.
 pub fn pair(pair: &Pair) -> String {
     format!("{} > {}", pair.from, pair.to)
 }
 
-/// `2003-06-11 22:45 UTC`, with seconds where there are some.
+/// Formats a time: `2003-06-11 22:45 UTC`, with seconds if they are not zero.
 pub fn moment(us: i64) -> String {
     let Ok(moment) = Timestamp::from_microsecond(us) else {
         return String::from("a time beyond the calendar");
@@ -38,12 +38,12 @@ pub fn period(period: Period) -> String {
     )
 }
 
-/// Middle of a sample.
+/// Formats the median of a sample.
 pub fn level(quantity: Quantity, level: Option<&Level>) -> String {
     or_absent(level, |level| value(quantity, level.median))
 }
 
-/// `12/9`: values on either side.
+/// Formats the number of values on each side: `12/9`.
 pub fn counts(change: &Change) -> String {
     let of = |level: Option<&Level>| level.map_or(0, |level| level.samples);
     format!(
@@ -53,7 +53,7 @@ pub fn counts(change: &Change) -> String {
     )
 }
 
-/// `-40 %`, `+0.3 pt` (points of a percentage), `-4`.
+/// Formats the size of a change: `-40 %`, `+0.3 pt` (percentage points), `-4`.
 pub fn size(change: &Change) -> String {
     match (change.change_ratio, change.difference) {
         (Some(ratio), _) => format!("{} %", signed((ratio - 1.0) * 100.0)),
@@ -65,7 +65,7 @@ pub fn size(change: &Change) -> String {
     }
 }
 
-/// `-42 to -38`, in the unit of [`size`].
+/// Formats the interval of a change in the unit of [`size`]: `-42 to -38`.
 pub fn interval(change: &Change) -> String {
     let by_ratio = change.change_interval_ratio;
     let by_ratio = by_ratio.map(|ends| ends.map(|ratio| (ratio - 1.0) * 100.0));
@@ -79,7 +79,7 @@ pub fn interval(change: &Change) -> String {
     })
 }
 
-/// Short, for the first column of a table.
+/// Returns the short name of a quantity, for the first column of a table.
 pub const fn quantity(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Available => "available",
@@ -87,7 +87,7 @@ pub const fn quantity(quantity: Quantity) -> &'static str {
     }
 }
 
-/// With a sign, and no more digits than mean something.
+/// Formats a number with its sign and only significant digits.
 pub fn signed(number: f64) -> String {
     let text = match number.abs() {
         n if n >= 9.95 => format!("{number:+.0}"),
@@ -100,7 +100,7 @@ pub fn signed(number: f64) -> String {
     }
 }
 
-/// `0.0021`, `<0.0001`.
+/// Formats a p-value: `0.0021`, `<0.0001`.
 pub fn probability(p: Option<f64>) -> String {
     or_absent(p, |p| {
         if p < 1e-4 {
@@ -123,12 +123,12 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A change that the test is sure of.
+/// Returns true if the change is significant.
 pub const fn is_sure(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Fell | Verdict::Rose)
 }
 
-/// `8 x 1 MiB cubic`.
+/// Formats a setting: `8 x 1 MiB cubic`.
 pub fn setting(setting: &Setting) -> String {
     let window = setting
         .window_bytes
@@ -143,7 +143,7 @@ pub fn setting(setting: &Setting) -> String {
     format!("{} x {window}{control}{paced}", setting.streams)
 }
 
-/// How the tests were made; under every table with verdicts.
+/// Description of the tests, shown below every table with verdicts.
 pub const METHOD: &str = "Medians. Change: median ratio (of shares and counts: difference) of all \
     pairs of values, with its 95 % interval in the same unit (Hodges and Lehmann; pt: points of a percentage). Significance: two-sided rank sum \
     of Mann and Whitney, distribution-free, exact up to 40 values; p after Holm over the paths of a \

@@ -1,4 +1,4 @@
-//! The first packets of a capture as text: time, ends, flags, numbers from the first of each way,
+//! The first packets of a capture as text: time, addresses, flags, relative sequence numbers,
 //! window, payload, options.
 
 use crate::render::figures::count_of;
@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 
 const COLUMNS: usize = 80;
 
-/// First sequence number of each way.
+/// First sequence number of each direction.
 type Firsts = HashMap<(SocketAddr, SocketAddr), u32>;
 
-/// `None` is a packet that is no TCP or UDP over IP.
+/// Renders the first packets; `None` is a packet that is not TCP or UDP over IP.
 pub fn extract(packets: &[Option<Packet>], started: Option<&str>, damage: Option<&str>) -> String {
     let mut page = Page::default();
     let count = count_of(packets.len() as u64, "packet");
@@ -35,7 +35,7 @@ pub fn extract(packets: &[Option<Packet>], started: Option<&str>, damage: Option
 }
 
 fn one(page: &mut Page, packet: &Packet, first_ns: u64, firsts: &mut Firsts) {
-    // A file need not be in order of time.
+    // The packets of a file may be out of time order.
     let (sign, since_ns) = match packet.at_ns.checked_sub(first_ns) {
         Some(since) => ("", since),
         None => ("-", first_ns - packet.at_ns),
@@ -69,7 +69,7 @@ fn tcp(packet: &Packet, segment: &Segment, firsts: &mut Firsts) -> String {
         _ => format!("seq {sequence}:{}", sequence.wrapping_add(length)),
     });
     if segment.flags.has(Flags::ACK) {
-        // Where the other way was not seen, the first number acknowledged stands for its begin.
+        // If the other direction was not captured, its numbers start at the first acknowledged one.
         let other = *firsts.entry(back).or_insert(segment.acknowledged);
         parts.push(format!("ack {}", segment.acknowledged.wrapping_sub(other)));
     }
@@ -82,7 +82,7 @@ fn tcp(packet: &Packet, segment: &Segment, firsts: &mut Firsts) -> String {
     parts.join(" ")
 }
 
-/// tcpdump's letters.
+/// Formats TCP flags with tcpdump's letters.
 fn flags(flags: Flags) -> String {
     let letters = [
         (Flags::SYN, 'S'),

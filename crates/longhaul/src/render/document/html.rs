@@ -1,4 +1,4 @@
-//! A document as a page of HTML that stands alone.
+//! Writes a document as a self-contained HTML page.
 
 use super::{Document, Part};
 use crate::render::html::Body;

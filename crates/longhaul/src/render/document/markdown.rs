@@ -1,10 +1,10 @@
-//! A document as Markdown (CommonMark with GitHub's tables): for issues and mails.
+//! Writes a document as Markdown (CommonMark with GitHub's tables), for issues and mails.
 
 use super::{Align, Document, Part, Table};
 use crate::render::html::still;
 use std::fmt::{Arguments, Write};
 
-/// Writing to a string cannot fail.
+/// Appends formatted text; writing to a string cannot fail.
 fn put(text: &mut String, part: Arguments<'_>) {
     let _ = text.write_fmt(part);
 }
@@ -50,7 +50,7 @@ fn one(text: &mut String, part: &Part) {
         Part::Verbatim(told) => {
             text.push('\n');
             for line in told.lines() {
-                // Four blanks: nothing in a line can end the block.
+                // Indented by four spaces, so that nothing in a line can end the block.
                 let line: String = line.chars().map(seen).collect();
                 put(text, format_args!("    {line}\n"));
             }
@@ -97,7 +97,8 @@ fn cell(text: &str) -> String {
     }
 }
 
-/// Text at the start of a line: as [`itself`], and no list, rule or number begins.
+/// Escapes text at the start of a line as [`itself`] does, and also prevents lists, rules and
+/// numbers.
 pub fn inline(text: &str) -> String {
     let line = itself(text);
     match line.chars().next() {
@@ -114,7 +115,7 @@ pub fn inline(text: &str) -> String {
     }
 }
 
-/// Text on one line that is read as itself: no markup, no link, no mention.
+/// Escapes text on one line, so that it contains no markup, link or mention.
 fn itself(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars().map(seen) {
@@ -122,7 +123,7 @@ fn itself(text: &str) -> String {
             '<' => line.push_str("&lt;"),
             '>' => line.push_str("&gt;"),
             '&' => line.push_str("&amp;"),
-            // What would call a person, or become a link by itself.
+            // Prevents mentions and automatic links.
             '@' => line.push_str("&#64;"),
             '/' if line.ends_with(':') => line.push_str("&#47;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '!' | '~' | '$' => {

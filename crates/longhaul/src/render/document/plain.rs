@@ -1,4 +1,4 @@
-//! A document as text of 80 columns.
+//! Writes a document as text of 80 columns.
 
 use super::{Align, Document, Part, Table};
 use crate::render::html::still;
@@ -6,9 +6,9 @@ use crate::render::page::{Page, WIDTH, wrap};
 use crate::render::style::{CAVEAT, FAINT, STRONG, paint};
 
 const INDENT: &str = "  ";
-/// Between columns: the first that lets the table fit.
+/// Gaps between columns; the first one that lets the table fit is used.
 const GAPS: [usize; 2] = [2, 1];
-/// Columns of text are not made narrower than this.
+/// The minimum width to which a text column is narrowed.
 const LEAST: usize = 8;
 
 pub fn write(document: &Document) -> String {
@@ -49,7 +49,7 @@ fn one(page: &mut Page, part: &Part) {
     }
 }
 
-/// What a terminal shows of a text, and nothing that it would do.
+/// Replaces characters that would control a terminal.
 fn seen(text: &str) -> String {
     text.chars().map(|c| still(c, '?')).collect()
 }
@@ -73,7 +73,7 @@ fn rows(page: &mut Page, table: &Table) {
     }
 }
 
-/// A row as lines: words of the last column that have no room go below.
+/// Splits a row into lines: the last column is wrapped if it is too wide.
 fn folded(table: &Table, mut row: Vec<String>, widths: &[usize]) -> Vec<Vec<String>> {
     let of_words = matches!(table.columns.last(), Some((_, Align::Left)));
     let (Some(last), Some(width)) = (row.pop(), widths.last()) else {
@@ -102,7 +102,7 @@ fn room(table: &Table, gap: usize) -> usize {
     WIDTH - INDENT.len() - gap * table.columns.len().saturating_sub(1)
 }
 
-/// As wide as the widest cell.
+/// Returns the width of the widest cell of each column.
 fn wanted(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
     let width = |text: &str| text.chars().count();
     let columns = table.columns.iter().enumerate();
@@ -114,7 +114,7 @@ fn wanted(table: &Table, rows: &[Vec<String>]) -> Vec<usize> {
     widest.collect()
 }
 
-/// Where that is too wide, the widest columns of text give way.
+/// Narrows the widest text columns until the table fits.
 fn narrowed(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     while widths.iter().sum::<usize>() > room {
         let texts = widths.iter_mut().zip(&table.columns);

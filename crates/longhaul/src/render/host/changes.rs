@@ -1,4 +1,4 @@
-//! What was written, what was put back, and what it brought.
+//! The changes of an audit: written and reverted settings, and their effect.
 
 use crate::render::figures::{ABSENT, RateUnit, count_of};
 use crate::render::page::Page;
@@ -35,7 +35,7 @@ pub fn block(page: &mut Page, observation: &Observation, proof: Option<&Proof>) 
     }
 }
 
-/// Whether it is in force now.
+/// Returns true if the change is in force.
 fn stands(change: &Change) -> bool {
     change.after.is_some() && change.error.is_none() && !change.reverted
 }
@@ -96,7 +96,7 @@ fn sentence(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// What `--revert` did.
+/// Renders the result of `--revert`.
 pub fn reverted(changes: &[Change]) -> String {
     let mut page = Page::default();
     if changes.is_empty() {

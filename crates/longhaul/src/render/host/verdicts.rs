@@ -1,4 +1,4 @@
-//! The rules' answers, the worst first; each with its grade in a word.
+//! The verdicts of an audit, the worst first.
 
 use crate::render::figures::count_of;
 use crate::render::page::{Page, wrap};
@@ -7,10 +7,11 @@ use anstyle::Style;
 use longhaul_analysis::audit::rules;
 use longhaul_model::report::v1::host::{Grade, Remedy, Verdict};
 
-/// Columns of the grade at the left.
+/// Width of the grade at the left.
 const MARK: usize = 8;
 
-/// With every rule in full, or not; and with the path that decided, where there are several.
+/// Writes the verdicts, with every rule in full if `all`, and with the deciding path if there are
+/// several.
 pub fn block(page: &mut Page, verdicts: &[Verdict], (all, several): (bool, bool)) {
     let of = |grade: Grade| verdicts.iter().filter(move |v| v.grade == grade);
     for verdict in of(Grade::Limits).chain(of(Grade::Advice)) {
@@ -48,7 +49,7 @@ fn mark(grade: Grade) -> (&'static str, Style) {
 fn full(page: &mut Page, verdict: &Verdict, several: bool) {
     let (word, style) = mark(verdict.grade);
     let rule = rules().find(|rule| rule.name == verdict.rule);
-    // A report of a later version may know rules that this program does not.
+    // A report of a later version may contain rules that this program does not know.
     let title = rule.map_or("", |rule| rule.title);
     let head = paint(style, format!("{word:<MARK$}"));
     let name = paint(STRONG, &verdict.rule);

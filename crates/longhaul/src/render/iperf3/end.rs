@@ -1,11 +1,11 @@
-//! The totals of a run, by both ends.
+//! The `end` object: totals of a run at both ends.
 
 use super::{MICROS, Way, put, span};
 use longhaul_analysis::throughput::totals::last;
 use longhaul_model::report::v1::observation::{End, Stream, StreamEnd, Tcp, Udp};
 use serde_json::{Map, Value, json};
 
-/// What an iperf3 server tells of its sender's kernel.
+/// The retransmits that an iperf3 server reports for its sender.
 const FAR_RETRANSMITS: &str = "iperf3.retransmits";
 
 pub fn end(ways: &[Way]) -> Value {
@@ -42,7 +42,7 @@ pub fn end(ways: &[Way]) -> Value {
     Value::Object(end)
 }
 
-/// Which end of a stream.
+/// Selects one end of a stream.
 type Side = fn(&Stream) -> &StreamEnd;
 
 fn sender(stream: &Stream) -> &StreamEnd {
@@ -53,7 +53,8 @@ fn receiver(stream: &Stream) -> &StreamEnd {
     &stream.receiver
 }
 
-/// From the first byte of any stream to the last of any: one time for all, so that rates add up.
+/// Returns the time from the first byte of any stream to the last of any: a common time for all, so
+/// that rates add up.
 fn lasted_s(way: &Way, side: Side) -> f64 {
     let ends = || way.observation.streams.iter().map(side);
     let from = ends().map(|end| end.started_us).min().unwrap_or(0);
@@ -124,7 +125,7 @@ fn lost(one: &mut Map<String, Value>, udp: &Udp) {
     one.insert("lost_percent".to_owned(), json!(percent));
 }
 
-/// What all streams of a direction sent, and what came.
+/// Returns the totals sent and received by all streams of a direction.
 fn sums(way: &Way) -> (Map<String, Value>, Map<String, Value>) {
     let streams = &way.observation.streams;
     let sum = |side: Side| {
@@ -154,7 +155,7 @@ fn sums(way: &Way) -> (Map<String, Value>, Map<String, Value>) {
     (sent, received)
 }
 
-/// The sender's bytes with the receiver's losses, as iperf3 puts them together.
+/// Returns the sender's bytes with the receiver's losses, as iperf3 combines them.
 fn both(way: &Way, sent: &Map<String, Value>) -> Value {
     let mut one = sent.clone();
     let all = way
@@ -166,7 +167,7 @@ fn both(way: &Way, sent: &Map<String, Value>) -> Value {
     Value::Object(one)
 }
 
-/// Counts added, jitter as the mean of those that have one.
+/// Adds up counts; jitter is the mean of the streams that have one.
 fn added_up(all: impl Iterator<Item = Udp>) -> Udp {
     let all: Vec<Udp> = all.collect();
     let jitters: Vec<u64> = all.iter().filter_map(|udp| udp.jitter_ns).collect();
@@ -182,7 +183,7 @@ fn added_up(all: impl Iterator<Item = Udp>) -> Udp {
     }
 }
 
-/// In percent of one processor; 0 where an end does not tell.
+/// Returns CPU shares in percent of one core; 0 for an end that did not report them.
 fn processors(way: &Way) -> Value {
     let lasted = way.observation.elapsed_us.max(1) as f64;
     let share = |us: Option<u64>| us.map_or(0.0, |us| 100.0 * us as f64 / lasted);

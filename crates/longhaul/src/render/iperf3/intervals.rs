@@ -1,14 +1,14 @@
-//! Seconds of a run, by this end's own samples.
+//! The `intervals` array: one-second intervals from this end's samples.
 
 use super::{MICROS, Way, put, span};
 use longhaul_model::report::v1::observation::{Sample, Stream, StreamEnd, Tcp};
 use serde_json::{Map, Value, json};
 
 const EVERY_US: u64 = 1_000_000;
-/// What is left of a run after its last whole second is an interval from this length on.
+/// The minimum length of an incomplete interval at the end of a run.
 const LEAST_US: u64 = 100_000;
 
-/// All intervals of all directions.
+/// Returns all intervals of all directions.
 pub fn all(ways: &[Way]) -> Vec<Value> {
     let streams = || {
         ways.iter()
@@ -57,7 +57,7 @@ fn marked(mut one: Map<String, Value>, sends: bool) -> Value {
     Value::Object(one)
 }
 
-/// What one end of a stream did in one interval.
+/// The counts of one end of a stream in one interval.
 struct Part<'a> {
     bytes: u64,
     resent: Option<u64>,
@@ -92,7 +92,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Bytes counted by then, with even growth between samples; the last count at the end.
+/// Returns the bytes counted by a time, interpolated between samples; after the end the last count.
 fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
     let stopped = end.started_us + end.duration_us;
     if at_us >= stopped {

@@ -1,8 +1,8 @@
-//! A test of `longhaul iperf3` in the shape of iperf3's JSON, made as it goes: what `-J` prints at its
-//! end, and `--json-stream` piece by piece. The parts that both roles have are here.
+//! The JSON of a test of `longhaul iperf3`, built during the test: `-J` prints it at the end, and
+//! `--json-stream` piece by piece. This module has the parts that client and server share.
 //!
-//! Unlike the shape of a report, it has the intervals that were asked for, and totals without what
-//! was omitted, as iperf3 has them.
+//! Unlike the JSON of a report it has the requested intervals, and totals without omitted
+//! intervals, as iperf3 does.
 
 use super::{FIRST_SOCKET, number, put, span};
 use longhaul_probe::iperf3::wire::{Results, StreamResults};
@@ -10,15 +10,16 @@ use longhaul_probe::serve::follow::{Datagrams, Interval, Started, StreamInterval
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The number of the stream that was opened as `index`: it tells streams apart, and is no descriptor.
+/// Returns the socket number of the stream opened as `index`, which identifies the stream and is
+/// not a file descriptor.
 pub fn socket(index: usize) -> u64 {
     FIRST_SOCKET + 2 * index as u64
 }
 
-/// Of one direction: names of its sums.
+/// Suffixes of the sums of each direction.
 const SUMS: [&str; 2] = ["", "_bidir_reverse"];
 
-/// The connections of a test; `socket` numbers them.
+/// Returns the connections of a test; `socket` assigns their numbers.
 pub fn connected(started: &Started, socket: impl Fn(usize) -> u64) -> Value {
     let streams = started.streams.iter().enumerate();
     let connected = streams.map(|(index, stream)| {
@@ -33,7 +34,8 @@ pub fn connected(started: &Started, socket: impl Fn(usize) -> u64) -> Value {
     connected.collect()
 }
 
-/// Shares of the processors of both ends; 0 where an end has not told, since readers want the key.
+/// Returns the CPU shares of both ends; 0 for an end that has not reported them, because readers
+/// require the key.
 pub fn processors(own: Option<&Results>, far: Option<&Results>) -> Value {
     let mut shares = Map::new();
     for (name, results) in [("host", own), ("remote", far)] {
@@ -45,7 +47,7 @@ pub fn processors(own: Option<&Results>, far: Option<&Results>) -> Value {
     Value::Object(shares)
 }
 
-/// One interval of all streams; `socket` numbers them.
+/// Returns one interval of all streams; `socket` assigns their numbers.
 pub fn interval(interval: &Interval, socket: impl Fn(usize) -> u64) -> Value {
     let streams = interval.streams.iter().enumerate();
     let ways = ways(&interval.streams);
@@ -87,7 +89,7 @@ fn interval_part(interval: &Interval, stream: &StreamInterval, socket: Option<u6
     Value::Object(one)
 }
 
-/// In milliseconds; 0 where it is not known, since readers want the key.
+/// Returns the jitter in milliseconds; 0 if unknown, because readers require the key.
 pub fn jitter_ms(udp: &Datagrams) -> f64 {
     udp.jitter.map_or(0.0, |jitter| jitter.as_secs_f64() * 1e3)
 }
@@ -104,7 +106,7 @@ pub fn lost(one: &mut Map<String, Value>, udp: &Datagrams) {
     one.insert("lost_percent".to_owned(), number(share));
 }
 
-/// Each direction added up, that of the first stream first.
+/// Returns the sum of each direction, that of the first stream first.
 fn ways(streams: &[StreamInterval]) -> Vec<StreamInterval> {
     let first = streams.first().is_some_and(|stream| stream.sends);
     [first, !first]
@@ -113,7 +115,7 @@ fn ways(streams: &[StreamInterval]) -> Vec<StreamInterval> {
         .collect()
 }
 
-/// One direction added up.
+/// Returns the sum of one direction.
 pub fn way(streams: &[StreamInterval], sends: bool) -> Option<StreamInterval> {
     let of_way: Vec<_> = streams.iter().filter(|s| s.sends == sends).collect();
     of_way.first()?;
@@ -139,16 +141,16 @@ fn added_up(all: &[Datagrams]) -> Datagrams {
     }
 }
 
-/// One stream over the whole test, by both ends.
+/// One stream over the whole test, at both ends.
 #[derive(Debug, Clone)]
 pub struct Both {
-    /// This end sends.
+    /// True: this end sends.
     pub sends: bool,
     pub sent: Total,
     pub received: Total,
 }
 
-/// What a server told of a stream, as if we had counted it.
+/// Converts a server's results of a stream to our own counts.
 pub fn far(
     told: &StreamResults,
     sends: bool,
@@ -178,12 +180,12 @@ pub fn far(
     (lasted, stream)
 }
 
-/// Largest and mean readings of a sending stream, from its intervals.
+/// Maximum and mean values of a sending stream, from its intervals.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extremes {
     cwnd: Option<u64>,
     window: Option<u64>,
-    /// Largest, smallest, sum and count of round trips in microseconds.
+    /// Maximum, minimum, sum and count of RTTs in microseconds.
     rtt_us: Option<(u64, u64, u64, u64)>,
 }
 
@@ -209,14 +211,14 @@ impl Extremes {
     }
 }
 
-/// Bytes, rate and what was sent again of a whole test.
+/// Returns the bytes, rate and retransmits of a whole test.
 pub fn side((lasted, stream): &Total) -> Map<String, Value> {
     let mut one = span(0.0, lasted.as_secs_f64(), stream.bytes);
     put(&mut one, "retransmits", stream.resent);
     one
 }
 
-/// The totals but for processors and congestion controls.
+/// Returns the totals without CPU shares and congestion controls.
 pub fn end(streams: &[Both], extremes: &[Extremes], udp: bool) -> Map<String, Value> {
     let each = streams.iter().enumerate().map(|(index, both)| {
         if udp {
@@ -275,7 +277,7 @@ fn datagram_stream(index: usize, both: &Both) -> Value {
     Value::Object(one)
 }
 
-/// What was counted, and how long that took.
+/// The counts of a stream, and their time.
 type Total = (Duration, StreamInterval);
 
 fn total(of_way: &[&Both], of: fn(&Both) -> &Total) -> Total {
@@ -285,7 +287,7 @@ fn total(of_way: &[&Both], of: fn(&Both) -> &Total) -> Total {
     (lasted.unwrap_or_default(), sum)
 }
 
-/// The sender's bytes with the receiver's losses, as iperf3 puts them together.
+/// Returns the sender's bytes with the receiver's losses, as iperf3 combines them.
 fn datagram_sum(sent: &Total, received: &Total, sends: bool) -> Value {
     let mut one = side(sent);
     lost(&mut one, &received.1.datagrams.unwrap_or_default());

@@ -1,6 +1,6 @@
-//! The whole run in four drawn lines: load, competitor, round trips, losses, over one time axis.
+//! The timeline of a load report: load, competitor, RTT and losses on a common time axis.
 //!
-//! A drawing, not a statistic: each column shows what was highest in its time.
+//! The drawing shows the maximum of each column and is not a statistic.
 
 use super::csv::rate_at;
 use super::nanos;
@@ -11,11 +11,11 @@ use longhaul_model::report::v1::Load;
 use longhaul_model::report::v1::load::{Flow, Observation, Phase};
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Fewer probes than this make no picture.
+/// The minimum number of probes for a timeline.
 const LEAST_PROBES: usize = 50;
 const COLUMNS: usize = WIDTH - LABEL;
 
-/// A column's stretch of the time axis.
+/// Maps times to columns.
 struct Axis {
     until_us: u64,
 }
@@ -109,7 +109,7 @@ fn losses(observation: &Observation, axis: &Axis) -> String {
     columns.into_iter().collect()
 }
 
-/// By the highest of them; whatever is there at all is seen.
+/// Draws values relative to their maximum; any value above zero is visible.
 fn blocks(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let block = |value: &u64| {

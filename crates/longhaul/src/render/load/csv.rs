@@ -1,13 +1,13 @@
-//! Every probe as a line, with the rates at that time.
+//! CSV of a load report: one line per probe, with the rates at that time.
 
 use longhaul_model::report::v1::Load;
 use longhaul_model::report::v1::load::{Flow, Observation, Phase};
 use std::fmt::Write;
 
-/// Rates are taken over this long around a probe.
+/// The time around a probe over which rates are computed.
 const SPAN_US: u64 = 200_000;
 
-/// The table, with a line of names.
+/// Renders the table with a header line.
 pub fn table(load: &Load) -> String {
     let mut text =
         String::from("at_us,step,rtt_ns,forward_ns,reverse_ns,load_bps,competitor_bps\n");
@@ -42,7 +42,7 @@ fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Between the counts around that time.
+/// Returns the rate between the counts around a time.
 pub fn rate_at(flow: &Flow, at_us: u64) -> Option<u64> {
     let before = flow
         .series

@@ -1,11 +1,11 @@
-//! A load, and what it did, in words.
+//! Descriptions of loads and their effects.
 
 use super::nanos;
 use crate::render::figures::{count_of, duration, percent, rate};
 use longhaul_model::report::v1::load::{Step, StepResult};
 use longhaul_model::units::Bytes;
 
-/// `4 streams at 20 Mbit/s, yielding`; at most 30 columns in usual cases.
+/// Describes a load: `4 streams at 20 Mbit/s, yielding`; usually at most 30 columns.
 pub fn step(step: &Step) -> String {
     if step.baseline {
         return "competitor alone".to_owned();
@@ -24,7 +24,7 @@ pub fn step(step: &Step) -> String {
     text
 }
 
-/// What is worth a second line: the rise and the queue, the end of it, and the competitor.
+/// Describes the effect for the second line: RTT increase, queue, recovery and competitor.
 pub fn detail(result: &StepResult) -> String {
     let mut parts = Vec::new();
     if let Some(rise) = result.rise_ns {

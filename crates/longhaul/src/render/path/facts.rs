@@ -1,4 +1,4 @@
-//! What was seen of a path besides its hops: round trips, changes, path MTU, TCP options.
+//! Measurements of a path besides its hops: RTTs, changes, path MTU, TCP options.
 
 use super::{ms, spoken};
 use crate::render::figures::{count_of, grouped, percent};
@@ -11,7 +11,7 @@ use longhaul_model::report::v1::path::{
 };
 use std::collections::BTreeSet;
 
-/// Round trips from here, and those that the far end measured.
+/// Writes the RTTs from here, and those measured by the peer.
 pub fn round_trips(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     if let Some(echoes) = &observation.round_trips {
         series(page, "round trips", echoes, analysis.rtt);
@@ -32,7 +32,7 @@ fn series(page: &mut Page, label: &str, echoes: &Echoes, rtt: Option<Rtt>) {
         page.labelled_in(label, &format!("no answer to {sent} {what}"), STRONG);
         return;
     };
-    // One precision for all, that of the mean.
+    // All values have the precision of the mean.
     let decimals = if rtt.avg_ns >= 10_000_000 { 1 } else { 3 };
     let ms = |ns: u64| format!("{:.decimals$}", ns as f64 / 1e6);
     let spread = format!(
@@ -70,7 +70,7 @@ fn series(page: &mut Page, label: &str, echoes: &Echoes, rtt: Option<Rtt>) {
     page.labelled("", &parts.join(", "));
 }
 
-/// Against the route before.
+/// Writes the difference from the previous route.
 pub fn change(page: &mut Page, change: Option<&RouteChange>) {
     let Some(change) = change else {
         return;
@@ -115,8 +115,8 @@ fn range(range: ChangedRange) -> String {
     format!("{} in place of {}", hops(range.here), hops(range.other))
 }
 
-/// How far the two directions go the same way, and which hops back have no likeness on the way
-/// there.
+/// Writes how similar the two directions are, and the reverse hops without a counterpart on the
+/// forward route.
 pub fn symmetry(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     if let Some(symmetry) = &analysis.symmetry {
         page.labelled("symmetry", &symmetry.text);
@@ -130,7 +130,7 @@ pub fn symmetry(page: &mut Page, observation: &Observation, analysis: &Analysis)
     }
 }
 
-/// TTLs of `route` whose answers share no network with `other`, as ranges.
+/// Returns the TTLs of `route` whose answers share no network with `other`, as ranges.
 fn hops_apart(route: &Route, other: &Route) -> String {
     let networks = |route: &Route| -> BTreeSet<String> {
         let answers = route.hops.iter().flat_map(|hop| &hop.answers);
@@ -164,7 +164,7 @@ fn hops_apart(route: &Route, other: &Route) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// What two routers of one neighbourhood have in common: AS, and /24 or /64.
+/// Returns the keys that two nearby routers share: AS, and /24 or /64.
 fn keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
     use std::net::IpAddr;
     let network = match address.parse() {
@@ -176,7 +176,7 @@ fn keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
     number.into_iter().chain([network]).collect()
 }
 
-/// Path MTU and TCP options.
+/// Writes path MTU and TCP options.
 pub fn packets(page: &mut Page, observation: &Observation, analysis: &Analysis) {
     let (search, options) = (&observation.mtu, &observation.options);
     if analysis.path_mtu.is_some() || search.is_some() || options.is_some() {
@@ -230,7 +230,7 @@ fn path_mtu(page: &mut Page, mtu: &PathMtu, search: Option<&MtuSearch>) {
     }
 }
 
-/// The options by name, whether each is in force.
+/// Returns the options by name, and whether each is in force.
 fn each(options: TcpOptions) -> [(&'static str, bool); 4] {
     [
         ("timestamps", options.timestamps),

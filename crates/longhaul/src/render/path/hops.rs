@@ -1,5 +1,5 @@
-//! The table of a route: one line for each hop, a second one where there is more to say, other
-//! next hops of a load balancer drawn beneath.
+//! The table of a route: one line per hop, a second one for details, and the other next hops of a
+//! load balancer below.
 
 use super::{marks, ms, spoken};
 use crate::render::figures::{ABSENT, count_of, duration, or_absent, percent};
@@ -8,18 +8,18 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::path::{Answer, Hop, HopDelay, Route};
 use std::fmt::Write;
 
-/// Columns of TTL and mark, of the share lost, and of each time.
+/// Widths of TTL and mark, of the loss, and of each time.
 const TTL: usize = 5;
 const LOSS: usize = 5;
 const TIME: usize = 7;
-/// What is left for the address: the longest of IPv6 fits, with a blank behind it.
+/// Remaining width for the address: the longest IPv6 address fits, with a space after it.
 const WHO: usize = WIDTH - TTL - LOSS - 4 * TIME;
-/// Columns of the heading over AS numbers.
+/// Width of the heading of AS numbers.
 const NETWORK: usize = 7;
-/// So many silent hops on end become one line.
+/// The minimum number of consecutive silent hops that are folded into one line.
 const SILENT_FOLDED: usize = 3;
 
-/// `ROUTE 3: 43 hops by ICMP, reached in 1.2 s with 129 probes`.
+/// Writes `ROUTE 3: 43 hops by ICMP, reached in 1.2 s with 129 probes`.
 pub fn heading(page: &mut Page, name: &str, number: Option<u32>, route: &Route) {
     let number = number.map_or_else(String::new, |n| format!(" {n}"));
     let end = match route.ended_by.as_str() {
@@ -52,7 +52,7 @@ pub fn heading(page: &mut Page, name: &str, number: Option<u32>, route: &Route) 
     page.hanging_in("", &parts.join(", "), FAINT);
 }
 
-/// One line or more for each hop; below it what the marks in it mean.
+/// Writes at least one line per hop, and explains the marks below.
 pub fn table(page: &mut Page, route: &Route, delays: &[HopDelay]) {
     let columns = Columns::of(route, delays);
     page.line(&paint(STRONG, columns.head()));
@@ -85,12 +85,12 @@ fn folded(page: &mut Page, hops: &[Hop]) {
     page.line(&format!("{:<10}{text}", format!("{first:>3}-{last}")));
 }
 
-/// Where things stand in the lines of one table.
+/// The columns of one table.
 pub struct Columns {
     address: usize,
-    /// Columns of the AS in the first line of a hop; 0: it does not stand there.
+    /// Width of the AS in the first line of a hop; 0: it is not in that line.
     network: usize,
-    /// Link delays are known of some hop.
+    /// Link delays are known for some hop.
     links: bool,
 }
 
@@ -169,9 +169,9 @@ impl Columns {
         format!("{who:<WHO$}{figures}")
     }
 
-    /// The name, where it is short enough to stand in the line of the address.
+    /// Returns the name if it fits into the line of the address.
     fn name_beside<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
-        // Without an AS of its own an answer leaves that column empty.
+        // An answer without an AS leaves that column empty.
         let network = match (self.network, answer.autonomous_system) {
             (0, _) | (_, None) => 0,
             (width, Some(_)) => width + 1,
@@ -180,7 +180,7 @@ impl Columns {
         (self.address + network + 1 + name.chars().count() < WHO).then_some(name)
     }
 
-    /// What does not fit into the line of the address.
+    /// Writes the details that do not fit into the line of the address.
     fn more(&self, page: &mut Page, head: &str, answer: &Answer, ttl: u8) {
         let name = answer.name.iter();
         let name = name.filter(|_| self.name_beside(answer).is_none());
@@ -195,7 +195,7 @@ impl Columns {
     }
 }
 
-/// Share lost, and the times of the answers: rank figures of a handful, as they came.
+/// Formats the loss and the times of a few answers, as rank statistics.
 fn figures(hop: &Hop, answer: &Answer) -> String {
     let answered: usize = hop.answers.iter().map(|answer| answer.rtts_ns.len()).sum();
     let lost = (f64::from(hop.sent) - answered as f64).max(0.0);
@@ -213,7 +213,8 @@ fn times(rtts_ns: &[u64]) -> String {
         .concat()
 }
 
-/// Of a hop that only other flows meet: its times where it has some, else how many flows.
+/// Formats a hop reached only by other flows: its times if there are any, otherwise the number of
+/// flows.
 fn other_figures(route: &Route, hop: &Hop, answer: &Answer) -> String {
     if !answer.rtts_ns.is_empty() {
         return format!("{:>LOSS$}{}", "", times(&answer.rtts_ns));

@@ -1,4 +1,4 @@
-//! Hops before, under and after load, and the narrow link.
+//! Hops before, during and after load, and the narrow link.
 
 use super::ms;
 use crate::render::figures::{ABSENT, duration, or_absent, percent, rate};
@@ -7,7 +7,7 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::path::{Analysis, HopWatch, NarrowLink, Observation, WatchedHop};
 use longhaul_model::units::Bytes;
 
-/// `told`: a finding says at length what the verdict says.
+/// Writes the hops under load. `told`: a finding already explains the verdict.
 pub fn block(page: &mut Page, observation: &Observation, analysis: &Analysis, told: bool) {
     if observation.hop_load.is_none() && analysis.narrow_link.is_none() {
         return;

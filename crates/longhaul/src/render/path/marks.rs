@@ -1,17 +1,17 @@
-//! What is said of a hop besides its figures: one letter in the table, words beneath it.
+//! Remarks on a hop: one letter in the table, explained below it.
 
 use crate::render::page::Page;
 use crate::render::style::FAINT;
 use longhaul_model::report::v1::path::{Answer, Hop, HopDelay};
 use std::collections::BTreeSet;
 
-/// The mark of a hop, and what is known of its delay.
+/// The mark of a hop, and its delay if known.
 pub type Told<'a> = (char, Option<&'a HopDelay>);
 
-/// Hops to and from a router may differ by so many without a word.
+/// The minimum difference between forward and reverse hop count that is remarked on.
 const ASYMMETRY: u8 = 4;
 
-/// One letter, by what the analysis or the trace says; a blank where nothing is odd.
+/// Returns the mark by the analysis or the trace; a space if nothing is unusual.
 pub fn of(hop: &Hop, delay: Option<&HopDelay>) -> char {
     if hop.rate_limited {
         return 'r';
@@ -25,7 +25,7 @@ pub fn of(hop: &Hop, delay: Option<&HopDelay>) -> char {
     }
 }
 
-/// The marks of one table.
+/// The marks used in one table.
 #[derive(Debug, Default)]
 pub struct Used(BTreeSet<char>);
 
@@ -34,7 +34,7 @@ impl Used {
         self.0.insert(mark);
     }
 
-    /// What the marks mean, those only that were used.
+    /// Writes the meaning of the used marks.
     pub fn explain(&self, page: &mut Page) {
         for mark in &self.0 {
             let text = match mark {
@@ -49,7 +49,7 @@ impl Used {
     }
 }
 
-/// What else an answer tells, in words.
+/// Returns further remarks on an answer.
 pub fn remarks(answer: &Answer, ttl: u8) -> Vec<String> {
     let mut remarks = Vec::new();
     let labels: Vec<String> = answer
@@ -81,7 +81,7 @@ pub fn remarks(answer: &Answer, ttl: u8) -> Vec<String> {
     remarks
 }
 
-/// The kinds of answer that a route should not hold.
+/// Describes kinds of answers that are unusual on a route.
 fn odd_kind(kind: &str) -> Option<String> {
     let words = match kind {
         "time_exceeded" | "echo_reply" | "port_unreachable" | "syn_ack" | "reset" => return None,
@@ -93,8 +93,8 @@ fn odd_kind(kind: &str) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// Hops that an answer took, from the next of the TTLs that hosts begin with; `None` where that
-/// would be a guess.
+/// Estimates the hops of an answer from the next initial TTL that hosts use; `None` if that would
+/// be a guess.
 fn hops_back(reply_ttl: u8) -> Option<u8> {
     let begin = [64, 128, 255]
         .into_iter()

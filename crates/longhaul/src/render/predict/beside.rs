@@ -1,4 +1,4 @@
-//! A measured scan beside its prediction: each cell, what the worst disagreements mean, and all.
+//! A scan compared with its prediction: cells, the worst disagreements, and the overall agreement.
 
 use super::{Sheet, table};
 use crate::render::figures::{ABSENT, RateUnit};
@@ -8,12 +8,12 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::Predict;
 use longhaul_model::report::v1::predict::Cell;
 
-/// Disagreements whose meaning is told.
+/// The maximum number of disagreements explained.
 const TOLD_MOST: usize = 6;
-/// Measured cells that are listed.
+/// The maximum number of measured cells listed.
 const LISTED_MOST: usize = 64;
 
-/// Nothing where no cell was measured.
+/// Writes the measured cells, if there are any.
 pub fn block(page: &mut Page, sheet: &Sheet) {
     let measured: Vec<&Cell> = sheet
         .cells
@@ -62,7 +62,7 @@ fn line(page: &mut Page, cell: &Cell, unit: RateUnit) {
     ));
 }
 
-/// `12 % less`, `3 % more`.
+/// Formats a disagreement: `12 % less`, `3 % more`.
 fn difference(cell: &Cell) -> String {
     let Some(ratio) = cell.disagreement_ratio else {
         return ABSENT.to_owned();
@@ -94,7 +94,7 @@ fn meanings(page: &mut Page, mut cells: Vec<&Cell>) {
     }
 }
 
-/// The last line: how the prediction lies on the scan as a whole.
+/// Writes the last line: the overall agreement of the prediction with the scan.
 pub fn agreement(page: &mut Page, report: &Predict) {
     let Some(agreement) = &report.analysis.agreement else {
         return;

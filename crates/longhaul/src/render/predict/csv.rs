@@ -1,10 +1,10 @@
-//! Every cell of a prediction as a line of CSV (RFC 4180).
+//! CSV of a prediction (RFC 4180), one line per cell.
 
 use crate::render::scan::csv::{line, some};
 use longhaul_model::report::v1::Predict;
 use longhaul_model::report::v1::predict::Cell;
 
-/// One column: its name, and what stands in it.
+/// One column: its name, and its value.
 type Field = (&'static str, fn(&Cell) -> String);
 
 const FIELDS: [Field; 14] = [
@@ -24,14 +24,15 @@ const FIELDS: [Field; 14] = [
     ("queue_bytes", |c| c.queue_bytes.to_string()),
     ("made_loss_ratio", |c| c.made_loss_ratio.to_string()),
     ("measured_bps", |c| some(c.measured_bps)),
-    // The sign stands in words, so that no field begins with one.
+    // A ratio instead of a signed difference, so that no field starts with a sign.
     ("measured_over_predicted", |c| {
         some(c.disagreement_ratio.map(|ratio| 1.0 + ratio))
     }),
     ("meaning", |c| some(c.meaning.as_ref())),
 ];
 
-/// Header and lines; units are in the names, an empty window is the kernel's own.
+/// Renders header and lines; names contain the units, and an empty window is autotuned by the
+/// kernel.
 pub fn table(report: &Predict) -> String {
     let mut text = String::new();
     let header: Vec<String> = FIELDS.iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Windows down, streams across: goodput with the letter of what limits it, the bound under it.
+//! The table of windows by streams: goodput with the letter of its limiter, and the bound below.
 
 use super::Sheet;
 use crate::render::figures::{RateUnit, count_of};
@@ -8,12 +8,12 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::predict::{Cell, Plan};
 
-/// Columns of the window, and of each number of streams.
+/// Widths of the window, and of each number of streams.
 const WINDOW: usize = 10;
 const COLUMN: usize = 10;
-/// A bound nearer than this is reached.
+/// A bound is reached if the goodput is above this share of it.
 const REACHED_RATIO: f64 = 0.99;
-/// Numbers of streams that fit beside each other.
+/// The number of stream columns that fit.
 const ACROSS: usize = (WIDTH - WINDOW) / COLUMN;
 
 pub fn block(page: &mut Page, plan: &Plan, sheet: &Sheet) {
@@ -34,7 +34,7 @@ pub fn block(page: &mut Page, plan: &Plan, sheet: &Sheet) {
     page.line(&paint(FAINT, legend(sheet)));
 }
 
-/// What is predicted, and faintly under it the bounds where they are not reached.
+/// Writes the predictions of a window, and below them the bounds that are not reached.
 fn row(page: &mut Page, sheet: &Sheet, window: Option<u64>, streams: &[u32], unit: RateUnit) {
     let find = |n: &u32| {
         let mut cells = sheet.cells.iter();
@@ -79,7 +79,7 @@ pub fn letter(limiter: Limiter) -> char {
     }
 }
 
-/// The letters that occur.
+/// Returns the meaning of the letters used.
 fn legend(sheet: &Sheet) -> String {
     let names = [
         ('w', "window"),

@@ -1,4 +1,4 @@
-//! Command lines and settings of both ends, as plain text.
+//! Command lines and settings of both ends, as text.
 
 use crate::render::figures::grouped;
 use crate::render::text::asked;
@@ -7,7 +7,7 @@ use longhaul_model::report::v1::host;
 use longhaul_model::report::v1::observation::{End, Observation, StreamEnd};
 use std::fmt::Write;
 
-/// Both ends of a run in one direction: the initiator's, then the responder's.
+/// Returns both ends of a run in one direction: initiator, then responder.
 fn ends(seen: &Observation) -> [&End; 2] {
     let ends = &seen.ends;
     if seen.forward {
@@ -17,7 +17,7 @@ fn ends(seen: &Observation) -> [&End; 2] {
     }
 }
 
-/// How both ends were called, with their versions.
+/// Renders the command lines of both ends with their versions.
 pub fn commands(run: &Throughput) -> String {
     let mut text = String::new();
     let (near, far) = (&run.run.initiator, &run.run.responder);
@@ -41,7 +41,7 @@ pub fn commands(run: &Throughput) -> String {
     text
 }
 
-/// What the far end told its log of this run, and what it counted.
+/// Renders the responder's log of this run and its counters.
 pub fn far_output(run: &Throughput) -> String {
     let seen = &run.observation;
     let [_, far] = ends(seen);
@@ -91,7 +91,7 @@ pub fn far_output(run: &Throughput) -> String {
     text
 }
 
-/// What its calls took, where the end tells of them.
+/// Describes the calls and their time, if the end reports them.
 fn spent(end: &StreamEnd, calls: &str) -> String {
     let counted = end.calls.map(|n| format!("; {} {calls}", grouped(n)));
     let within = end
@@ -104,7 +104,7 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// What an end said of itself, and what was read of it on the spot.
+/// Renders an end's report of its configuration, and the values read on this host.
 pub fn configuration(end: &End, read: Option<&host::Observation>) -> String {
     let host = &end.host;
     let mut text = String::new();

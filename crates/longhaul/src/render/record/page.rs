@@ -1,21 +1,21 @@
-//! A record as one page: what is claimed, what it rests on, and all the evidence.
+//! A record as one HTML page: the claim, its basis, and all evidence.
 
 use super::{class, figures, kilometres, mark, title, words};
 use crate::render::html::{Align, Body};
 use longhaul_model::report::v1::record::{Listed, Record, RuleVerdict};
 use longhaul_model::report::v1::{Path, Run};
 
-/// What stands on the page.
+/// The content of the page.
 pub struct Parts<'a> {
     pub record: &'a Record,
-    /// Of the transfer, and the look at its path.
+    /// The transfer, and the measurement of its path.
     pub runs: (&'a Run, Option<&'a Path>),
-    /// Absent: nobody told how the programs were called.
+    /// Absent: no end reported its command line.
     pub commands: Option<String>,
-    /// Heading and text of each.
+    /// Headings and texts.
     pub settings: Vec<(String, String)>,
     pub texts: Vec<(String, String)>,
-    /// SVG of this program, and what it shows.
+    /// SVG drawings of this program, with captions.
     pub drawings: Vec<(String, String)>,
     pub files: &'a [Listed],
 }

@@ -1,10 +1,10 @@
-//! Every round trip of a look at a path, line by line.
+//! All RTTs of a path measurement, line by line.
 
 use longhaul_model::report::v1::Path;
 use longhaul_model::report::v1::path::{Echoes, Rtt};
 use std::fmt::Write;
 
-/// There, and as the far end measured it back.
+/// Renders the RTTs from here, and those measured by the responder.
 pub fn text(path: &Path) -> String {
     let (seen, found) = (&path.observation, &path.analysis);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The table: a line for each day, three columns for each hour.
+//! The hour table of traces: one line per day, three columns per hour.
 
 use crate::render::page::Page;
 use crate::render::style::{FAINT, paint};
@@ -6,7 +6,7 @@ use longhaul_analysis::path::table::{Cell, Day, Table};
 use longhaul_model::report::v1::path::ChangeKind;
 use std::fmt::Write;
 
-/// Columns of the day at the left, and of each hour.
+/// Widths of the day at the left, and of each hour.
 const LABEL: usize = 5;
 const HOUR: usize = 3;
 
@@ -22,7 +22,7 @@ pub fn table(page: &mut Page, table: &Table) {
 }
 
 fn line(day: &Day) -> String {
-    // Month and day; the year stands above the table.
+    // Month and day; the year is above the table.
     let label = day.date.get(5..).unwrap_or(&day.date);
     let mut text = format!("{label:LABEL$}");
     for cell in &day.hours {
@@ -32,7 +32,7 @@ fn line(day: &Day) -> String {
     text
 }
 
-/// At most three letters.
+/// Formats a cell with at most three characters.
 pub fn symbol(cell: Cell) -> String {
     let number = cell.number;
     let Some(kind) = cell.kind else {
@@ -56,7 +56,7 @@ pub fn symbol(cell: Cell) -> String {
     sign.to_owned()
 }
 
-/// What the symbols mean; the worst of an hour is shown.
+/// Writes the meaning of the symbols; each hour shows its worst trace.
 pub fn legend(page: &mut Page) {
     for line in [
         ".  same route              *  same, hops silent      :  last octet differs",

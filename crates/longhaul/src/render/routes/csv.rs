@@ -1,4 +1,4 @@
-//! Every trace as a line of CSV (RFC 4180).
+//! CSV of traces (RFC 4180), one line per trace.
 
 use super::word;
 use longhaul_analysis::path::table::{Table, Trace};
@@ -8,7 +8,7 @@ use std::fmt::{Display, Write};
 const HEADER: &str = "host,run_id,at,route_number,change,other_number,hops_here,hops_other,\
 rtt_step_ns,hops,reached,rtt_min_ns";
 
-/// Header and lines; an empty field is not known, or there is none.
+/// Renders header and lines; an empty field is unknown or does not exist.
 pub fn traces(tables: &[Table]) -> String {
     let mut text = format!("{HEADER}\r\n");
     for table in tables {
@@ -43,7 +43,7 @@ fn line(text: &mut String, host: &str, trace: &Trace) {
     );
 }
 
-/// `3-7`; `-` where the change has no hop on this side.
+/// Formats a hop range: `3-7`; `-` if the change has no hop on this side.
 fn span(range: Option<[u8; 2]>) -> String {
     range.map_or_else(|| String::from("-"), |[from, to]| format!("{from}-{to}"))
 }

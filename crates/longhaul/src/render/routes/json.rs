@@ -1,4 +1,4 @@
-//! One path's traces and routes as JSON, under the names that report v1 has for them.
+//! Traces and routes of one path as JSON, with the names of report v1.
 
 use longhaul_analysis::path::table::{Distinct, Table, Trace};
 use serde_json::{Value, json};

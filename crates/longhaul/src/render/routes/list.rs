@@ -1,4 +1,4 @@
-//! The routes behind the numbers, and how each followed the one before.
+//! The list of numbered routes, and of the changes between them.
 
 use super::minute;
 use crate::render::figures::{count_of, millis, or_absent};
@@ -8,7 +8,7 @@ use longhaul_analysis::path::table::{Distinct, Table, Trace};
 use longhaul_analysis::path::words;
 use longhaul_model::report::v1::path::{ChangeKind, ChangedRange, Hop, RouteChange};
 
-/// Changes that are listed; the latest.
+/// The maximum number of changes listed; the latest are shown.
 const MOST_CHANGES: usize = 40;
 
 pub fn routes(page: &mut Page, table: &Table, several: bool) {
@@ -51,7 +51,7 @@ fn head(page: &mut Page, route: &Distinct) {
     ));
 }
 
-/// `3:192.0.2.1`, `4:*`; the space is left out so that a line never breaks inside.
+/// Formats a hop without a space, so that lines never break inside it: `3:192.0.2.1`, `4:*`.
 fn hop(hop: &Hop) -> String {
     let address = hop.answers.first().map_or("*", |a| a.address.as_str());
     format!("{}:{address}", hop.ttl)
@@ -93,7 +93,7 @@ fn sentence(trace: &Trace, change: &RouteChange) -> String {
     parts.join("; ")
 }
 
-/// The kind of a change in words.
+/// Describes a kind of change.
 fn meaning(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Same => "the same",
@@ -115,7 +115,7 @@ fn range(range: ChangedRange) -> String {
     }
 }
 
-/// Told where it is more than the scatter of a trace.
+/// Describes an RTT step, if it exceeds the scatter of a trace.
 fn step(ns: i64) -> Option<String> {
     let sign = if ns < 0 { "-" } else { "+" };
     let told = format!("RTT {sign}{}", words::delay(ns));

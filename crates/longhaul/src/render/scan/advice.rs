@@ -1,4 +1,4 @@
-//! What to use, what it brings beside the other choices, and what the hosts need for it.
+//! The recommendation of a scan: the setting, its benefit, and the required host settings.
 
 use super::words;
 use crate::render::figures::{RateUnit, count_of, duration, percent, rate};
@@ -8,7 +8,7 @@ use longhaul_analysis::throughput::words::name;
 use longhaul_model::report::v1::scan::{Choice, Conclusion, Need};
 use longhaul_model::units::{Bytes, Rate};
 
-/// The recommended setting as a command to paste, and the others beside it.
+/// Writes the recommended setting as a command to paste, and compares it with others.
 pub fn block(page: &mut Page, host: &str, conclusion: &Conclusion) {
     let Some(choice) = &conclusion.recommended else {
         page.labelled(
@@ -98,7 +98,7 @@ fn interval(of: Option<[u64; 2]>, unit: RateUnit) -> String {
     })
 }
 
-/// Goodput with its interval, and what it costs.
+/// Describes the goodput with its interval, and the cost.
 fn given(choice: &Choice, unit: RateUnit) -> String {
     let goodput = Rate::bits_per_second(choice.goodput_bps);
     let (rtt, resent) = (choice.loaded_rtt_us, choice.retransmitted_ratio);
@@ -126,7 +126,7 @@ fn compared(other: &Choice, choice: &Choice, unit: RateUnit) -> String {
     )
 }
 
-/// `1.8 times`; near one as a percentage, so that a per cent is seen.
+/// Formats a ratio: `1.8 times`; near one as a percentage, so that one per cent is visible.
 fn ratio(of: u64, to: u64) -> String {
     if to == 0 {
         return "more than".to_owned();
@@ -139,7 +139,7 @@ fn ratio(of: u64, to: u64) -> String {
     }
 }
 
-/// Kernel settings that the recommended setting needs, with the commands.
+/// Writes the kernel settings that the recommendation requires, with commands.
 pub fn needs(page: &mut Page, conclusion: &Conclusion) {
     let mut place = None;
     for need in &conclusion.needs {

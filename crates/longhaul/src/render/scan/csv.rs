@@ -1,10 +1,10 @@
-//! Every probe of a scan as a line of CSV (RFC 4180), for spreadsheets and other programs.
+//! CSV of a scan (RFC 4180), one line per probe.
 
 use longhaul_model::report::v1::Scan;
 use longhaul_model::report::v1::scan::Cell;
 use std::fmt::Display;
 
-/// Header and lines; units are in the names, an empty field was not measured.
+/// Renders header and lines; names contain the units, and an empty field was not measured.
 pub fn table(scan: &Scan) -> String {
     let mut text = String::new();
     let header: Vec<String> = FIELDS.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -16,7 +16,7 @@ pub fn table(scan: &Scan) -> String {
     text
 }
 
-/// One column: its name, and what stands in it.
+/// One column: its name, and its value.
 type Field = (&'static str, fn(&Scan, &Cell) -> String);
 
 const FIELDS: [Field; 29] = [
@@ -75,26 +75,26 @@ fn way(cell: &Cell) -> &'static str {
     if cell.forward { "forward" } else { "reverse" }
 }
 
-/// An empty field where there is nothing.
+/// Formats a value, or returns an empty field.
 pub fn some<T: Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Why a probe failed, or why it was chosen.
+/// Returns the reason why a probe failed or was chosen.
 fn remark(cell: &Cell) -> String {
     let error = cell.error.as_ref().map(|error| format!("failed: {error}"));
     error.or_else(|| cell.why.clone()).unwrap_or_default()
 }
 
-/// Appends a line, each field quoted where it must be.
+/// Appends a line with quoted fields.
 pub fn line(text: &mut String, fields: &[String]) {
     let quoted: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
     text.push_str(&quoted.join(","));
     text.push_str("\r\n");
 }
 
-/// A field in quotes where it needs them. A text that a spreadsheet would take for a formula gets
-/// an apostrophe in front; no number of ours begins so.
+/// Quotes a field if necessary. Text that a spreadsheet would interpret as a formula gets an
+/// apostrophe in front; our numbers never start like one.
 fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let guard = if formula { "'" } else { "" };

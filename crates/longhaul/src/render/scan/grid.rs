@@ -1,4 +1,4 @@
-//! The cells of a grid: windows down, streams across, and throughput against streams, drawn.
+//! The tables of a grid: windows by streams, and goodput over streams, drawn.
 
 use super::words;
 use crate::render::figures::{ABSENT, RateUnit, count_of};
@@ -6,16 +6,16 @@ use crate::render::page::{Page, WIDTH};
 use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::scan::{Cell, Choice, Conclusion, Curve, Setting};
 
-/// Columns of the window, and of each number of streams.
+/// Widths of the window, and of each number of streams.
 const WINDOW: usize = 10;
 const COLUMN: usize = 10;
-/// Numbers of streams that fit beside each other.
+/// The number of stream columns that fit.
 const ACROSS: usize = (WIDTH - WINDOW) / COLUMN;
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Failed cells that are told in full.
+/// The maximum number of failed cells listed.
 const FAILED_MOST: usize = 5;
 
-/// The tables of one direction, one for each congestion control.
+/// Writes the tables of one direction, one per congestion control.
 pub fn block(page: &mut Page, cells: &[Cell], conclusion: &Conclusion) {
     let mut controls: Vec<&Option<String>> = Vec::new();
     for curve in &conclusion.curves {
@@ -105,7 +105,7 @@ fn fits(setting: &Setting, curve: &Curve, streams: u32) -> bool {
         && setting.streams == streams
 }
 
-/// Throughput against streams: a bar for each number of streams, a line for each window.
+/// Draws goodput over streams: one bar per number of streams, one line per window.
 fn drawn(page: &mut Page, curves: &[&Curve], greatest: u64, unit: RateUnit) {
     if greatest == 0 {
         return;
@@ -138,7 +138,7 @@ fn drawn(page: &mut Page, curves: &[&Curve], greatest: u64, unit: RateUnit) {
     }
 }
 
-/// Cells without a result, and why.
+/// Writes the failed cells with their reasons.
 fn failed(page: &mut Page, cells: &[Cell], forward: bool) {
     let all: Vec<(&Cell, &String)> = cells
         .iter()

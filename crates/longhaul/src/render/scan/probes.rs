@@ -1,4 +1,4 @@
-//! The probes of a guided search, in the order of time, each with its reason.
+//! The probes of a guided search in time order, each with its reason.
 
 use super::words;
 use crate::render::figures::{ABSENT, RateUnit, grouped, millis, or_absent};
@@ -7,10 +7,10 @@ use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::scan::{Cell, Conclusion};
 use longhaul_model::units::Bytes;
 
-/// Columns of the setting.
+/// Width of the setting.
 const SETTING: usize = 25;
 
-/// The table of one direction.
+/// Writes the table of one direction.
 pub fn table(page: &mut Page, cells: &[Cell], conclusion: &Conclusion) {
     let own = || cells.iter().filter(|c| c.forward == conclusion.forward);
     let greatest = own().filter_map(|cell| cell.goodput_bps).max();
@@ -64,7 +64,7 @@ fn mark(cell: &Cell, conclusion: &Conclusion) -> char {
     }
 }
 
-/// That a kernel granted less than was asked.
+/// Describes buffers for which a kernel granted less than requested.
 fn clipped(cell: &Cell) -> Option<String> {
     let asked = cell.setting.window_bytes?;
     let less = |name: &str, granted: Option<u64>| {

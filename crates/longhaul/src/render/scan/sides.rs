@@ -1,4 +1,4 @@
-//! Both directions beside each other.
+//! Comparison of the two directions of a scan.
 
 use super::words;
 use crate::render::figures::rate;
@@ -6,12 +6,12 @@ use crate::render::page::Page;
 use crate::render::style::{FAINT, STRONG, paint};
 use longhaul_model::report::v1::scan::{Asymmetry, Bin};
 
-/// Settings that are shown one by one.
+/// The maximum number of settings listed.
 const ROWS_MOST: usize = 24;
-/// Columns of the longest bar of the histogram.
+/// Width of the longest bar of the histogram.
 const BAR: u32 = 40;
 
-/// The asymmetry of each setting, its histogram and its cause.
+/// Writes the asymmetry of each setting, its histogram and its cause.
 pub fn asymmetry(page: &mut Page, asymmetry: &Asymmetry) {
     page.heading("ASYMMETRY: (forward - reverse) / (forward + reverse)");
     page.labelled("median", &format!("{:+.3}", asymmetry.median_ratio));
@@ -56,7 +56,7 @@ fn histogram(page: &mut Page, bins: &[Bin]) {
     }
     page.blank();
     page.line(&paint(STRONG, format!("{:<18}{:>6}", "asymmetry", "cells")));
-    // Empty bins outside of all the others say nothing.
+    // Empty bins at both ends are omitted.
     let taken = |bin: &Bin| bin.cells > 0;
     let first = bins.iter().position(taken).unwrap_or(0);
     let last = bins.iter().rposition(taken).unwrap_or(0);

@@ -1,15 +1,15 @@
-//! Settings, spans and limits in the words of the scan's pages.
+//! Formatting of settings, time spans and limiters for scans.
 
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::Setting;
 use longhaul_model::units::{Bytes, Rate};
 
-/// `auto`, `64 KiB`.
+/// Formats a window: `auto`, `64 KiB`.
 pub fn window(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "auto".to_owned(), |bytes| Bytes(bytes).to_string())
 }
 
-/// For a table: `8 x 1 MiB bbr`, streams times window.
+/// Formats a setting for a table, streams x window: `8 x 1 MiB bbr`.
 pub fn short(setting: &Setting) -> String {
     let size = window(setting.window_bytes);
     let control = setting.congestion_control.as_ref();
@@ -22,7 +22,7 @@ pub fn short(setting: &Setting) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// For a sentence: `8 streams, window 1 MiB, bbr`.
+/// Describes a setting for a sentence: `8 streams, window 1 MiB, bbr`.
 pub fn long(setting: &Setting) -> String {
     let mut parts = vec![super::super::figures::count_of(
         u64::from(setting.streams),
@@ -39,7 +39,7 @@ pub fn long(setting: &Setting) -> String {
     parts.join(", ")
 }
 
-/// A size as options take it, exactly: `64M`, `1500`.
+/// Formats an exact size as options take it: `64M`, `1500`.
 fn option_size(bytes: u64) -> String {
     for (letter, shift) in [("G", 30), ("M", 20), ("K", 10)] {
         if bytes > 0 && bytes.trailing_zeros() >= shift {
@@ -49,7 +49,7 @@ fn option_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// The run that uses this setting, to paste.
+/// Returns the command that tests this setting.
 pub fn command(host: &str, setting: &Setting, forward: bool) -> String {
     let control = setting.congestion_control.as_ref();
     let parts = [
@@ -65,7 +65,7 @@ pub fn command(host: &str, setting: &Setting, forward: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// A span as people say it: `9.8 s`, `5 min`, `2 h 10 min`.
+/// Formats a time span: `9.8 s`, `5 min`, `2 h 10 min`.
 pub fn span(us: u64) -> String {
     let seconds = us.saturating_add(500_000) / 1_000_000;
     let two = |great: u64, name: &str, small: u64, small_name: &str| match small {
@@ -80,7 +80,7 @@ pub fn span(us: u64) -> String {
     }
 }
 
-/// The limit in two words at most, for a column.
+/// Returns the limiter in at most two words, for a column.
 pub const fn limit(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::ReceiveWindow => "receive window",

@@ -1,4 +1,4 @@
-//! What an agent says when it begins.
+//! The startup message of an agent.
 
 use crate::render::figures::count_of;
 use crate::render::page::Page;
@@ -8,14 +8,14 @@ use std::path::Path;
 
 pub struct Begun<'a> {
     pub agent: &'a str,
-    /// Address of the page.
+    /// Address of the web page.
     pub page: &'a str,
     pub archive: &'a Path,
-    /// Planned runs of an earlier agent that nobody will end.
+    /// Planned runs of an earlier agent that can no longer finish.
     pub missed: u64,
-    /// Runs of the spool.
+    /// Runs recovered from the spool.
     pub left: usize,
-    /// Due times and names, the earliest first.
+    /// Due times and names, earliest first.
     pub next: Vec<(i64, String)>,
     pub jobs: usize,
 }
@@ -59,7 +59,7 @@ impl Begun<'_> {
     }
 }
 
-/// `2026-11-22 12:05:00Z`.
+/// Formats a time: `2026-11-22 12:05:00Z`.
 fn moment(at_us: i64) -> String {
     let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()

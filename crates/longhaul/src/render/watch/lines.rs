@@ -1,4 +1,4 @@
-//! Lines of a running agent: one for each result and each event.
+//! Lines of a running agent: one per result and per event.
 
 use crate::render::figures::{ABSENT, count_of, duration, millis, or_absent, percent, rate};
 use crate::render::page::Page;
@@ -9,7 +9,7 @@ use longhaul_model::report::v1::quantity::Quantity;
 use longhaul_model::report::v1::{AnyReport, Available, Load, Path, Scan, Throughput};
 use longhaul_model::units::Bytes;
 
-/// `bulk slac > cesnet`; an audit has no far end.
+/// Formats a measurement: `bulk slac > cesnet`; an audit has no peer.
 pub fn who(measure: &str, from: &str, to: &str) -> String {
     if from == to {
         format!("{measure} {from}")
@@ -18,14 +18,14 @@ pub fn who(measure: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// The text behind its time, wrapped under itself.
+/// Formats a text after its time, wrapped and aligned.
 pub fn timed(time: &str, text: &str) -> String {
     let mut page = Page::default();
     page.hanging(&format!("{time} "), text);
     page.finish()
 }
 
-/// The result of a run in some words.
+/// Summarizes the result of a run in a few words.
 pub fn result(report: &AnyReport) -> String {
     match report {
         AnyReport::Throughput(it) => throughput(it),
@@ -112,7 +112,7 @@ fn load(report: &Load) -> String {
     )
 }
 
-/// `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`
+/// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`.
 pub fn headline(event: &Event) -> String {
     let way = if event.after.median < event.before.median {
         "fell"
@@ -128,7 +128,7 @@ pub fn headline(event: &Event) -> String {
     ))
 }
 
-/// The same, with the likeliest cause.
+/// Formats an event with its most likely cause.
 pub fn event(event: &Event) -> String {
     let told = headline(event);
     match event.causes.as_slice() {
@@ -159,7 +159,7 @@ fn value(quantity: Quantity, value: f64) -> String {
     }
 }
 
-/// Names of hosts and readings come from others.
+/// Replaces control characters, because names of hosts and readings are untrusted.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })

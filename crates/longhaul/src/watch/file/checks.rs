@@ -1,5 +1,5 @@
-//! What only shows when the tables are seen together: runs longer than their interval, budgets
-//! smaller than a run, links that would be busy for more than all of the time.
+//! Checks across tables: runs longer than their interval, budgets smaller than a run, links busy
+//! for more than 100 % of the time.
 
 use super::problem::Found;
 use super::table::span;
@@ -10,11 +10,11 @@ use crate::watch::rounds;
 use longhaul_model::units::Bytes;
 use std::time::Duration;
 
-/// Meshes beyond this have more pairs than anybody watches.
+/// The maximum number of pairs in all sets.
 const PAIRS_MAX: usize = 2_000_000;
 
 pub(super) fn check(file: &WatchFile, found: &Found) {
-    // A collector may have nothing of its own to measure.
+    // A collector need not measure anything itself.
     if file.measures.is_empty() && file.api.senders.is_empty() && found.is_empty() {
         let advice = "write [[measure]] with name, kind and every";
         found.add(1, "measure", "nothing is measured", advice);
@@ -28,7 +28,7 @@ pub(super) fn check(file: &WatchFile, found: &Found) {
         fits_its_interval(measure, found);
         fits_its_budget(file, measure, &agents, found);
     }
-    // Shares of what has other faults would mislead.
+    // Other problems would distort the shares of time.
     if found.is_empty() {
         parts_have_time(file, found);
         rounds_have_time(file, found);
@@ -55,7 +55,7 @@ fn is_too_large(file: &WatchFile, agents: &[usize], found: &Found) -> bool {
 
 fn measures_somebody(file: &WatchFile, measure: &Measure, agents: &[usize], found: &Found) {
     let has_pairs = || !rounds::pairs(file, &measure.sets, agents).is_empty();
-    // A set that is wrong itself has been told.
+    // Problems of the sets have been reported already.
     if measure.work == Work::Host || !found.is_empty() || has_pairs() {
         return;
     }
@@ -117,7 +117,7 @@ fn fits_its_budget(file: &WatchFile, measure: &Measure, agents: &[usize], found:
     }
 }
 
-/// Heavy runs have host, interface and link to themselves, so their times add up.
+/// Heavy runs lock host, interface and link, so their durations add up.
 fn parts_have_time(file: &WatchFile, found: &Found) {
     if let Some(busiest) = forecast::shares(file).first().filter(|it| it.share > 1.0) {
         let heaviest = busiest
@@ -138,7 +138,8 @@ fn parts_have_time(file: &WatchFile, found: &Found) {
     }
 }
 
-/// `link x would be busy 150 % of the time: bulk 2,880 runs a day x 15 s + …`
+/// Formats, for example, `link x would be busy 150 % of the time: bulk 2,880 runs a day x 15 s +
+/// …`.
 fn arithmetic(share: &Share) -> String {
     let terms: Vec<String> = share
         .of
@@ -156,7 +157,7 @@ fn arithmetic(share: &Share) -> String {
     )
 }
 
-/// Each pair of a mesh has one turn in a cycle; all measurements share it.
+/// Each pair of a mesh has one turn per cycle, which all measurements share.
 fn rounds_have_time(file: &WatchFile, found: &Found) {
     let Some(turns) = forecast::turns(file).filter(|_| found.is_empty()) else {
         return;
@@ -192,7 +193,7 @@ fn rounds_have_time(file: &WatchFile, found: &Found) {
     }
 }
 
-/// Seconds without a unit, whole where they are.
+/// Formats seconds without a unit, with a decimal only if needed.
 fn seconds(time: Duration) -> String {
     let text = format!("{:.1}", time.as_secs_f64());
     text.trim_end_matches(".0").to_owned()

@@ -1,4 +1,5 @@
-//! `[database]`: a ClickHouse that agents share, to which results go and from which the page reads.
+//! `[database]`: a ClickHouse database that agents share, to which results are sent and from which
+//! the page reads.
 
 use super::sections::{Secrets, web_address};
 use super::table::Table;
@@ -14,27 +15,27 @@ const KEYS: &[&str] = &[
     "spool_bytes",
     "retain",
 ];
-/// The remedy where `[database]` is used and the driver is missing.
+/// Advice for a build without the ClickHouse driver.
 pub const BUILD_WITH_CLICKHOUSE: &str =
     "install a package, or build with `cargo build --release --features clickhouse`";
-/// Servers that are tried in turn.
+/// The maximum number of servers.
 const URLS_MAX: usize = 64;
-/// Less is no spool; the file system bounds the rest.
 const DAY: Duration = Duration::from_secs(86_400);
+/// The lower bound is the smallest useful spool; the file system limits it anyway.
 const SPOOL_BYTES: (u64, u64) = (1 << 20, 1 << 40);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
-    /// Of one database: where one does not answer, the next is asked.
+    /// Servers of one database; if one does not respond, the next is tried.
     pub urls: Vec<String>,
     pub name: String,
     pub user: String,
     pub password_file: Option<PathBuf>,
-    /// Of the servers' configuration; absent: one server.
+    /// Name of the cluster in the servers' configuration; absent: a single server.
     pub cluster: Option<String>,
-    /// What may be kept for the database beyond `[retain]`.
+    /// The maximum number of bytes kept for the database beyond `[retain]`.
     pub spool_bytes: u64,
-    /// How long runs and values stay in the database; absent: this agent removes nothing there.
+    /// The retention of runs and values in the database; absent: this agent deletes nothing there.
     pub retain: Option<Duration>,
 }
 
@@ -76,7 +77,7 @@ pub(super) fn database(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Databas
     })
 }
 
-/// They may hold a password, so a wrong one is not repeated.
+/// A URL may contain a password, so messages do not repeat it.
 fn urls(table: &Table<'_>) -> Option<Vec<String>> {
     let named = table.texts("url")?;
     if named.is_empty() || named.len() > URLS_MAX {

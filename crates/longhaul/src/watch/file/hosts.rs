@@ -1,4 +1,4 @@
-//! `[[host]]`, `[[link]]`, and the sets that are measured: `[[group]]`, `[[mesh]]`, `[[target]]`.
+//! `[[host]]`, `[[link]]`, and the sets of hosts to measure: `[[group]]`, `[[mesh]]`, `[[target]]`.
 
 use super::problem::advise;
 use super::sections::Secrets;
@@ -7,7 +7,7 @@ use longhaul_model::units::Rate;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The port of `longhaul serve`.
+/// The default port of `longhaul serve`.
 const PORT: u64 = 5201;
 
 const HOST_KEYS: &[&str] = &[
@@ -34,13 +34,13 @@ pub struct Host {
     pub address: String,
     pub port: u16,
     pub token_file: Option<PathBuf>,
-    /// Sets that it joins by itself.
+    /// Sets that this host joins, with line numbers.
     pub groups: Vec<(String, usize)>,
-    /// Declared links behind which it stands.
+    /// Indices of declared links on all paths to this host.
     pub links: Vec<usize>,
-    /// Hosts with the same interface share it.
+    /// Hosts with the same interface name share it.
     pub interface: Option<String>,
-    /// Of its interface.
+    /// Rate of the interface.
     pub rate: Option<Rate>,
     pub place: Place,
     pub line: usize,
@@ -53,7 +53,7 @@ pub struct Place {
     pub position: Option<(f64, f64)>,
 }
 
-/// A link that several paths share, and that carries one heavy run at a time.
+/// A link that several paths share. It carries one heavy run at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     pub name: String,
@@ -61,14 +61,14 @@ pub struct Link {
     pub title: Option<String>,
 }
 
-/// Who measures whom.
+/// The kind of a set, which determines the measured pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Every agent measures each host of it.
+    /// Every agent measures each host of the set.
     Group,
-    /// Every host of it runs an agent, and each pair is measured by one of the two.
+    /// Every host of the set runs an agent, and one of the two hosts measures each pair.
     Mesh,
-    /// A group of one.
+    /// A group with one host.
     Target,
 }
 
@@ -77,7 +77,7 @@ pub struct HostSet {
     pub name: String,
     pub title: Option<String>,
     pub form: Form,
-    /// Indices of hosts, each once.
+    /// Indices of hosts, without duplicates.
     pub hosts: Vec<usize>,
     pub line: usize,
 }
@@ -140,7 +140,7 @@ fn host(table: &Table<'_>, name: String, links: &[Link], secrets: &Secrets<'_>) 
     }
 }
 
-/// A host name or an address, as far as its letters can tell.
+/// Reads a host name or an address; checks only its characters.
 fn address(table: &Table<'_>, key: &str) -> Option<String> {
     let text = table.text(key)?;
     let bare = text
@@ -156,7 +156,7 @@ fn address(table: &Table<'_>, key: &str) -> Option<String> {
     None
 }
 
-/// Indices of the links that `links` names.
+/// Returns the indices of the links in `links`.
 pub(super) fn named_links(table: &Table<'_>, links: &[Link]) -> Vec<usize> {
     let mut found = Vec::new();
     for (name, line) in table.texts("links").unwrap_or_default() {
@@ -291,7 +291,7 @@ fn members(table: &Table<'_>, key: &str, listed: &[(String, usize)], hosts: &[Ho
     members
 }
 
-/// Hosts that name their groups themselves.
+/// Adds hosts to the sets that their `groups` name.
 fn join(top: &Table<'_>, sets: &mut [HostSet], hosts: &[Host]) {
     for (index, host) in hosts.iter().enumerate() {
         for (name, line) in &host.groups {

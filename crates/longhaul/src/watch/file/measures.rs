@@ -1,4 +1,4 @@
-//! `[[measure]]`: what is measured, how often, and what one run of it takes at most.
+//! `[[measure]]`: what is measured, how often, and the maximum cost of a run.
 
 use super::hosts::HostSet;
 use super::problem::advise;
@@ -10,19 +10,20 @@ use longhaul_model::units::Rate;
 use longhaul_probe::limits;
 use std::time::Duration;
 
-/// Connecting, agreeing, and telling the result, beside the measurement itself.
+/// The time to connect, to negotiate and to transfer the result.
 const AROUND: Duration = Duration::from_secs(5);
-/// A look at a path: route there and back, each hop asked and waited for.
+/// The maximum duration of a path run without its round trips: both routes, with timeouts.
 const PATH_LOOK: Duration = Duration::from_secs(40);
-/// What it sends: probes of 64 bytes to 64 hops, both ways, and the search for the path MTU.
+/// The bytes of a path run: probes of 64 bytes to 64 hops in both directions, and the path MTU
+/// search.
 const PATH_BYTES: u64 = 128_000;
-/// An audit reads this host and sends nothing.
+/// The maximum duration of an audit, which reads this host and sends nothing.
 const AUDIT: Duration = Duration::from_secs(10);
-/// Between two probes of a search: their connections.
+/// The time for connections between two probes of a search.
 const BETWEEN_PROBES: Duration = Duration::from_secs(2);
 /// Idle time before and after a load.
 const IDLE: Duration = Duration::from_secs(6);
-/// The longest look for a token bucket.
+/// The maximum duration of a search for a token bucket.
 pub const SHAPER_LOOK: Duration = Duration::from_secs(20);
 const EVERY: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
@@ -48,7 +49,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("host", &[]),
 ];
 
-/// What a measurement does, with its options.
+/// The kind of a measurement, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     Path {
@@ -66,7 +67,7 @@ pub enum Work {
         rate: Option<Rate>,
     },
     Tune {
-        /// Of one probe.
+        /// Duration of one probe.
         time: Duration,
         probes: u32,
         congestion_control: Option<String>,
@@ -79,8 +80,8 @@ pub enum Work {
     },
     /// An audit of the agent's own host.
     Host,
-    /// Available bandwidth with a long look for a token bucket, in one direction. Files cannot ask
-    /// for it; events do.
+    /// Available bandwidth with a long search for a token bucket, in one direction. Only events
+    /// request it; a file cannot.
     Shaper,
 }
 
@@ -101,7 +102,7 @@ impl Mode {
     }
 }
 
-/// Forward is from the agent that begins the run.
+/// Directions to measure. Forward is from the agent that starts the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
     Both,
@@ -122,7 +123,7 @@ impl Work {
         }
     }
 
-    /// Fills what it crosses, and so wants it alone.
+    /// Returns whether a run fills the path and thus must run alone.
     pub fn is_heavy(&self) -> bool {
         match self {
             Work::Throughput { .. } | Work::Tune { .. } | Work::Load { .. } | Work::Shaper => true,
@@ -131,12 +132,12 @@ impl Work {
         }
     }
 
-    /// One run looks both ways.
+    /// Returns whether one run measures both directions.
     pub fn covers_both_ways(&self) -> bool {
         matches!(self, Work::Path { .. } | Work::Available { .. })
     }
 
-    /// The longest that one run takes.
+    /// Returns the maximum duration of a run.
     pub fn lasts(&self) -> Duration {
         AROUND
             + match self {
@@ -158,8 +159,8 @@ impl Work {
             }
     }
 
-    /// The least that one run takes. Oftener than that it cannot be made; a light run that takes
-    /// longer now and then costs the next one, and nobody else.
+    /// Returns the minimum duration of a run, and thus the minimum interval. A light run that takes
+    /// longer now and then only delays the next one.
     pub fn takes(&self) -> Duration {
         match self {
             Work::Path { count, .. } => Duration::from_millis(100) * *count,
@@ -169,7 +170,7 @@ impl Work {
         }
     }
 
-    /// The most bytes that one run sends, on a path of this rate.
+    /// Returns the maximum number of bytes that a run sends on a path of this rate.
     pub fn bytes(&self, path: Rate) -> u64 {
         let slower = |asked: Option<Rate>| asked.map_or(path, |asked| asked.min(path));
         match self {
@@ -197,7 +198,7 @@ pub struct Measure {
     pub work: Work,
     pub every: Duration,
     pub jitter: Duration,
-    /// Indices of the sets it is made on.
+    /// Indices of the sets to measure.
     pub sets: Vec<usize>,
     pub directions: Directions,
     pub bytes_per_day: Option<u64>,
@@ -230,7 +231,7 @@ pub(super) fn measures(top: &Table<'_>, sets: &[HostSet], agent: Option<&Agent>)
     measures
 }
 
-/// `None` where something that matters for the rest is wrong; it has been told.
+/// Returns `None` if a required value is invalid; the problem has been reported.
 fn measure(
     table: &Table<'_>,
     name: Option<String>,
@@ -264,7 +265,7 @@ fn jitter(table: &Table<'_>, every: Option<Duration>, agent: Option<&Agent>) -> 
     let Some(every) = every else {
         return Duration::ZERO;
     };
-    // The agent's jitter is for all, so it gives way to short intervals.
+    // The agent's jitter applies to all measurements, so short intervals reduce it.
     let usual = agent
         .map_or(Duration::ZERO, |agent| agent.jitter)
         .min(every / 4);
@@ -290,7 +291,7 @@ fn directions(table: &Table<'_>, work: Option<&Work>) -> Directions {
     asked.unwrap_or(Directions::Both)
 }
 
-/// The sets that `groups` names; all of them where it names none.
+/// Returns the sets in `groups`, or all sets if the key is absent.
 fn named_sets(table: &Table<'_>, sets: &[HostSet]) -> Option<Vec<usize>> {
     if table.get("groups").is_none() {
         return Some((0..sets.len()).collect());

@@ -1,4 +1,4 @@
-//! `[notify]`: who is told of an event: by webhook, by a command.
+//! `[notify]`: notifications of events by webhook or command.
 
 use super::sections::{Secrets, web_address};
 use super::table::Table;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 const KEYS: &[&str] = &["webhook", "command"];
 const WEBHOOK_KEYS: &[&str] = &["url", "token_file"];
-/// More arguments are a script's.
+/// The maximum number of words in a command.
 const WORDS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notify {
     pub webhook: Option<Webhook>,
-    /// Program and arguments; the event comes as JSON on its standard input.
+    /// Program and arguments. The event is written to its standard input as JSON.
     pub command: Option<Vec<String>>,
 }
 

@@ -1,31 +1,31 @@
-//! What is wrong with a watch file: where, at which key, and what to do about it.
+//! Problems of a watch file: line, key, what is wrong, and advice.
 
 use std::cell::RefCell;
 use std::fmt;
 
-/// A file that is wrong in more places is wrong as a whole.
+/// The maximum number of reported problems.
 const PROBLEMS_MAX: usize = 100;
-/// More of a strange value helps nobody.
+/// The maximum number of characters of a quoted value.
 const SHOWN_CHARS: usize = 40;
 
-/// One thing that is wrong.
+/// A problem of a watch file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// From 1; 0 is the file as a whole.
+    /// Line number from 1; 0 is the file as a whole.
     pub line: usize,
-    /// Dotted path of the value, named where it has a name: `measure.bulk.every`.
+    /// Dotted path of the value; tables of a list are named where possible: `measure.bulk.every`.
     pub key: String,
     pub what: String,
-    /// What would be right.
+    /// The correct form of the value.
     pub advice: String,
 }
 
-/// All that is wrong with one file, in the order of its lines.
+/// All problems of a file, in the order of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     pub file: String,
     pub list: Vec<Problem>,
-    /// Found beyond those of the list.
+    /// The number of problems that are not listed.
     pub left_out: usize,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Problems as they are found; reading goes on behind each.
+/// Collects problems, so that parsing continues after each.
 #[derive(Debug, Default)]
 pub struct Found {
     list: RefCell<Vec<Problem>>,
@@ -79,8 +79,10 @@ impl Found {
         self.list.borrow().is_empty()
     }
 
+    /// Returns `value` if there are no problems.
+    ///
     /// # Errors
-    /// All that was found, if anything was.
+    /// All problems.
     pub fn settle<T>(self, file: &str, value: Option<T>) -> Result<T, Problems> {
         let mut list = self.list.into_inner();
         match value {
@@ -100,7 +102,7 @@ impl Found {
     }
 }
 
-/// A value in backticks, without control characters, not longer than a line can bear.
+/// Quotes a value in backticks, without control characters and truncated.
 pub fn shown(text: &str) -> String {
     let clean: String = text
         .chars()
@@ -115,7 +117,7 @@ pub fn shown(text: &str) -> String {
     format!("`{clean}{more}`")
 }
 
-/// `did you mean …? known: …`, as far as there is something to say.
+/// Returns `did you mean …? known: …`, or as much of it as applies.
 pub fn advise<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     const LISTED_MAX: usize = 24;
     let known: Vec<&str> = known.into_iter().collect();
@@ -136,7 +138,7 @@ pub fn advise<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
     }
 }
 
-/// The known word nearest to `word`, when it is near enough to be a slip of the hand.
+/// Returns the known word nearest to `word`, if it may be a typing error.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let reach = word.chars().count().min(8).div_ceil(3);
     known
@@ -147,7 +149,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to add, drop or replace; of the first 64 of each, as keys are short.
+/// Returns the edit distance of the first 64 characters of each word.
 fn distance(left: &str, right: &str) -> usize {
     let short = |word: &str| word.chars().take(64).collect::<String>();
     strsim::levenshtein(&short(left), &short(right))

@@ -1,14 +1,14 @@
-//! What `[api]` says of TLS, and of the agents that may send their results here.
+//! TLS and sending agents in `[api]`.
 
 use super::sections::Secrets;
 use super::table::Table;
 use std::path::PathBuf;
 
 const AGENT_KEYS: &[&str] = &["name", "token_file", "relay"];
-/// A fleet beyond this has more than one collector.
+/// The maximum number of sending agents.
 const AGENTS_MAX: usize = 10_000;
 
-/// Certificate and key, both PEM.
+/// Certificate and key files, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
     pub certificate: PathBuf,
@@ -20,11 +20,11 @@ pub struct Tls {
 pub struct Sender {
     pub name: String,
     pub token_file: PathBuf,
-    /// May also send results in which it is neither end.
+    /// May also send results of which it is neither end.
     pub relay: bool,
 }
 
-/// Both or none.
+/// Certificate and key must both be present or both be absent.
 pub(super) fn tls(table: &Table<'_>, secrets: &Secrets<'_>) -> Option<Tls> {
     let certificate = table.text("certificate").map(PathBuf::from);
     let key = secrets.file(table, "key");

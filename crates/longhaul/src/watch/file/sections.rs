@@ -1,4 +1,4 @@
-//! `[agent]`, `[detect]`, `[collector]`, `[retain]`, `[api]`, and the looks at files with secrets.
+//! `[agent]`, `[detect]`, `[collector]`, `[retain]`, `[api]`, and checks of secret files.
 
 use super::Secrecy;
 use super::hosts::{Host, Link, named_links, place};
@@ -38,18 +38,18 @@ const RETAIN_KEYS: &[&str] = &["runs", "hourly"];
 const API_KEYS: &[&str] = &["token_file", "certificate", "key", "agent"];
 
 const PAGE_PORT: u16 = 5280;
-/// Of an interface that nobody described.
+/// The assumed rate of an interface without `rate`.
 pub const RATE_ASSUMED: Rate = Rate::bits_per_second(1_000_000_000);
 const JITTER: Duration = Duration::from_secs(60);
 const LIGHT_AT_ONCE: u64 = 8;
 const DAY: Duration = Duration::from_secs(86_400);
-/// Less is no spool; the file system bounds the rest.
+/// The lower bound is the smallest useful spool; the file system limits it anyway.
 const SPOOL_BYTES: (u64, u64) = (1 << 20, 1 << 40);
 
-/// What is done with runs that were due while nobody looked.
+/// The treatment of runs that came due while the agent was not running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUp {
-    /// The latest of each is made late.
+    /// The latest run of each job is made late.
     Latest,
     None,
 }
@@ -57,69 +57,69 @@ pub enum CatchUp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     pub name: String,
-    /// Index of its host.
+    /// Index of the agent's host.
     pub host: usize,
     pub archive: Option<PathBuf>,
-    /// Where page and API are.
+    /// Listen address of page and API.
     pub listen: SocketAddr,
     pub bytes_per_day: Option<u64>,
     pub catch_up: CatchUp,
-    /// Runs start up to this much after their time, by chance.
+    /// The maximum random delay of a run.
     pub jitter: Duration,
-    /// Light runs side by side.
+    /// The maximum number of concurrent light runs.
     pub light_at_once: u32,
     pub line: usize,
 }
 
-/// What events are looked for; absent: as the detector has it.
+/// Options of event detection; absent: the default of the detector.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Detect {
     pub quantities: Option<Vec<Quantity>>,
-    /// Ratio below which a change is not worth an event, 0 to 1.
+    /// The minimum change of an event, as a ratio from 0 to 1.
     pub least_change: Option<f64>,
-    /// Whether the hour of the day is taken into account.
+    /// True: the detector considers the hour of the day.
     pub season: Option<bool>,
-    /// Measurements that decide between causes may be made.
+    /// True: events may request measurements that decide between causes.
     pub follow_ups: Option<bool>,
-    /// Time runs so many times faster, as in a replay of days; absent: it is plain time.
+    /// The speed-up factor of time, for replays; absent: real time.
     pub quicker: Option<u64>,
 }
 
-/// Where results go that are kept elsewhere too.
+/// A collector that results are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collector {
     pub url: String,
     pub token_file: Option<PathBuf>,
-    /// Certificates that sign the collector's, as PEM; absent: those of the system.
+    /// CA certificates for the collector as PEM; absent: those of the system.
     pub ca_file: Option<PathBuf>,
-    /// What may be kept for the collector beyond `[retain]`.
+    /// The maximum number of bytes kept for the collector beyond `[retain]`.
     pub spool_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retain {
-    /// Reports and single values.
+    /// The retention of reports and single values.
     pub runs: Duration,
-    /// Hourly values; absent: for ever.
+    /// The retention of hourly values; absent: forever.
     pub hourly: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Api {
     pub token_file: Option<PathBuf>,
-    /// Present: page and API speak TLS.
+    /// Present: page and API use TLS.
     pub tls: Option<Tls>,
     /// Agents that send their results here.
     pub senders: Vec<Sender>,
 }
 
-/// Looks at files with secrets, and never at what is in them.
+/// Checks secret files without exposing their content.
 pub(super) struct Secrets<'a> {
     pub look: &'a dyn Fn(&Path) -> Secrecy,
 }
 
 impl Secrets<'_> {
-    /// The file that `key` names, once it is known to keep its secret.
+    /// Returns the path that `key` names, after checking the file.
     pub fn file(&self, table: &Table<'_>, key: &str) -> Option<PathBuf> {
         let path = PathBuf::from(table.text(key)?);
         let name = shown(&path.to_string_lossy());
@@ -145,7 +145,7 @@ impl Secrets<'_> {
     }
 }
 
-/// The agent; its host is added where the file has none of that name.
+/// Reads `[agent]`; adds its host if the file does not declare it.
 pub(super) fn agent(
     top: &Table<'_>,
     named: Option<&str>,
@@ -194,7 +194,7 @@ pub(super) fn agent(
     Some(Agent { host, ..agent })
 }
 
-/// Index of the agent's host, with what `[agent]` says of it.
+/// Returns the index of the agent's host, and applies the keys of `[agent]` to it.
 fn own_host(table: &Table<'_>, name: &str, hosts: &mut Vec<Host>, links: &[Link]) -> usize {
     let index = hosts.iter().position(|host| host.name == name);
     let index = index.unwrap_or_else(|| {
@@ -264,7 +264,7 @@ pub(super) fn detect(top: &Table<'_>) -> Detect {
     }
 }
 
-/// `0.1` or `10 %`, above nothing and below all.
+/// Parses a ratio from 0.1 % to 99 %, written as `0.1` or `10 %`.
 fn share(text: &str) -> Result<f64, String> {
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|it| it / 100.0),
@@ -289,7 +289,7 @@ pub(super) fn collector(top: &Table<'_>, secrets: &Secrets<'_>) -> Option<Collec
     })
 }
 
-/// An address of the web without user and password: these would be secrets in the file.
+/// Checks a URL. User and password are rejected, because they would be secrets in the file.
 pub(super) fn web_address(text: &str, schemes: &[&str]) -> Result<String, String> {
     let right = || format!("write {}://HOST/…", schemes.join(":// or "));
     let (scheme, rest) = text.split_once("://").ok_or_else(right)?;

@@ -1,5 +1,5 @@
-//! Typed reads from a table of the tree. What is wrong is noted with line, key and advice, and
-//! reading goes on: one look at a file finds all of its faults.
+//! Typed access to a TOML table. Problems are recorded with line, key and advice, and reading
+//! continues, so that one pass finds all problems of a file.
 
 use super::problem::{Found, advise, shown};
 use super::tree::{Node, Value};
@@ -7,14 +7,14 @@ use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The fastest interface, link or run that can be named.
+/// The maximum rate of an interface, link or run.
 const RATE_MAX_BPS: u64 = 100_000_000_000_000;
-/// Names appear in addresses of pages, labels and files.
+/// The maximum size of a name, which appears in URLs, labels and file names.
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 4096;
 const LIST_MAX: usize = 10_000;
 
-/// A table whose keys are known.
+/// A table with a fixed set of keys.
 #[derive(Clone)]
 pub struct Table<'a> {
     pub node: &'a Node,
@@ -23,7 +23,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// `None`, and a problem, when `node` is not a table. Unknown keys are problems.
+    /// Returns `None` and records a problem if `node` is not a table. Unknown keys are problems.
     pub fn new(node: &'a Node, at: &str, known: &[&str], found: &'a Found) -> Option<Self> {
         let Some(entries) = node.entries() else {
             found.add(
@@ -61,7 +61,7 @@ impl<'a> Table<'a> {
         self.node.get(key)
     }
 
-    /// Line of a key, or of the table where it has none.
+    /// Returns the line of a key, or of the table if the key is absent.
     pub fn line(&self, key: &str) -> usize {
         self.get(key).map_or(self.node.line, |node| node.line)
     }
@@ -70,13 +70,13 @@ impl<'a> Table<'a> {
         self.found.add(self.line(key), self.key(key), what, advice);
     }
 
-    /// A problem with the value as it was written.
+    /// Records a problem that quotes the value.
     pub fn refuse(&self, key: &str, why: &str, advice: impl Into<String>) {
         let value = self.get(key).map_or_else(String::new, Node::shown);
         self.wrong(key, format!("{value} {why}"), advice);
     }
 
-    /// Notes that `key` must be there; says whether it is.
+    /// Records a problem if `key` is absent. Returns whether it is present.
     pub fn must_have(&self, key: &str, advice: &str) -> bool {
         let has = self.get(key).is_some();
         if !has {
@@ -89,7 +89,7 @@ impl<'a> Table<'a> {
         Table::new(self.get(key)?, &self.key(key), known, self.found)
     }
 
-    /// The tables of `[[key]]`, each called by its name, or its number where it has none.
+    /// Returns the tables of `[[key]]`, each labelled by its name or else its number.
     pub fn tables(&self, key: &str, known: &[&str]) -> Vec<Table<'a>> {
         let Some(node) = self.get(key) else {
             return Vec::new();
@@ -132,7 +132,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A name: letters, digits, `-`, `_`, `.`.
+    /// Reads a name: letters, digits, `-`, `_`, `.`.
     pub fn name(&self, key: &str) -> Option<String> {
         let text = self.text(key)?;
         if is_name(&text) {
@@ -143,7 +143,7 @@ impl<'a> Table<'a> {
         None
     }
 
-    /// A list of texts; one text alone is a list of one.
+    /// Reads a list of strings; a single string is a list of one.
     pub fn texts(&self, key: &str) -> Option<Vec<(String, usize)>> {
         let node = self.get(key)?;
         let list = match &node.value {
@@ -206,7 +206,7 @@ impl<'a> Table<'a> {
         value
     }
 
-    /// A time with its unit; days and weeks too.
+    /// Reads a duration with its unit, including days and weeks.
     pub fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let value = self.quantity(key, parse_long, "30 min")?;
         self.within(key, value, range, |it| span(*it))
@@ -223,7 +223,7 @@ impl<'a> Table<'a> {
         self.within(key, value, range, Rate::to_string)
     }
 
-    /// One of a few words.
+    /// Reads one of several words.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(key)?;
         let known = words.iter().find(|(word, _)| *word == text);
@@ -234,7 +234,7 @@ impl<'a> Table<'a> {
         known.map(|(_, value)| *value)
     }
 
-    /// Checked by one of the parsers of the command line, whose message says what is right.
+    /// Reads a value with a parser whose error message says what is right.
     pub fn parsed<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let node = self.get(key)?;
         let Some(text) = node.scalar() else {
@@ -250,7 +250,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The same for values that may hold a secret: they are not repeated.
+    /// Like [`Table::parsed`], but does not repeat the value, which may contain a secret.
     pub fn parsed_unseen<T>(
         &self,
         key: &str,
@@ -302,7 +302,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What people call a table of a list.
+/// Returns the label of a table in a list.
 fn label(node: &Node, number: usize) -> String {
     let name = node.get("name").or_else(|| node.get("host"));
     let name = name.and_then(Node::scalar).filter(|name| is_name(name));
@@ -318,7 +318,7 @@ fn is_one_line(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control)
 }
 
-/// Durations as elsewhere, and days and weeks, which only an agent waits for.
+/// Parses a duration, including days and weeks, which only the watch file has.
 fn parse_long(text: &str) -> Result<Duration, ParseUnitError> {
     let trimmed = text.trim();
     let at = trimmed
@@ -339,7 +339,7 @@ fn parse_long(text: &str) -> Result<Duration, ParseUnitError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// A long time as people say it: `6 h`, `11 h 39 min`, `2 d`.
+/// Formats a long duration: `6 h`, `11 h 39 min`, `2 d`.
 pub fn span(duration: Duration) -> String {
     let minutes = duration.as_secs() / 60;
     let (days, hours, rest) = (minutes / 1440, minutes / 60 % 24, minutes % 60);

@@ -1,13 +1,13 @@
-//! A TOML document as a tree in which every value knows its line.
+//! A TOML document as a tree with the line of every value.
 
 use super::problem::Found;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Syntax that is wrong in many places is told in its first ones.
+/// The maximum number of reported syntax errors.
 const SYNTAX_MAX: usize = 20;
 
-/// A value and its line, from 1.
+/// A value and its line number, from 1.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub line: usize,
@@ -17,7 +17,7 @@ pub struct Node {
 #[derive(Debug, Clone)]
 pub enum Value {
     Text(String),
-    /// As written: `1_000`, `0.001`; its range depends on the key.
+    /// As written: `1_000`, `0.001`; the allowed range depends on the key.
     Number(String),
     Boolean(bool),
     List(Vec<Node>),
@@ -37,7 +37,7 @@ impl Node {
         Some(node)
     }
 
-    /// The scalar as text, for quantities that may stand with or without quotes.
+    /// Returns a scalar as text, because quantities may be written with or without quotes.
     pub fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::Number(text) => Some(text),
@@ -45,7 +45,7 @@ impl Node {
         }
     }
 
-    /// What to call it in a problem.
+    /// Describes the value for a problem.
     pub fn shown(&self) -> String {
         match &self.value {
             Value::Text(text) | Value::Number(text) => super::problem::shown(text),
@@ -56,7 +56,7 @@ impl Node {
     }
 }
 
-/// Reads TOML text; `None` where its syntax is wrong.
+/// Parses TOML text; returns `None` after a syntax error.
 pub fn parse(text: &str, found: &Found) -> Option<Node> {
     let lines = Lines::new(text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -71,7 +71,7 @@ pub fn parse(text: &str, found: &Found) -> Option<Node> {
     })
 }
 
-/// Where lines begin.
+/// Byte offsets of line starts.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -93,7 +93,7 @@ fn from_table(table: &DeTable<'_>, lines: &Lines) -> Value {
     let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let name: &std::borrow::Cow<'_, str> = key.get_ref();
         let mut node = from_spanned(value, lines);
-        // A table's own span may begin at its first key; its name is where people look.
+        // A table's span may start at its first key; users look for its name.
         if matches!(node.value, Value::Table(_)) {
             node.line = lines.of(key.span().start);
         }

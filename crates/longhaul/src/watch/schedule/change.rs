@@ -1,4 +1,4 @@
-//! What comes from outside: a new file, a run that somebody asks for, the end.
+//! Requests from outside: reload, requested runs, shutdown.
 
 use super::{Now, Reason, RunId, Schedule, Slot};
 use crate::watch::SECOND_US;
@@ -8,25 +8,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A run that was asked for is given up after so long.
+/// The maximum time that a requested run waits.
 const ASKED_WAITS_US: i64 = 3600 * SECOND_US;
-/// So many may wait.
+/// The maximum number of waiting requested runs.
 const ASKED_MAX: usize = 100;
 
-/// The id of a run that was asked for.
+/// The id of a requested run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     Queued(RunId),
-    /// One of this job waits already.
+    /// A requested run of this job is waiting already.
     Waits(RunId),
 }
 
-/// Why a run cannot be had.
+/// The reason why a run request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskError {
-    /// The file has no such measurement of such a path.
+    /// The file has no such measurement of this path.
     Unknown,
-    /// Too many wait already.
+    /// Too many requested runs are waiting.
     Full,
     Stopping,
 }
@@ -44,15 +44,15 @@ impl fmt::Display for AskError {
 impl std::error::Error for AskError {}
 
 impl Schedule {
-    /// Asks for a run now, through the queue that all others go through. A failing target is tried
-    /// all the same; budgets and locks hold.
+    /// Requests a run now, through the same queue as all others. A failing target does not prevent
+    /// it; budgets and locks apply.
     pub fn ask(&mut self, key: &Key, now: Now) -> Result<Asked, AskError> {
         let slot = self.slots.iter().find(|slot| slot.job.key == *key);
         let job = Arc::clone(&slot.ok_or(AskError::Unknown)?.job);
         self.ask_once(&job, now)
     }
 
-    /// The same for a job that the file does not have.
+    /// Like [`Schedule::ask`], for a job that the file does not contain.
     pub fn ask_once(&mut self, job: &Arc<Job>, now: Now) -> Result<Asked, AskError> {
         let now = now.bounded();
         self.see(now);
@@ -70,24 +70,23 @@ impl Schedule {
         let rank = self.queue(job, (Arc::clone(&id), now.wall_us), now.steady_us, None);
         if let Some(run) = self.waiting.get_mut(&rank) {
             run.asked = true;
-            // In a mesh it has its turn like any other.
+            // In a mesh it waits for the turn of its pair.
             let turn = run.job.gate.map_or(0, |gate| 2 * gate.cycle_us);
             run.expires_us = Some(now.steady_us + turn.max(ASKED_WAITS_US));
         }
         Ok(Asked::Queued(id))
     }
 
-    /// Goes on with a new file. What runs or waits goes on as it was planned, even if its job is
-    /// no more.
+    /// Applies a new file. Running and waiting runs continue as planned, even if their job is gone.
     pub fn reload(&mut self, file: &WatchFile, now: Now) {
         let turns = Turns::of(file);
         self.reload_with(file, turns.as_ref(), now);
     }
 
-    /// The same, where the turns of the mesh are known already.
+    /// Like [`Schedule::reload`], with turns of the mesh that are computed already.
     pub fn reload_with(&mut self, file: &WatchFile, turns: Option<&Turns>, now: Now) {
         let now = now.bounded();
-        // What came due under the old file is planned under it.
+        // Runs that came due under the old file are planned under it.
         self.see(now);
         self.agent = file.agent.name.as_str().into();
         self.catch_up = file.agent.catch_up;
@@ -126,7 +125,7 @@ impl Schedule {
         self.lay_out();
     }
 
-    /// Nothing starts any more; what waits is missed, what runs may end.
+    /// Stops starting runs; waiting runs are missed, running ones may finish.
     pub fn stop(&mut self, now: Now) {
         let now = now.bounded();
         self.see(now);

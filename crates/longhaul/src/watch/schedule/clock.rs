@@ -1,20 +1,21 @@
-//! Two clocks: the wall clock that plans, and a steady one that tells what the wall clock did.
+//! Two clocks: the wall clock for planning, and a steady clock that detects steps of the wall
+//! clock.
 
 use crate::watch::SECOND_US;
 
-/// The clocks may drift apart by this between two looks; more is a step.
+/// The minimum difference between both clocks that counts as a step.
 const STEP_US: i64 = 2 * SECOND_US;
-/// A run that is noticed later than this is late.
+/// A run that starts later than this after its due time is late.
 pub const LATE_US: i64 = 5 * SECOND_US;
-/// Beyond any calendar; keeps the arithmetic of hostile clocks whole.
+/// The maximum time value, which prevents overflow with hostile clocks.
 const FARTHEST_US: i64 = 1 << 60;
 
-/// A moment on both clocks.
+/// A time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Since 1970, UTC; may be set.
+    /// Since 1970, UTC; may step.
     pub wall_us: i64,
-    /// Since some moment; never set, and goes on while the host sleeps.
+    /// Since an arbitrary moment; never steps, and includes suspend.
     pub steady_us: i64,
 }
 
@@ -26,14 +27,14 @@ impl Now {
         }
     }
 
-    /// What the wall clock will show at a moment of the steady one.
+    /// Returns the wall-clock time that corresponds to a steady time.
     pub(super) fn at_steady(self, steady_us: i64) -> i64 {
         self.wall_us
             .saturating_add(steady_us.saturating_sub(self.steady_us))
     }
 }
 
-/// What happened to time since the last look.
+/// A step of the wall clock since the last call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
     None,

@@ -1,4 +1,4 @@
-//! Runs under way, and how they end.
+//! Running runs and their end.
 
 use super::notes::Note;
 use super::queue::Waiting;
@@ -8,10 +8,10 @@ use crate::watch::budget::Reserved;
 use crate::watch::jobs::{Job, Key};
 use std::sync::Arc;
 
-/// A run of which nothing is heard for twice its time and this is given up.
+/// A run without a result after twice its maximum duration and this margin is given up.
 const LOST_US: i64 = 60 * SECOND_US;
 
-/// A run that is to begin now.
+/// A run to start now.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub id: RunId,
@@ -20,19 +20,19 @@ pub struct Start {
     pub asked: bool,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is a result, in the archive already.
+    /// The result is in the archive already.
     Done {
         sent_bytes: u64,
     },
     Failed {
         sent_bytes: u64,
     },
-    /// The far end is busy with others; nothing was sent.
+    /// The server is busy; nothing was sent.
     Refused,
-    /// It did not start after all, for this reason; nothing was sent.
+    /// The run did not start; nothing was sent.
     NotStarted(Reason),
 }
 
@@ -40,7 +40,7 @@ pub enum Outcome {
 pub(super) struct Running {
     run: Waiting,
     reserved: Reserved,
-    /// Given up then, on the steady clock.
+    /// The time on the steady clock at which the run is given up.
     pub lost_us: i64,
 }
 
@@ -64,7 +64,7 @@ impl Running {
 }
 
 impl Schedule {
-    /// A run has ended; false where no such run is under way.
+    /// Records the end of a run. Returns false if no such run is running.
     pub fn finished(&mut self, id: &str, outcome: Outcome, now: Now) -> bool {
         let now = now.bounded();
         self.budget.at(now.wall_us);
@@ -117,7 +117,7 @@ impl Schedule {
         }
     }
 
-    /// The runner keeps deadlines; should a run be lost on it, nothing waits for it for ever.
+    /// Gives up runs that the runner lost, although it enforces deadlines itself.
     pub(super) fn give_up_lost(&mut self, now: Now) {
         let lost = self.running.iter();
         let lost = lost.filter(|(_, it)| it.lost_us <= now.steady_us);

@@ -1,66 +1,66 @@
-//! What the archive is told: which runs were planned, and how each ended.
+//! Changes of planned runs, for the archive.
 
 use super::Schedule;
 use crate::watch::jobs::{Job, Key};
 use std::fmt;
 use std::sync::Arc;
 
-/// Name of one planned run, never used again.
+/// The unique id of a planned run.
 pub type RunId = Arc<str>;
 
-/// A run that has come due, or was asked for.
+/// A run that came due or was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     pub id: RunId,
     pub key: Key,
     pub due_us: i64,
-    /// By somebody, and not by the file.
+    /// Requested from outside, not due by the file.
     pub asked: bool,
 }
 
-/// One thing that happened to one planned run.
+/// A change of a planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     Planned(Planned),
     Started(RunId),
-    /// The far end was busy; it waits again.
+    /// The server was busy; the run waits again.
     Refused(RunId),
-    /// There is a result.
+    /// The run has a result.
     Done(RunId),
-    /// It was tried, and there is no result.
+    /// The run was tried and has no result.
     Failed(RunId),
-    /// It was not tried.
+    /// The run was not tried.
     Missed(RunId, Reason),
 }
 
-/// Why a run was not made.
+/// The reason why a run was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// The bytes of the day are spent.
+    /// The daily budget is used up.
     Budget,
-    /// What it needs was in use until the next run was due.
+    /// A resource was locked until the next run was due.
     Locked,
-    /// The far end was busy until then.
+    /// The server was busy until the next run was due.
     FarEndBusy,
-    /// The far end has failed again and again, and is left alone for a while.
+    /// The target has failed repeatedly and is skipped for a while.
     TargetFailing,
-    /// Nobody looked when it was due.
+    /// The agent was not running, or the host was suspended.
     Asleep,
-    /// The clock jumped over its time.
+    /// The clock stepped over its due time.
     ClockStepped,
-    /// It was asked for, and waited too long.
+    /// The requested run waited too long.
     WaitedTooLong,
     Stopping,
-    /// An earlier agent had begun it, or was about to, and ended before it did.
+    /// An earlier process planned or started it, and ended first.
     AgentStopped,
-    /// There was no room for its result.
+    /// The disk has no space for its result.
     DiskFull,
-    /// More waits to be sent on than the file allows.
+    /// The outbox exceeds its limit.
     SpoolFull,
 }
 
 impl Reason {
-    /// The word in the archive and in labels.
+    /// Returns the word in the archive and in metric labels.
     pub const fn word(self) -> &'static str {
         match self {
             Reason::Budget => "budget",
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How many runs there were. Planned is always the sum of the others.
+/// The number of runs. `planned` is always the sum of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub planned: u64,

@@ -1,4 +1,4 @@
-//! Runs that wait, and whether one may start.
+//! Waiting runs, and the decision to start them.
 
 use super::notes::Note;
 use super::{Now, Reason, RunId, Running, Schedule, Start};
@@ -9,49 +9,49 @@ use crate::watch::jobs::Job;
 use crate::watch::locks::Locks;
 use std::sync::Arc;
 
-/// So many failures in a row are chance.
+/// The number of consecutive failures of a target without consequences.
 const FAILURES_BORNE: u32 = 2;
 const TROUBLE_LEAST_US: i64 = 60 * SECOND_US;
 const TROUBLE_MOST_US: i64 = 3600 * SECOND_US;
-/// Waits after refusals of a busy far end: they double up to the second.
+/// The delay after a refusal by a busy server doubles from this to [`REFUSED_MOST_US`].
 const REFUSED_LEAST_US: i64 = SECOND_US;
 const REFUSED_MOST_US: i64 = 60 * SECOND_US;
 
-/// Who has waited longest comes first.
+/// The order of waiting runs: longest wait first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     since_us: i64,
     sequence: u64,
 }
 
-/// A run that is planned and has not started.
+/// A planned run that has not started.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub id: RunId,
     pub job: Arc<Job>,
     pub due_us: i64,
-    /// Its place among the slots; none where it was asked for, or its job has gone.
+    /// Index of its slot; `None` if it was requested or its job is gone.
     pub slot: Option<usize>,
-    /// Given up then, on the steady clock, where no next run takes its place.
+    /// The time on the steady clock at which it is given up; `None` if the next run replaces it.
     pub expires_us: Option<i64>,
-    /// Not before, on the steady clock: the far end was busy.
+    /// The earliest retry after a refusal, on the steady clock.
     pub retry_us: i64,
     pub refusals: u32,
     pub asked: bool,
-    /// Why it has not started yet.
+    /// The reason why it has not started yet.
     pub blocked: Reason,
 }
 
-/// A far end that failed.
+/// A target that failed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Trouble {
     pub failures: u32,
-    /// Left alone until then, on the steady clock.
+    /// The target is skipped until this time on the steady clock.
     pub until_us: i64,
 }
 
 impl Waiting {
-    /// When it may become able to start by time alone; locks are given back by calls.
+    /// Returns the next time at which the run may become able to start, apart from released locks.
     pub fn stirs_at(&self, now: Now) -> Option<i64> {
         let expires = self.expires_us.map(|at| now.at_steady(at));
         let retry = now.at_steady(self.retry_us.max(now.steady_us));
@@ -108,7 +108,7 @@ impl Schedule {
         rank
     }
 
-    /// Puts a run that was refused back where it was, to try again a little later.
+    /// Puts a refused run back into the queue, to retry a little later.
     pub(super) fn requeue(&mut self, mut run: Waiting, now: Now) {
         let wait = (REFUSED_LEAST_US << run.refusals.min(8)).min(REFUSED_MOST_US);
         let chance = up_to(wait, self.seed, &[word(&run.id), u64::from(run.refusals)]);
@@ -129,7 +129,7 @@ impl Schedule {
         self.waiting.insert(rank, run);
     }
 
-    /// Runs that nobody takes the place of do not wait for ever.
+    /// Gives up waiting runs whose time has expired.
     pub(super) fn give_up_old(&mut self, now: Now) {
         let old = |it: &Waiting| it.expires_us.is_some_and(|at| at <= now.steady_us);
         let ranks: Vec<Rank> = self
@@ -150,8 +150,8 @@ impl Schedule {
         }
     }
 
-    /// Starts what may start, the longest waiting first. Heavy runs go before light ones: their time
-    /// was counted when the file was checked, and there may be more light runs than there is time.
+    /// Starts all runs that can start, longest wait first. Heavy runs go before light ones: the
+    /// file check accounts for their time, while there may be more light runs than time.
     pub(super) fn start(&mut self, now: Now) -> Vec<Start> {
         let mut started = Vec::new();
         let mut kept = Locks::default();
@@ -179,7 +179,7 @@ impl Schedule {
         started
     }
 
-    /// `kept` is what older runs wait for: younger ones leave it to them.
+    /// `kept` holds the resources that are reserved for older heavy runs.
     fn judge(&mut self, rank: Rank, now: Now, kept: &mut Locks) -> Option<Verdict> {
         let run = self.waiting.get(&rank)?;
         let job = Arc::clone(&run.job);
@@ -209,7 +209,7 @@ impl Schedule {
         })
     }
 
-    /// Out of the queue, and out of its slot.
+    /// Removes a run from the queue and from its slot.
     fn take(&mut self, rank: Rank) -> Option<Waiting> {
         let run = self.waiting.remove(&rank)?;
         if let Some(index) = run.slot

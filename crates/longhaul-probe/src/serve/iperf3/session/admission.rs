@@ -1,4 +1,4 @@
-//! Whether a test is let in.
+//! Decides whether a test is admitted.
 
 use super::super::follow::Accepted;
 use super::super::limits::Metered;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const MOST_VERSION: usize = 16;
 
 impl<'a> Session<'a> {
-    /// Lets the test in, turns it away, or waits for its turn.
+    /// Admits or rejects the test, or waits for its turn.
     pub(super) fn admit(&mut self, asked: Box<(Parameters, Test)>) {
         let turn = match asked.1.transport {
             Transport::Tcp => None,
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// Is this client allowed to ask for this?
+    /// Checks whether this client may run this test.
     fn check(
         &self,
         asked: &Parameters,

@@ -1,4 +1,4 @@
-//! A test that is over: results, the server's output, and the last words.
+//! The end of a test: results, server output, and the close of the connection.
 
 use super::super::follow::{ServerOutput, StreamInterval, Totals, Verdict};
 use super::super::intervals::grown;
@@ -16,11 +16,11 @@ use std::io::Read;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// So long the client may take to read our last words before the connection is given up.
+/// The time that the client has to read our last message before the connection is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Session<'_> {
-    /// Ends the streams, and says what this end counted.
+    /// Ends the streams and returns this end's results.
     pub(super) fn results(&mut self) -> Results {
         let (Some(flowing), Some(granted)) = (self.flowing.take(), &self.granted) else {
             return Results::default();
@@ -72,16 +72,16 @@ impl Session<'_> {
         told
     }
 
-    /// Lets the client read our last words, and gives everything back.
+    /// Lets the client read our last message, and releases all resources.
     pub(super) fn leave(mut self) {
         if matches!(
             self.closed,
             Some(Closed::ClientTerminated | Closed::Terminated(_))
         ) {
-            // Nobody asks for it any more, but who follows the test is told what there was.
+            // No client asks for the results, but the observer receives them.
             self.results();
         }
-        // The streams first: the next test may want their place.
+        // The streams are closed first: the next test may need their slot.
         self.flowing = None;
         self.granted = None;
         let closed = self.closed.take();
@@ -129,7 +129,7 @@ fn verdict(story: &Story<'_>) -> Verdict {
     }
 }
 
-/// Each stream over the whole test.
+/// Returns each stream's counts over the whole test.
 fn totals(test: &Test, sends: &[bool], told: &Results, course: &Course) -> Vec<StreamInterval> {
     let span = Span::of(course);
     let udp = |reading: Option<&Reading>, row: usize| -> Udp {

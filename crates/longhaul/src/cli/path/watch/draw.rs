@@ -1,4 +1,4 @@
-//! The live table as a picture: a function of what was seen, so that a test can look at it.
+//! Draws the live table from the state alone, so that tests can check it.
 
 use super::state::{Seen, State};
 use crate::render::figures::{ABSENT, or_absent};
@@ -10,15 +10,15 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 use std::collections::VecDeque;
 
-/// Columns of the TTL, of the shortest and the longest address or name, of a time.
+/// Column widths: of the TTL, of the shortest and the longest address or name, of a time.
 const TTL: usize = 4;
 const WHO: (usize, usize) = (15, 40);
 const TIME: usize = 8;
 const LOSS: usize = 7;
-/// The history has at least so many.
+/// The minimum width of the history.
 const HISTORY: usize = 8;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Lines that are no hops: title, head, keys.
+/// The number of lines that are not hops: title, header, keys.
 const FRAME: usize = 4;
 
 const KEYS: &str = "q quit   p pause   r reset   n names   up/down scroll   h help";
@@ -36,18 +36,18 @@ const HELP: [&str; 11] = [
     "  History: one bar a round, the tallest for the slowest; a blank was lost.",
 ];
 
-/// What is seen of it.
+/// The display options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct View {
-    /// Who and how: the first line.
+    /// Target and protocol: the first line.
     pub title: String,
     pub help: bool,
     pub names: bool,
-    /// Hops above the first line.
+    /// The number of hops scrolled past.
     pub scroll: usize,
 }
 
-/// Who a hop is, as it shall be shown.
+/// Returns the address or name of a hop.
 pub type Who<'a> = &'a dyn Fn(&Seen, bool) -> String;
 
 pub fn draw(frame: &mut Frame, state: &State, view: &View, who: Who<'_>) {
@@ -78,7 +78,7 @@ pub fn draw(frame: &mut Frame, state: &State, view: &View, who: Who<'_>) {
     frame.render_widget(Paragraph::new(Line::styled(KEYS, faint)), foot);
 }
 
-/// The columns of times that fit, in the order of the table.
+/// The columns that fit, in the order of the table.
 struct Columns {
     who: usize,
     times: Vec<&'static str>,
@@ -86,7 +86,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Those that matter most come first into what room there is.
+    /// Chooses the columns that fit, the most important ones first.
     fn of(state: &State, view: &View, who: Who<'_>, width: usize) -> Columns {
         let longest = state
             .hops
@@ -154,13 +154,13 @@ fn rows(state: &State, view: &View, who: Who<'_>, width: usize) -> Vec<String> {
     .collect()
 }
 
-/// The latest round trips, between the least and the most of those shown.
+/// Draws the latest round trips as bars, scaled between the minimum and maximum shown.
 pub fn bars(history: &VecDeque<Option<u64>>, width: usize) -> String {
     let from = history.len().saturating_sub(width);
     let shown: Vec<Option<u64>> = history.iter().skip(from).copied().collect();
     let least = shown.iter().flatten().min().copied().unwrap_or(0);
     let most = shown.iter().flatten().max().copied().unwrap_or(0);
-    // Steps below a tenth of the time itself are no hills.
+    // Differences below a tenth of the time itself stay flat.
     let range = (most - least).max(most / 10).max(1);
     let bar = |rtt: Option<u64>| match rtt {
         Some(rtt) => BARS[((rtt - least) as u128 * 7 / u128::from(range)) as usize],
@@ -169,7 +169,7 @@ pub fn bars(history: &VecDeque<Option<u64>>, width: usize) -> String {
     shown.into_iter().map(bar).collect()
 }
 
-/// No longer than `width`, with a sign where something is missing.
+/// Shortens the text to `width`, with an ellipsis.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -178,7 +178,7 @@ fn cut(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// A hop's line where there is no terminal: `hop address last min avg max loss`.
+/// Formats a hop without a terminal: `hop address last min avg max loss`.
 pub fn plain(ttl: usize, hop: &Seen, name: &str) -> String {
     let last = hop.history.back().copied().flatten();
     let times = [last, hop.min_ns, hop.avg_ns(), hop.max_ns];

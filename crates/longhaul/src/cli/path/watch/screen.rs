@@ -1,7 +1,7 @@
-//! Where a watch is seen: a terminal with its keys, plain lines, or nowhere.
+//! The output of a watch: a terminal with keys, plain lines, or none.
 //!
-//! The terminal is put back however the watch ends: when the screen is dropped, and by a hook
-//! before the text of a panic.
+//! The terminal is restored however the watch ends: when the screen is dropped, and by a hook
+//! before the message of a panic.
 
 use super::draw::{self, View};
 use super::state::{Seen, State};
@@ -15,10 +15,10 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// Between two pictures.
+/// The time between two redraws.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// What the user wants.
+/// The user's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Go,
@@ -48,7 +48,7 @@ impl Screen {
         let output = &args.output;
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
             let terminal = ratatui::try_init().map_err(|e| {
-                // What was switched before the failure is switched back.
+                // Restores what was changed before the failure.
                 ratatui::restore();
                 unusable(&e)
             })?;
@@ -69,7 +69,7 @@ impl Screen {
         })
     }
 
-    /// Draws when it is time, and takes keys.
+    /// Redraws when due, and handles keys.
     pub fn look(&mut self, state: &mut State, origins: &Origins) -> Result<Wish, Fail> {
         let Screen::Table(table) = self else {
             return Ok(Wish::Go);
@@ -99,7 +99,7 @@ impl Screen {
         Ok(Wish::Go)
     }
 
-    /// A round has ended: its lines, where there is no table.
+    /// Prints the lines of a finished round, if there is no table.
     pub fn round_over(&mut self, state: &State, origins: &Origins) -> Result<(), Fail> {
         let Screen::Lines = self else {
             return Ok(());
@@ -118,7 +118,7 @@ impl Screen {
     }
 }
 
-/// The address or name that answered last.
+/// Returns the name or address that answered last.
 fn who(hop: &Seen, names: bool, origins: &Origins) -> String {
     let Some(address) = hop.addresses.last() else {
         return "*".to_owned();
@@ -135,7 +135,7 @@ fn unusable(error: &io::Error) -> Fail {
     ))
 }
 
-/// What a key does.
+/// Handles a key.
 fn press(key: KeyEvent, state: &mut State, view: &mut View) -> Wish {
     let last = state.hops.len().saturating_sub(1);
     let control = key.modifiers.contains(KeyModifiers::CONTROL);

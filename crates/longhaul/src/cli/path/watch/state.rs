@@ -1,26 +1,26 @@
-//! What a watch has seen of each hop: pure, with times since its begin.
+//! The results of a watch for each hop. No I/O; times count from the start of the watch.
 
 use longhaul_model::report::v1::path::Echo;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Hops probed beyond the last that answered, while the far end has not.
+/// The number of hops probed beyond the last that answered, until the target answers.
 const AHEAD: u8 = 8;
-/// Answers that a hop remembers for the picture and for the report.
+/// The number of answers kept per hop for the display and the report.
 pub const HISTORY: usize = 600;
-/// Round trips to the far end that the report can hold.
+/// The maximum number of round trips to the target in the report.
 pub const ECHOES_MOST: usize = 50_000;
-/// Addresses that one hop may show.
+/// The maximum number of addresses per hop.
 const ADDRESSES_MOST: usize = 16;
 
-/// One answer, as the prober heard it.
+/// One answer, as received by the prober.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     pub ttl: u8,
     pub address: IpAddr,
     pub rtt_ns: u64,
-    /// By the far end itself.
+    /// Whether the target itself answered.
     pub reached: bool,
 }
 
@@ -33,14 +33,14 @@ pub struct Seen {
     pub max_ns: Option<u64>,
     pub last_ns: Option<u64>,
     sum_ns: u128,
-    /// Of the differences between one answer and the next.
+    /// The sum of differences between consecutive answers.
     steps_ns: u128,
     steps: u32,
-    /// Who answered, the latest last, each once.
+    /// The addresses that answered, each once, the latest last.
     pub addresses: Vec<IpAddr>,
-    /// Of the latest rounds; absent: no answer.
+    /// Round trips of the latest rounds; `None`: no answer.
     pub history: VecDeque<Option<u64>>,
-    /// When those were sent that have no answer yet.
+    /// Send times of probes without an answer yet.
     open: VecDeque<Duration>,
 }
 
@@ -49,12 +49,12 @@ impl Seen {
         (self.answered > 0).then(|| (self.sum_ns / u128::from(self.answered)) as u64)
     }
 
-    /// Mean step from one round trip to the next.
+    /// Returns the mean difference between consecutive round trips.
     pub fn jitter_ns(&self) -> Option<u64> {
         (self.steps > 0).then(|| (self.steps_ns / u128::from(self.steps)) as u64)
     }
 
-    /// Of the probes whose fate is known.
+    /// Returns the loss ratio of the probes that were answered or timed out.
     pub fn loss_ratio(&self) -> Option<f64> {
         let settled = self.sent - self.open.len() as u32;
         let lost = settled.saturating_sub(self.answered);
@@ -88,19 +88,19 @@ impl Seen {
     }
 }
 
-/// A watch so far.
+/// The state of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     most_hops: u8,
     timeout: Duration,
-    /// By TTL, from 1.
+    /// The hops by TTL, from 1.
     pub hops: Vec<Seen>,
-    /// TTL at which the far end answers.
+    /// The TTL at which the target answers.
     pub reached: Option<u8>,
     pub rounds: u32,
-    /// Of this round: the TTL probed last.
+    /// The TTL probed last in this round.
     probed: u8,
-    /// Round trips to the far end, in order of sending.
+    /// Round trips to the target, in sending order.
     pub echoes: Vec<Echo>,
     pub paused: bool,
 }
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// The last TTL to probe, as far as is known.
+    /// Returns the last TTL to probe, as far as is known.
     pub fn limit(&self) -> u8 {
         if let Some(reached) = self.reached {
             return reached;
@@ -134,13 +134,13 @@ impl State {
         self.probed = 0;
     }
 
-    /// The TTL to probe next in this round.
+    /// Returns the TTL to probe next in this round.
     pub fn next(&self) -> Option<u8> {
         let next = self.probed.checked_add(1)?;
         (!self.paused && self.rounds > 0 && next <= self.limit()).then_some(next)
     }
 
-    /// A probe has left.
+    /// Records a sent probe.
     pub fn sent(&mut self, ttl: u8, at: Duration) {
         self.probed = ttl;
         while self.hops.len() < usize::from(ttl) {
@@ -156,13 +156,13 @@ impl State {
         self.hops.get_mut(usize::from(ttl).checked_sub(1)?)
     }
 
-    /// An answer has come; one to nothing that is open counts for nothing.
+    /// Records an answer. An answer without an outstanding probe is ignored.
     pub fn heard(&mut self, heard: &Heard, at: Duration) {
         let left = at.saturating_sub(Duration::from_nanos(heard.rtt_ns));
         let Some(hop) = self.hop(heard.ttl) else {
             return;
         };
-        // The open probe that left nearest to when this answer says it did.
+        // The outstanding probe whose send time is nearest to the one this answer implies.
         let nearest = hop.open.iter().enumerate();
         let Some((place, sent)) = nearest.min_by_key(|(_, sent)| sent.abs_diff(left)) else {
             return;
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Gives those up that waited too long.
+    /// Counts probes as lost after the timeout.
     pub fn expire(&mut self, now: Duration) {
         let mut lost = Vec::new();
         for (place, hop) in self.hops.iter_mut().enumerate() {
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Forgets all figures; the route stays.
+    /// Resets all counters and keeps the route.
     pub fn reset(&mut self) {
         for hop in &mut self.hops {
             let addresses = std::mem::take(&mut hop.addresses);
@@ -223,7 +223,7 @@ impl State {
         self.echoes.clear();
     }
 
-    /// Nothing is under way any more.
+    /// Returns true if no probe is outstanding or due.
     pub fn is_quiet(&self) -> bool {
         self.next().is_none() && self.hops.iter().all(|hop| hop.open.is_empty())
     }
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// One round over `hops` hops, the last of them the far end.
+    /// Runs one round over `hops` hops, the last of which is the target.
     fn round(state: &mut State, now: u64, hops: u8, rtt_ms: u64) {
         state.begin_round();
         while let Some(ttl) = state.next() {
@@ -314,7 +314,7 @@ mod tests {
         state.expire(at(3000));
         assert_eq!(state.hops[0].loss_ratio(), Some(0.5));
         assert_eq!(state.hops[0].history, [Some(10 * MS), None]);
-        // What comes after that counts for nothing.
+        // Later answers are ignored.
         state.heard(&answer(1, 2100, true), at(3100));
         assert_eq!(state.hops[0].answered, 1);
     }
